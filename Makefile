@@ -1,0 +1,48 @@
+# Two commands matter: `make demo` and `make test`. Python 3.11+, make and the package index are all they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help install develop demo test lint unit lock clean
+
+help:  ## List the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(VENV)/.product  ## Make .venv with the `brokerage` command in it.
+
+develop: $(VENV)/.development  ## The same, with what the checks need.
+
+demo: install  ## Start the service on sample data with an embedded Elasticsearch.
+	$(BIN)/brokerage demo $(DEMO)
+
+test: lint unit  ## Run every check.
+
+lint: develop  ## Style and types.
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+unit: develop  ## The tests, on a real Elasticsearch.
+	$(BIN)/pytest
+
+lock: develop  ## Renew the locked versions of all packages.
+	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		--extra embedded --group build pyproject.toml -o locks/product.txt
+	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
+		--extra embedded --group build --group dev pyproject.toml -o locks/development.txt
+
+clean:  ## Remove what install made.
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.product: locks/product.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r locks/product.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.development: locks/development.txt $(VENV)/.product
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r locks/development.txt
+	touch $@
