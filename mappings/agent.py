@@ -1,0 +1,93 @@
+"""Agent (spec, Resources and their fields; flags after decisions, Parameters)."""
+
+from __future__ import annotations
+
+from mappings.fields import (
+    INDEX_ONLY,
+    SHOW_ONLY,
+    boolean,
+    date_time,
+    integer,
+    nested,
+    number,
+    objects,
+    string,
+    strings_named,
+    unix,
+    untyped,
+    untyped_list,
+    untyped_named,
+)
+from mappings.resource import Resource
+from mappings.search import envelope_keyword, envelope_moment, keyword, presence, read_back, readable_keyword
+
+_OFFICE_ADDRESS = tuple(f"office_address_{part}" for part in ("street", "city", "state", "zip"))
+_MAILING_ADDRESS = tuple(f"office_mailing_address_{part}" for part in ("street", "city", "state", "zip"))
+
+AGENT = Resource(
+    name="Agent",
+    alias="agents",
+    identifier="agent_uuid",
+    fields=(
+        *strings_named("platform_agent_id", "agent_uuid", "uuid", "client_id_2", "social_network_account_id"),
+        *strings_named("license", "mls_name", "mls_abbreviation"),
+        objects("available_mls", *strings_named("name", "display_name", "mls_abbreviation"), untyped("agent_id")),
+        string("platform_office_id"),
+        integer("office_id"),
+        *strings_named("office_name", "client_office_id"),
+        integer("company_id"),
+        string("client_company_id"),
+        *strings_named(*_OFFICE_ADDRESS, *_MAILING_ADDRESS),
+        *strings_named("main_phone_number", "office_phone_number"),
+        *strings_named("primary_email_address", "secondary_email_address"),
+        nested(
+            "email_addresses",
+            *strings_named("primary", "display", "alternate", "platform_sync"),
+            *untyped_named("portal", "lead_routing"),
+        ),
+        string("title"),
+        boolean("has_product_access"),
+        boolean("has_engage_access"),
+        string("access_level").on_request("include_access_level"),
+        string("view_level").on_request("include_access_level"),
+        *strings_named("home_page", "profile_image_url", "profile_thumb_url", "region"),
+        nested("agent_website", *untyped_named("base_url", "bio_page_slug")),
+        objects("source_metadata", *strings_named("identifier_source", "identifier_type"), untyped("identifier_key")),
+        unix("created_timestamp"),
+        unix("last_updated_timestamp"),
+        unix("last_updated"),
+        date_time("modification_timestamp"),
+        boolean("profile_visible_online"),
+        untyped_list("client_auths"),
+        untyped_list("teams"),
+        untyped_list("service_area_zip_codes"),
+        untyped_list("alternate_offices"),
+        untyped_list("partners").on_request("include_partners"),
+        untyped_list("company_programs").on_request("include_company_programs", INDEX_ONLY),
+        untyped_list("languages"),
+        untyped_list("user_reviews").on_request("include_reviews"),
+        *untyped_named("client_id_1", "client_agent_id", "auth_client_id", "mls_agent_id"),
+        *untyped_named("alternate_internal_office_id", "office_address_street2", "office_mailing_address_street2"),
+        *untyped_named("name", "first_name", "last_name", "nickname"),
+        *untyped_named("mobile_phone_number", "alt_phone_number", "fax_phone_number", "lead_routing_email_address"),
+        untyped("bio").on_request("include_bio", INDEX_ONLY),
+        untyped("designations"),
+        untyped("website_base_url").on_request("include_website", INDEX_ONLY),
+        *untyped_named("microblog", "social_plus", "social_network", "photo_share", "blog", "video_share"),
+        *untyped_named("professional_network", "pinboard", "deactivated_timestamp"),
+        integer("gci_goal").only_on_request("include_gci_goals", SHOW_ONLY),
+        number("buyer_commission_rate").only_on_request("include_gci_goals", SHOW_ONLY),
+        number("seller_commission_rate").only_on_request("include_gci_goals", SHOW_ONLY),
+    ),
+    filters=(
+        readable_keyword("platform_agent_id"),
+        envelope_keyword("source_agent_id"),
+        keyword("office", "platform_office_id"),
+        envelope_moment("deactivated", "deactivated_at"),
+        presence("has_company_programs", "company_programs"),
+        read_back("modified", "modification_timestamp"),
+    ),
+    timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},
+    volatile=frozenset({"last_updated", "last_updated_timestamp", "modification_timestamp"}),
+    envelope=frozenset({"source_agent_id", "deactivated_at"}),
+)

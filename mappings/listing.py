@@ -1,0 +1,207 @@
+"""Listing and Sold Listing (spec, Resources and their fields)."""
+
+from __future__ import annotations
+
+from mappings.fields import (
+    INDEX_ONLY,
+    Field,
+    boolean,
+    date,
+    date_time,
+    integer,
+    nested,
+    objects,
+    string,
+    strings,
+    strings_named,
+    untyped_named,
+)
+from mappings.resource import Resource
+from mappings.search import SearchField, day, envelope_code, envelope_moment, flag, keyword, read_back
+
+ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
+COMING_SOON = "ComingSoon"
+STATUSES = (*ON_MARKET_STATUSES, COMING_SOON, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")
+
+# The legend of `property_types`, spelt as in the spec.
+PROPERTY_TYPES = {
+    -1: "Not Found",
+    1: "Residential",
+    2: "Condo",
+    3: "Land",
+    4: "Mfghome",
+    5: "Farm/Ranch",
+    6: "Rental",
+    7: "Multifamily",
+    8: "Co-op",
+    9: "Townhouse",
+    10: "Commerical",
+    11: "Business Opportunity",
+    12: "Commercial Res Income",
+    13: "Commercial Hotel",
+    14: "Commercial Mobile Home Park",
+    15: "Commercial Lease",
+    16: "Commercial Land",
+    17: "Moorage",
+    18: "Timeshare",
+    19: "Commercial Industrial",
+    20: "Multifamily2_4",
+    21: "Multifamily5up",
+    22: "Apartment",
+    23: "Highrise",
+}
+
+_IMAGE = objects(
+    "ListingImages",
+    *strings_named("FullURL", "GalleryURL", "RawURL", "SmallURL", "ThumbURL", "Title", "Caption", "Description"),
+    string("MimeType"),
+    boolean("IsMainListingImage"),
+    integer("Width", "Pixels."),
+    integer("Height", "Pixels."),
+)
+_OPEN_HOUSE_TIMES = (
+    date("Date"),
+    string("StartTime", "Local time, HH:MM:SS."),
+    string("EndTime", "Local time, HH:MM:SS."),
+)
+_VIRTUAL_OPEN_HOUSE = (boolean("VirtualOpenHouseYN"), string("VirtualOpenHouseURL"), string("Comment"))
+
+
+def _flat_fields(*, sold: bool) -> tuple[Field, ...]:
+    """Return the flat members in the order of the spec's table; a sold listing lacks six of them."""
+    listing_only = () if sold else (string("StatusChangeDate", "Given only while on the market.").only(INDEX_ONLY),)
+    new_construction = () if sold else (boolean("NewConstructionYN").only(INDEX_ONLY),)
+    last = (
+        ()
+        if sold
+        else tuple(
+            member.only(INDEX_ONLY)
+            for member in (
+                *strings_named("BuyerCommissionType", "BuyerCommissionValue"),
+                string("VendorModificationTimestamp"),
+            )
+        )
+    )
+    listing_url = string("ListingURL")
+    return (
+        integer("LotSizeAcres", "Acres, rounded half up."),
+        integer("BathroomsFull"),
+        integer("BathroomsHalf"),
+        integer("BathroomsTotalInteger"),
+        integer("BathroomsTotal"),
+        integer("BedroomsTotal"),
+        *strings_named("PublicTitle", "PublicRemarks"),
+        date_time("ModificationTimestamp", "The source's time of the last change."),
+        *listing_only,
+        boolean("InternetAddressDisplayYN"),
+        integer("DaysOnMarket", "Days."),
+        date("ListingContractDate"),
+        date("CreatedDate"),
+        string("ElementarySchool"),
+        integer("GarageSpaces"),
+        boolean("WaterfrontYN"),
+        *strings_named("HighSchool", "ListOfficeName"),
+        integer("ListPrice", "US dollars."),
+        *strings_named("ListingID", "ListAgentFullName", "ListAgentUUID", "ListAgentOfficeID"),
+        *strings_named("ListAgentPlatformOfficeID", "SecondaryListAgentFullName", "SecondaryListAgentUUID"),
+        *strings_named("SchoolDistrict", "Address", "City", "CountyOrParish"),
+        string("Latitude", "Decimal degrees, WGS 84."),
+        string("Longitude", "Decimal degrees, WGS 84."),
+        *strings_named("StateOrProvince", "PostalCode", "Community"),
+        boolean("InternetEntireListingDisplayYN"),
+        *strings_named("MiddleOrJuniorSchool", "ListOfficeAOR", "ListOfficeAORArea"),
+        *new_construction,
+        boolean("PoolYN"),
+        string("PropertyType", "A name of the property_types legend."),
+        integer("TaxAnnualAmount", "US dollars."),
+        integer("TaxYear"),
+        boolean("SingleStory"),
+        integer("LivingArea", "Square feet."),
+        boolean("ViewYN"),
+        integer("YearBuilt"),
+        boolean("OnMarket"),
+        string("Status", "One of: " + ", ".join(STATUSES) + "."),
+        string("PlatformListingId", "The identifier used in paths and as paging cursor."),
+        boolean("AgentCreatedListing", "True means a non-MLS listing created by an agent."),
+        *strings_named("VirtualTourURL", "TaxParcelId"),
+        listing_url.only(INDEX_ONLY) if sold else listing_url,
+        date("ImagesLastModified"),
+        *last,
+    )
+
+
+_FEATURES = (
+    objects("PropertyFeatures", string("PropertyFeatureName"), strings("PropertyFeatureValues")),
+    objects("CompanyListingAttributes", string("AttributeId"), string("AttributeName")),
+)
+_UNTYPED = untyped_named(
+    "BathroomsOneQuarter",
+    "BathroomsPartial",
+    "BathroomsThreeQuarter",
+    "AssociationFee",
+    "Address2",
+    "LotSizeSquareFeet",
+)
+_SALE = (
+    date("SoldDate"),
+    integer("SoldPrice", "US dollars."),
+    *strings_named("BuyerAgentFullName", "BuyerAgentUUID", "BuyerAgentOfficeName", "BuyerAgentOfficeID"),
+    string("BuyerAgentPlatformOfficeID"),
+)
+
+# Members that change without the content changing (decisions, `updated_since` clock).
+_VOLATILE = frozenset({"ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData"})
+_TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
+_FILTERS: tuple[SearchField, ...] = (
+    keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID"),
+    keyword("offices", "ListAgentPlatformOfficeID"),
+    envelope_code("property_type_id"),
+    read_back("listing_id", "ListingID"),
+    read_back("modified", "ModificationTimestamp"),
+)
+
+LISTING = Resource(
+    name="Listing",
+    alias="listings",
+    identifier="PlatformListingId",
+    fields=(
+        *_flat_fields(sold=False),
+        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2")),
+        *_FEATURES,
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE),
+        _IMAGE,
+        *_UNTYPED,
+    ),
+    filters=(
+        *_FILTERS,
+        keyword("status", "Status"),
+        flag("agent_created", "AgentCreatedListing"),
+        envelope_moment("partner_clock", "shared_partner_data_updated_at"),
+    ),
+    timestamps=_TIMESTAMPS,
+    volatile=_VOLATILE,
+    envelope=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
+)
+
+SOLD_LISTING = Resource(
+    name="SoldListing",
+    alias="sold_listings",
+    identifier="PlatformListingId",
+    fields=(
+        *_flat_fields(sold=True),
+        *_SALE,
+        *_FEATURES,
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES),
+        _IMAGE,
+        *_UNTYPED,
+    ),
+    filters=(
+        *_FILTERS,
+        keyword("buyer_agents", "BuyerAgentUUID"),
+        keyword("buyer_offices", "BuyerAgentPlatformOfficeID"),
+        day("sold", "SoldDate"),
+    ),
+    timestamps=_TIMESTAMPS,
+    volatile=_VOLATILE,
+    envelope=frozenset({"property_type_id"}),
+)
