@@ -1,0 +1,71 @@
+"""How Elasticsearch is reached: the settings of the connection, the client, and the names behind the alias prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elasticsearch import AsyncElasticsearch
+
+from cluster.settings import SettingError, setting
+
+if TYPE_CHECKING:
+    from mappings.resource import Resource
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Where the cluster is and what may be used in it."""
+
+    url: tuple[str, ...] = setting(
+        "ELASTICSEARCH_URL", (), "Addresses of the cluster, separated by commas; without it a node is embedded."
+    )
+    api_key: str = setting("BROKERAGE_ELASTICSEARCH_API_KEY", "", "API key of the cluster, base64.", secret=True)
+    username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster, beside its password.")
+    password: str = setting("BROKERAGE_ELASTICSEARCH_PASSWORD", "", "Password of that user.", secret=True)
+    ca_certs: str = setting("BROKERAGE_ELASTICSEARCH_CA_CERTS", "", "File of certificates that sign the cluster's.")
+    prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Stands before every index and alias name.")
+
+    def alias(self, resource: Resource) -> str:
+        """Return the alias under which a resource's live generation is found."""
+        return self.prefix + resource.alias
+
+    @property
+    def keys_index(self) -> str:
+        """The index of API keys."""
+        return f"{self.prefix}api_keys"
+
+    @property
+    def control_index(self) -> str:
+        """The index of the indexer's marks and lock."""
+        return f"{self.prefix}control"
+
+
+def connect(settings: ConnectionSettings, *, connections: int, timeout: float, **options: Any) -> AsyncElasticsearch:
+    """Return a client that never retries by itself: the transport's own retries are not spaced and multiply load.
+
+    `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection.
+    """
+    if not settings.url:
+        raise SettingError("ELASTICSEARCH_URL is not set: give the address of a cluster, or start `brokerage node`.")
+    return AsyncElasticsearch(
+        list(settings.url),
+        connections_per_node=connections,
+        request_timeout=timeout,
+        max_retries=0,
+        retry_on_status=(),
+        retry_on_timeout=False,
+        **_credentials(settings),
+        **options,
+    )
+
+
+def _credentials(settings: ConnectionSettings) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if settings.api_key:
+        given["api_key"] = settings.api_key
+    elif settings.username:
+        given["basic_auth"] = (settings.username, settings.password)
+    if settings.ca_certs:
+        given["ca_certs"] = settings.ca_certs
+    return given

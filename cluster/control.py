@@ -1,0 +1,58 @@
+"""The control index: small documents by which indexer and service agree on what is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from elasticsearch import BadRequestError, NotFoundError
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+CONTROL_BODY: dict[str, Any] = {
+    "settings": {"index.number_of_shards": 1, "index.auto_expand_replicas": "0-1"},
+    "mappings": {"dynamic": False},
+}
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What the indexer has published of a resource: everything stamped up to here is visible to searches.
+
+    `clock` is milliseconds since 1970, `sequence` counts changes, `epoch` counts rollbacks, `generation` names the
+    index. Everything stamped later is stamped above both.
+    """
+
+    clock: int
+    sequence: int
+    epoch: int
+    generation: str
+
+
+def mark_id(alias: str) -> str:
+    """Return the id of the document that holds the mark of an alias."""
+    return f"mark-{alias}"
+
+
+async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:
+    """Create an index unless it is there."""
+    try:
+        await client.indices.create(index=index, **body)
+    except BadRequestError as error:
+        if error.error != "resource_already_exists_exception":
+            raise
+
+
+async def read_mark(client: AsyncElasticsearch, control_index: str, alias: str) -> Mark | None:
+    """Return the mark of a resource's alias, or None before its first build."""
+    try:
+        answer = await client.get(index=control_index, id=mark_id(alias))
+    except NotFoundError:
+        return None
+    return msgspec.convert(answer["_source"], Mark)
+
+
+async def publish_mark(client: AsyncElasticsearch, control_index: str, alias: str, mark: Mark) -> None:
+    """Write the mark of a resource's alias. Only after a successful refresh, and the swap where there is one."""
+    document = msgspec.to_builtins(mark)
+    await client.index(index=control_index, id=mark_id(alias), document=document, refresh=True)

@@ -1,0 +1,84 @@
+"""Settings are environment variables: declared as dataclass fields, read once at start, then passed on as values."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Settings = TypeVar("Settings")
+
+
+class SettingError(ValueError):
+    """A setting has a value that cannot be used; the text names the variable."""
+
+
+def setting(variable: str, default: object, note: str, *, secret: bool = False) -> Any:
+    """Declare a dataclass field that is read from an environment variable.
+
+    `VARIABLE_FILE` may name a file that holds the value instead, the convention of container secrets.
+    """
+    return field(default=default, repr=not secret, metadata={"variable": variable, "note": note, "secret": secret})
+
+
+def read(kind: type[Settings], environ: Mapping[str, str]) -> Settings:
+    """Build settings of `kind` from the environment; raise SettingError at the first unusable value."""
+    types = get_type_hints(kind)
+    given = {}
+    for declared in fields(kind):  # type: ignore[arg-type]
+        text = _text(declared.metadata["variable"], environ)
+        if text is not None:
+            given[declared.name] = _convert(declared.metadata["variable"], text, types[declared.name])
+    return kind(**given)
+
+
+def _text(variable: str, environ: Mapping[str, str]) -> str | None:
+    if variable in environ:
+        return environ[variable]
+    path = environ.get(f"{variable}_FILE")
+    if path is None:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingError(f"{variable}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+
+
+def _convert(variable: str, text: str, kind: Any) -> object:
+    if kind == tuple[str, ...]:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingError(f"{variable}={text!r} cannot be used: {error}.") from error
+
+
+@dataclass(frozen=True)
+class Described:
+    """One setting as `brokerage settings` shows it."""
+
+    variable: str
+    value: str
+    origin: str
+    note: str
+
+
+def describe(kind: type[Any], environ: Mapping[str, str]) -> Iterator[Described]:
+    """Yield every setting of `kind` with its value, its origin and what it does. Secrets are masked."""
+    values = read(kind, environ)
+    for declared in fields(kind):
+        variable = declared.metadata["variable"]
+        value = getattr(values, declared.name)
+        origin = "environment" if variable in environ else "file" if f"{variable}_FILE" in environ else "default"
+        yield Described(variable, _shown(value, secret=declared.metadata["secret"]), origin, declared.metadata["note"])
+
+
+def _shown(value: object, *, secret: bool) -> str:
+    if secret and value:
+        return "********"
+    return ",".join(value) if isinstance(value, tuple) else str("" if value is MISSING else value)
