@@ -1,0 +1,1 @@
+"""How records are asked for: the read API over the aliases that the indexer maintains."""

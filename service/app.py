@@ -1,0 +1,96 @@
+"""Composition: settings in, application out. Nothing else reads settings or opens connections."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from cluster.connection import ConnectionSettings, connect
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from service.directory import read_directory
+from service.elastic import RAW_SERIALIZERS, Engine
+from service.freshness import Ages, Kept
+from service.health import DRAINING, live, ready
+from service.keys.ring import KeyRing
+from service.marks import read_mark
+from service.operation import Operation, Services
+from service.problems import answer_problems
+from service.resources import OPERATIONS
+from service.slashes import ignore_extra_slashes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from elasticsearch import AsyncElasticsearch
+
+    from service.settings import ServiceSettings
+
+ROOT = "/v1"
+_SERVICES = web.AppKey("services", Services)
+# The indexes whose first page tells the next watermark.
+_WALKED = (LISTING, SOLD_LISTING, AGENT)
+
+
+def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web.Application:
+    """Return the application; it opens and closes its own client."""
+    app = web.Application(middlewares=[answer_problems, ignore_extra_slashes])
+    app[DRAINING] = asyncio.Event()
+    app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection))
+    for operation in OPERATIONS:
+        _route(app, ROOT + operation.path, _answering(operation))
+    _route(app, "/livez", live)
+    _route(app, "/readyz", _ready)
+    return app
+
+
+async def _services(
+    app: web.Application, settings: ServiceSettings, connection: ConnectionSettings
+) -> AsyncIterator[None]:
+    # The engine's own clock fires before this one, and the handler's before both could hide behind it.
+    timeout = settings.deadline_seconds + 1
+    client = connect(
+        connection, connections=settings.connections, timeout=timeout, serializers=RAW_SERIALIZERS, meta_header=False
+    )
+    app[_SERVICES] = compose(client, settings, connection)
+    yield
+    await client.close()
+
+
+def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: ConnectionSettings) -> Services:
+    """Build what handlers work with round one client."""
+    engine = Engine(client, settings.deadline_seconds)
+    ages = Ages(settings.fresh_seconds, settings.stale_seconds)
+    return Services(
+        engine=engine,
+        keys=KeyRing(engine, connection.keys_index, ages),
+        directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
+        marks={
+            resource: Kept(partial(read_mark, engine, connection.control_index, connection.alias(resource)), ages)
+            for resource in _WALKED
+        },
+        connection=connection,
+        settings=settings,
+    )
+
+
+def _route(app: web.Application, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
+    app.router.add_get(path, handler)
+    app.router.add_route("OPTIONS", path, _options)
+
+
+async def _options(_: web.Request) -> web.Response:
+    return web.Response(status=204, headers={"Allow": "GET, HEAD, OPTIONS"})
+
+
+async def _ready(request: web.Request) -> web.Response:
+    return await ready(request, request.app[_SERVICES])
+
+
+def _answering(operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(request: web.Request) -> web.Response:
+        return await operation.answer(request.app[_SERVICES], request)
+
+    return answer

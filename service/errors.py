@@ -1,0 +1,128 @@
+"""What can go wrong, each with its status, stable code and title (decisions, Errors)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One problem with one parameter."""
+
+    parameter: str
+    message: str
+
+
+class ApiError(Exception):
+    """An answer that is not a record; subclasses fix status, code and title."""
+
+    status = 500
+    code = "internal-error"
+    title = "Internal error"
+
+    def __init__(self, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None) -> None:
+        """Keep the sentence for people, the faults of parameters and further response headers."""
+        super().__init__(detail)
+        self.detail = detail
+        self.faults = tuple(faults)
+        self.headers = dict(headers or {})
+
+
+class InternalError(ApiError):
+    """A defect of the service; the detail never says which."""
+
+
+class InvalidRequest(ApiError):
+    """One or several parameters cannot be used."""
+
+    status = 400
+    code = "invalid-parameter"
+    title = "Invalid parameter"
+
+    @classmethod
+    def of(cls, parameter: str, message: str) -> InvalidRequest:
+        """Refuse one parameter."""
+        return cls(f"{parameter}: {message}", [Fault(parameter, message)])
+
+    @classmethod
+    def of_all(cls, faults: Sequence[Fault]) -> InvalidRequest:
+        """Refuse all parameters at fault at once."""
+        return cls("; ".join(f"{fault.parameter}: {fault.message}" for fault in faults), faults)
+
+
+class Unauthorized(ApiError):
+    """No usable API key."""
+
+    status = 401
+    code = "unauthorized"
+    title = "Unauthorized"
+
+    def __init__(self, detail: str) -> None:
+        """Say how to authenticate."""
+        super().__init__(detail, headers={"WWW-Authenticate": 'ApiKey realm="brokerage"'})
+
+
+class Forbidden(ApiError):
+    """The key may not read what the parameter names."""
+
+    status = 403
+    code = "forbidden"
+    title = "Forbidden"
+
+    @classmethod
+    def of(cls, parameter: str, message: str) -> Forbidden:
+        """Refuse one parameter."""
+        return cls(f"{parameter}: {message}", [Fault(parameter, message)])
+
+
+class NotFound(ApiError):
+    """No such record within the request's scope, or no such path."""
+
+    status = 404
+    code = "not-found"
+    title = "Not found"
+
+
+class MethodNotAllowed(ApiError):
+    """The path exists, the method does not."""
+
+    status = 405
+    code = "method-not-allowed"
+    title = "Method not allowed"
+
+
+class UrlTooLong(ApiError):
+    """The URL is longer than 8 KiB."""
+
+    status = 414
+    code = "url-too-long"
+    title = "URL too long"
+
+
+class EngineUnavailable(ApiError):
+    """Elasticsearch is away, overloaded, or could not answer whole."""
+
+    status = 503
+    code = "temporarily-unavailable"
+    title = "Temporarily unavailable"
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason for the log; the answer says only when to come back."""
+        super().__init__("The search engine is not available. Try again shortly.", headers={"Retry-After": "2"})
+        self.reason = reason
+
+
+class DeadlinePassed(ApiError):
+    """The answer was not there in time."""
+
+    status = 504
+    code = "deadline-passed"
+    title = "Deadline passed"
+
+    def __init__(self) -> None:
+        """Ask for a later attempt."""
+        super().__init__("The answer took too long. Try again, or ask for less.", headers={"Retry-After": "2"})

@@ -1,0 +1,62 @@
+"""Values read from Elasticsearch and kept for a few seconds: renewed in the background, kept through an outage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from service.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Value = TypeVar("Value")
+
+_log = logging.getLogger("service")
+
+
+@dataclass(frozen=True)
+class Ages:
+    """Seconds after which a value is renewed in the background, and after which a request waits for a newer one."""
+
+    fresh: float
+    stale: float
+
+
+class Kept(Generic[Value]):
+    """One value with the time it was read at; concurrent requests share one renewal."""
+
+    def __init__(self, load: Callable[[], Awaitable[Value]], ages: Ages) -> None:
+        """Read the value with `load`, first when it is first asked for."""
+        self._load = load
+        self._ages = ages
+        self._value: Value | None = None
+        self._read_at = float("-inf")
+        self._failure: ApiError | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def get(self) -> Value:
+        """Return the value, at most `ages.stale` seconds old unless Elasticsearch is away."""
+        age = time.monotonic() - self._read_at
+        if age >= self._ages.fresh and self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+        if age >= self._ages.stale and self._renewal is not None:
+            # Another request may wait for the same renewal: a client that leaves must not cancel it.
+            await asyncio.shield(self._renewal)
+        if self._failure is not None and self._read_at == float("-inf"):
+            raise self._failure
+        return self._value  # type: ignore[return-value]  # read at least once by now
+
+    async def _renew(self) -> None:
+        started = time.monotonic()
+        try:
+            self._value = await self._load()
+            self._read_at, self._failure = started, None
+        except ApiError as failure:
+            self._failure = failure
+            _log.warning("a cached value could not be renewed: %s", failure)
+        finally:
+            self._renewal = None

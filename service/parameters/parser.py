@@ -1,0 +1,70 @@
+"""From a query string to typed values, or one answer that names everything wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from aiohttp import web
+from marshmallow import INCLUDE, Schema, ValidationError
+from webargs.aiohttpparser import AIOHTTPParser
+
+from service.authentication import QUERY as KEY_PARAMETER
+from service.errors import Fault, InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Unknown names are let through the schema and judged by `_unknown`, which can suggest the nearest known one.
+IGNORED = web.RequestKey("ignored", list)
+
+
+class QueryParser(AIOHTTPParser):
+    """webargs over the query string alone."""
+
+    DEFAULT_LOCATION = "query"
+
+    def handle_error(self, error: ValidationError, *_: Any, **__: Any) -> NoReturn:
+        """Leave the error to `parse`, which adds what the schema cannot see."""
+        raise error
+
+
+_PARSER = QueryParser()
+
+
+async def parse(request: web.Request, schema: Schema, *, tolerate_unknown: bool) -> dict[str, Any]:
+    """Return the values of a schema's parameters, or raise InvalidRequest with every fault."""
+    faults = [*_repeated(request), *([] if tolerate_unknown else _unknown(request, schema))]
+    values: dict[str, Any] = {}
+    try:
+        values = await _PARSER.parse(schema, request, unknown=INCLUDE)
+    except ValidationError as error:
+        faults += _of_schema(error)
+    if faults:
+        raise InvalidRequest.of_all(faults)
+    return {name: values[name] for name in schema.fields}
+
+
+def unknown_names(request: web.Request, schema: Schema) -> list[str]:
+    """Return the parameters of a request that the operation does not have."""
+    return [name for name in dict.fromkeys(request.query) if name not in schema.fields and name != KEY_PARAMETER]
+
+
+def _unknown(request: web.Request, schema: Schema) -> Iterable[Fault]:
+    for name in unknown_names(request, schema):
+        nearest = difflib.get_close_matches(name, schema.fields, n=1)
+        hint = f" Did you mean {nearest[0]}?" if nearest else f" Known are: {', '.join(sorted(schema.fields))}."
+        yield Fault(name, f"is not a parameter of this operation.{hint}")
+
+
+def _repeated(request: web.Request) -> Iterable[Fault]:
+    for name in dict.fromkeys(request.query):
+        if len(request.query.getall(name)) > 1:
+            yield Fault(name, "is given more than once.")
+
+
+def _of_schema(error: ValidationError) -> Iterable[Fault]:
+    # webargs files the messages under the location they come from.
+    messages = error.normalized_messages().get("query", {})  # type: ignore[no-untyped-call]
+    for name, texts in messages.items():
+        yield Fault(name, " ".join(texts))

@@ -1,0 +1,89 @@
+"""Every failure leaves as RFC 9457 `application/problem+json`: the outermost middleware."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+from service.errors import (
+    ApiError,
+    DeadlinePassed,
+    EngineUnavailable,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    UrlTooLong,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LONGEST_URL_BYTES = 8192
+REQUEST_ID = "X-Request-Id"
+
+_log = logging.getLogger("service")
+
+
+@web.middleware
+async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn errors of ours, of the router and of nobody into problem documents; give every answer a request id."""
+    request_id = secrets.token_hex(8)
+    try:
+        if len(request.raw_path) > LONGEST_URL_BYTES:
+            raise UrlTooLong(f"The URL has {len(request.raw_path)} bytes; at most {LONGEST_URL_BYTES} are accepted.")  # noqa: TRY301
+        response = await handler(request)
+    except Exception as error:
+        response = _problem(_known(error, request_id), request.path, request_id)
+    response.headers[REQUEST_ID] = request_id
+    return response
+
+
+def _known(error: Exception, request_id: str) -> ApiError:
+    if isinstance(error, ApiError):
+        if isinstance(error, EngineUnavailable):
+            _log.warning("request %s: %s", request_id, error.reason)
+        return error
+    if isinstance(error, web.HTTPException):
+        return _of_router(error)
+    if isinstance(error, TimeoutError):
+        return DeadlinePassed()
+    _log.error("request %s failed", request_id, exc_info=error)
+    return InternalError("The request could not be answered. Quote the request id when you report it.")
+
+
+def _of_router(error: web.HTTPException) -> ApiError:
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return MethodNotAllowed(f"Use one of: {allowed}.", headers={"Allow": allowed})
+    if error.status == HTTPStatus.NOT_FOUND:
+        return NotFound("There is nothing at this path.")
+    refused = ApiError(error.reason)
+    refused.status, refused.code, refused.title = error.status, "refused", HTTPStatus(error.status).phrase
+    return refused
+
+
+def _problem(error: ApiError, path: str, request_id: str) -> web.Response:
+    document = {
+        "type": f"/docs/problems#{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "instance": path,
+        "code": error.code,
+        "messages": [f"{fault.parameter}: {fault.message}" for fault in error.faults] or [error.detail],
+        "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
+        "request_id": request_id,
+    }
+    return web.Response(
+        body=orjson.dumps(document),
+        status=error.status,
+        headers={**error.headers, "Cache-Control": "no-store"},
+        content_type="application/problem+json",
+    )

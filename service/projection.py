@@ -1,0 +1,108 @@
+"""From stored records to answered ones: variants, flags and underscored keys, by plans compiled once.
+
+The default index variant of listings is stored as it is answered: its bytes pass through untouched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings.fields import Field, View
+    from mappings.resource import Resource
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which form of a resource is answered: the view, the flags that were sent, and the spelling of keys."""
+
+    resource: Resource
+    view: View
+    flags: frozenset[str] = frozenset()
+    underscored: bool = False
+
+    def encode(self, records: list[bytes]) -> list[bytes]:
+        """Return the encoded records in this form."""
+        project = _projection(self)
+        if project is None:
+            return records
+        return [orjson.dumps(project(orjson.loads(record))) for record in records]
+
+    def spell(self, name: str, underscored: str) -> str:
+        """Return one of two spellings of an envelope's key."""
+        return underscored if self.underscored else name
+
+
+@cache
+def _projection(variant: Variant) -> Callable[[Record], Record] | None:
+    """Compile a variant; None when it is the stored form."""
+    shown = [field for field in variant.resource.view(variant.view) if not _vanishes(field, variant)]
+    emptied = {field.name for field in shown if _unasked(field, variant)}
+    if tuple(shown) == variant.resource.stored and not emptied and not variant.underscored:
+        return None
+    plan = [(field.name, _key(field, variant.underscored), field.empty, _nested(field, variant)) for field in shown]
+
+    def project(record: Record) -> Record:
+        return {
+            key: empty if name in emptied else _value(record.get(name, empty), nested)
+            for name, key, empty, nested in plan
+        }
+
+    return project
+
+
+def _vanishes(field: Field, variant: Variant) -> bool:
+    return field.flag is not None and field.flag.vanishes and field.flag.parameter not in variant.flags
+
+
+def _unasked(field: Field, variant: Variant) -> bool:
+    return field.flag is not None and variant.view in field.flag.views and field.flag.parameter not in variant.flags
+
+
+def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as is
+    return field.underscored if underscored else field.name
+
+
+def _nested(field: Field, variant: Variant) -> Callable[[Record], Record] | None:
+    """Compile the renaming of an object's members; they are stored as they are answered otherwise."""
+    if not field.members or not variant.underscored:
+        return None
+    plan = [(member.name, member.underscored, _nested(member, variant)) for member in field.members]
+
+    def rename(value: Record) -> Record:
+        return {key: _value(value.get(name), nested) for name, key, nested in plan}
+
+    return rename
+
+
+def _value(value: Any, nested: Callable[[Record], Record] | None) -> Any:
+    if nested is None or value is None:
+        return value
+    return [nested(element) for element in value] if isinstance(value, list) else nested(value)
+
+
+def brief_records(resource: Resource, hits: list[dict[str, Any]], *, underscored: bool) -> list[bytes]:
+    """Return the encoded `timestamps_only` records of hits that carry doc values.
+
+    Shape: the resource's identifiers, `last_updated` (unix seconds of the filter clock), `modification_timestamp`
+    (ISO 8601 of the source).
+    """
+    names = {field.name: _key(field, underscored) for field in resource.fields if field.name in resource.timestamps}
+    return [orjson.dumps(_brief(resource, names, hit["fields"])) for hit in hits]
+
+
+def _brief(resource: Resource, names: dict[str, str], values: dict[str, list[Any]]) -> Record:
+    identifiers = {names[name]: values.get(source, [None])[0] for name, source in resource.timestamps.items()}
+    return {
+        **identifiers,
+        "last_updated": values["clock"][0] // 1000,
+        "modification_timestamp": values.get("modified", [None])[0],
+    }

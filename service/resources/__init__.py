@@ -1,0 +1,13 @@
+"""The operations of the contract, a module for each resource."""
+
+from service.operation import Operation
+from service.resources import agents, companies, listings, offices, sold_listings, teams
+
+OPERATIONS: tuple[Operation, ...] = (
+    *listings.OPERATIONS,
+    *sold_listings.OPERATIONS,
+    *agents.OPERATIONS,
+    *offices.OPERATIONS,
+    *teams.OPERATIONS,
+    *companies.OPERATIONS,
+)

@@ -1,0 +1,36 @@
+"""What shows have in common: one record by the identifier in the path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mappings.fields import View
+from service.errors import InvalidRequest, NotFound
+from service.paging import one
+from service.projection import Variant
+from service.query import Clause, Selection, term
+from service.responses import json_answer
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from mappings.resource import Resource
+    from service.operation import Call
+
+
+async def show(call: Call, resource: Resource, path_name: str, clause: Clause | None = None) -> web.Response:
+    """Answer the record that the path names within the scope, or 404; a foreign record looks like an unknown one."""
+    identifier = call.path[path_name]
+    _refuse_other(call, path_name, identifier)
+    variant = Variant(resource, View.SHOW, underscored=call.parameters.get("underscore_response", False))
+    record = await one(call, Selection(resource, call.scope, (clause or term("id", identifier),)), variant)
+    if record is None:
+        raise NotFound(f"There is no {resource.title} {identifier!r}.")
+    return json_answer(record)
+
+
+def _refuse_other(call: Call, path_name: str, identifier: str) -> None:
+    """Refuse an identifier repeated in the query that differs from the path's."""
+    repeated = call.parameters.get(path_name)
+    if repeated is not None and repeated != identifier:
+        raise InvalidRequest.of(path_name, "differs from the identifier in the path.")

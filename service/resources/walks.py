@@ -1,0 +1,61 @@
+"""What the two listing feeds have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mappings.fields import View
+from service.paging import walk_page
+from service.projection import Variant
+from service.query import Clause, Selection, either, term
+from service.responses import NEXT_WATERMARK, array, json_answer, links
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from mappings.resource import Resource
+    from service.operation import Call
+
+PAGE_SIZE = 200
+
+
+async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Response:
+    """Answer one page of a feed: `{FinalPage, Listings}`."""
+    variant = Variant(resource, View.INDEX, underscored=call.parameters["underscore_response"])
+    watermark = await next_watermark(call, resource)
+    selection = Selection(resource, call.scope, tuple(clauses))
+    page = await walk_page(call, selection, variant, call.parameters["page_size"] or PAGE_SIZE)
+    following = {} if page.final else {"next": {"last_platform_listing_id": page.last}}
+    return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
+
+
+def _body(variant: Variant, records: list[bytes], *, final: bool) -> bytes:
+    final_page, listings = variant.spell("FinalPage", "final_page"), variant.spell("Listings", "listings")
+    truth = "true" if final else "false"
+    return f'{{"{final_page}":{truth},"{listings}":'.encode() + array(records) + b"}"
+
+
+async def next_watermark(call: Call, resource: Resource) -> dict[str, str]:
+    """Return, for the first page of a walk, the second from which the next walk need ask.
+
+    It is the indexer's mark, read before the search: all that is stamped up to it is visible to the search.
+    """
+    if call.parameters.get("last_platform_listing_id") or (call.parameters.get("page_number") or 1) > 1:
+        return {}
+    mark = await call.services.marks[resource].get()
+    return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}
+
+
+def of_agents(fields: tuple[str, ...], uuids: list[str]) -> list[Clause]:
+    """Return a clause for each agent: one of the fields names it."""
+    return [either(*(term(field, uuid) for field in fields)) for uuid in uuids]
+
+
+def of_office(fields: tuple[str, ...], office: str | None) -> list[Clause]:
+    """Return the clause for an office: one of the fields names it."""
+    return [] if office is None else [either(*(term(field, office) for field in fields))]
+
+
+def of_types(property_types: list[int] | None) -> list[Clause]:
+    """Return the clause for property types."""
+    return [] if property_types is None else [{"terms": {"property_type_id": property_types}}]

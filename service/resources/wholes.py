@@ -1,0 +1,28 @@
+"""What the small collections have in common: a whole array, or pages of it where they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mappings.fields import View
+from service.paging import numbered_page, whole
+from service.projection import Variant
+from service.query import Selection
+from service.responses import array, json_answer
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from mappings.resource import Resource
+    from service.operation import Call
+
+PAGE_SIZE = 100
+
+
+async def small_collection(call: Call, resource: Resource) -> web.Response:
+    """Answer every record of the scope as a JSON array, or the page that `page_number` or `page_size` asks for."""
+    selection, variant = Selection(resource, call.scope), Variant(resource, View.INDEX)
+    if call.parameters["page_number"] is None and call.parameters["page_size"] is None:
+        return json_answer(array(await whole(call, selection, variant)))
+    page = await numbered_page(call, selection, variant, call.parameters["page_size"] or PAGE_SIZE)
+    return json_answer(array(page.records), page.headers(call))
