@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+import re
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Settings = TypeVar("Settings")
+
+# User and password within an address.
+_CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 class SettingError(ValueError):
@@ -47,6 +51,8 @@ def _text(variable: str, environ: Mapping[str, str]) -> str | None:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingError(f"{variable}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{variable}_FILE names {path}, which is not a text in UTF-8.") from error
 
 
 def _convert(variable: str, text: str, kind: Any) -> object:
@@ -81,4 +87,5 @@ def describe(kind: type[Any], environ: Mapping[str, str]) -> Iterator[Described]
 def _shown(value: object, *, secret: bool) -> str:
     if secret and value:
         return "********"
-    return ",".join(value) if isinstance(value, tuple) else str("" if value is MISSING else value)
+    text = ",".join(value) if isinstance(value, tuple) else str(value)
+    return _CREDENTIALS.sub("//********@", text)

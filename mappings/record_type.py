@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
 
 # A space, a slash or a control character would not survive in a path or a log line.
-IDENTIFIER_PATTERN = r"^[^\x00-\x20/\x7f]{1,128}$"
+IDENTIFIER_PATTERN = r"^[^\x00-\x20/\x7f]{1,128}\Z"
 Identifier = Annotated[str, msgspec.Meta(pattern=IDENTIFIER_PATTERN)]
-_DateTime = Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$")]
+_DateTime = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})\Z"
+    ),
+]
 
 _TYPES: dict[Kind, Any] = {
     Kind.STRING: str | None,

@@ -47,7 +47,7 @@ def _between_marks(answer: bytes) -> list[bytes] | None:
         if answer.count(_HIT, end, mark) != 1 or not answer.endswith(RECORD_KEY, end, mark):
             return None
         end = answer.find(MARK, mark + 1)
-        if end < 0:
+        if end < 0 or not answer.startswith(b"}", end + 1):
             return None
         found.append(answer[mark + 1 : end])
         end += 1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
-# Plain JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
+# JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
 _HEADERS = {"accept": "application/json", "content-type": "application/json"}
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
@@ -66,20 +66,17 @@ class Engine:
         source: dict[str, Any] = orjson.loads(answer)["_source"]
         return source
 
-    async def healthy(self) -> bool:
-        """Tell whether the cluster answers and every primary of ours is there."""
-        status, answer = await self._call("GET", "/_cluster/health?timeout=1s", None)
-        return status == 200 and orjson.loads(answer)["status"] != "red"
-
     async def _call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
         try:
             response = await self._client.perform_request(method, target, body=body, headers=_HEADERS)
-        except ApiError as error:
-            return error.meta.status, error.body
         except ConnectionTimeout as error:
             raise DeadlinePassed from error
         except (TransportError, UnsupportedProductError) as error:
             raise EngineUnavailable(f"{type(error).__name__}: {error}") from error
+        except ApiError as error:
+            # A proxy in between answers in text or HTML, which the client hands over as a string.
+            body = error.body.encode() if isinstance(error.body, str) else error.body
+            return error.meta.status, body
         return response.meta.status, response.body
 
 

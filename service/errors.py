@@ -33,7 +33,12 @@ class ApiError(Exception):
 
 
 class InternalError(ApiError):
-    """A defect of the service; the detail never says which."""
+    """A defect of the service; the answer never says which."""
+
+    def __init__(self, reason: str) -> None:
+        """Keep the reason for the log."""
+        super().__init__("The request could not be answered. Quote the request id when you report it.")
+        self.reason = reason
 
 
 class InvalidRequest(ApiError):

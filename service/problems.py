@@ -47,15 +47,21 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
 
 def _known(error: Exception, request_id: str) -> ApiError:
     if isinstance(error, ApiError):
-        if isinstance(error, EngineUnavailable):
-            _log.warning("request %s: %s", request_id, error.reason)
+        _log_reason(error, request_id)
         return error
     if isinstance(error, web.HTTPException):
         return _of_router(error)
     if isinstance(error, TimeoutError):
         return DeadlinePassed()
     _log.error("request %s failed", request_id, exc_info=error)
-    return InternalError("The request could not be answered. Quote the request id when you report it.")
+    return InternalError("an exception that nothing expected")
+
+
+def _log_reason(error: ApiError, request_id: str) -> None:
+    if isinstance(error, InternalError):
+        _log.error("request %s: %s", request_id, error.reason)
+    elif isinstance(error, EngineUnavailable):
+        _log.warning("request %s: %s", request_id, error.reason)
 
 
 def _of_router(error: web.HTTPException) -> ApiError:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from mappings.fields import Kind
+from mappings.naming import underscore
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -73,7 +76,11 @@ def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as
 
 def _nested(field: Field, variant: Variant) -> Callable[[Record], Record] | None:
     """Compile the renaming of an object's members; they are stored as they are answered otherwise."""
-    if not field.members or not variant.underscored:
+    if not variant.underscored:
+        return None
+    if field.kind in {Kind.UNTYPED, Kind.UNTYPED_LIST}:
+        return _rename_all
+    if not field.members:
         return None
     plan = [(member.name, member.underscored, _nested(member, variant)) for member in field.members]
 
@@ -81,6 +88,13 @@ def _nested(field: Field, variant: Variant) -> Callable[[Record], Record] | None
         return {key: _value(value.get(name), nested) for name, key, nested in plan}
 
     return rename
+
+
+def _rename_all(value: Any) -> Any:
+    """Respell every key of a value whose shape is not declared."""
+    if isinstance(value, dict):
+        return {underscore(key): _rename_all(inner) for key, inner in value.items()}
+    return [_rename_all(element) for element in value] if isinstance(value, list) else value
 
 
 def _value(value: Any, nested: Callable[[Record], Record] | None) -> Any:

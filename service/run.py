@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -59,4 +60,7 @@ def _stop_signal() -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if (parent := parent_process()) is not None:
+        # A worker ends with its supervisor, even when that one was killed.
+        loop.add_reader(parent.sentinel, stop.set)
     return stop

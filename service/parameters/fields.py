@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from marshmallow import ValidationError, fields
 
-from mappings.listing import PROPERTY_TYPES
+from mappings.legends import PROPERTY_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from aiohttp import web
 from marshmallow import INCLUDE, Schema, ValidationError
 from webargs.aiohttpparser import AIOHTTPParser
 
@@ -15,8 +14,7 @@ from service.errors import Fault, InvalidRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Unknown names are let through the schema and judged by `_unknown`, which can suggest the nearest known one.
-IGNORED = web.RequestKey("ignored", list)
+    from aiohttp import web
 
 
 class QueryParser(AIOHTTPParser):
@@ -37,6 +35,7 @@ async def parse(request: web.Request, schema: Schema, *, tolerate_unknown: bool)
     faults = [*_repeated(request), *([] if tolerate_unknown else _unknown(request, schema))]
     values: dict[str, Any] = {}
     try:
+        # Unknown names are judged by `_unknown`, which can suggest the nearest known one.
         values = await _PARSER.parse(schema, request, unknown=INCLUDE)
     except ValidationError as error:
         faults += _of_schema(error)

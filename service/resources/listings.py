@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings import LISTING
-from mappings.listing import COMING_SOON, ON_MARKET_STATUSES
+from mappings.legends import COMING_SOON, ON_MARKET_STATUSES
 from service.operation import Call, Operation
 from service.parameters.fields import Choice, PropertyTypes, Text, Truth, UnixSecond
 from service.parameters.groups import AgentReferences, ParentScope, Timestamped, Underscored, Walked
