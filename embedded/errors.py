@@ -1,0 +1,14 @@
+"""The one error of the embedded node."""
+
+from pathlib import Path
+
+
+class EmbeddedNodeError(Exception):
+    """The node cannot start or run; the message is one sentence that says why and how to mend it.
+
+    `log` is the file with the engine's own account, where there is one; the message names it too.
+    """
+
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        super().__init__(message)
+        self.log = log

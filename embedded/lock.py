@@ -1,0 +1,51 @@
+"""Writes `artifacts.lock.json`: `python -m embedded.lock [VERSION]` pins that Elasticsearch, or the present one again.
+
+It resolves the server and its network module with all they need, downloads each jar and records its size and SHA-256.
+Run it to take a new release, read the difference, and commit it: from then on only these very files are used.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from embedded.artifacts import LOCK_FILE, VERSION, Artifact, Lock, sha256_of
+from embedded.repository import maven_context, system_trust
+
+if TYPE_CHECKING:
+    from jgo.maven import Artifact as MavenArtifact
+    from jgo.maven import MavenContext
+
+ROOTS = ("org.elasticsearch:elasticsearch", "org.elasticsearch.plugin:transport-netty4")
+
+
+def resolve(version: str, context: "MavenContext") -> "list[MavenArtifact]":
+    """Every jar the server needs at run time, each once."""
+    roots = [context.create_dependency(f"{root}:{version}") for root in ROOTS]
+    inputs, transitive = context.resolver.resolve(roots)
+    needed = [*inputs, *(dependency for dependency in transitive if dependency.scope in {"compile", "runtime"})]
+    return [dependency.artifact for dependency in needed]
+
+
+def pin(jar: "MavenArtifact") -> Artifact:
+    """Download one jar and record what came."""
+    file = jar.resolve()
+    coordinate = f"{jar.groupId}:{jar.artifactId}:{jar.version}"
+    return Artifact(coordinate, sha256_of(file), file.stat().st_size)
+
+
+def write_lock(version: str, file: Path = LOCK_FILE) -> Lock:
+    """Resolve, download and record one version of the engine."""
+    with tempfile.TemporaryDirectory() as folder, system_trust():
+        jars = resolve(version, maven_context(Path(folder)))
+        pinned = sorted(map(pin, jars), key=lambda artifact: artifact.coordinate)
+    lock = Lock(version, tuple(pinned))
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(lock), indent=2) + b"\n")
+    return lock
+
+
+if __name__ == "__main__":
+    written = write_lock(sys.argv[1] if len(sys.argv) > 1 else VERSION)
+    print(f"{LOCK_FILE.name}: Elasticsearch {written.version}, {len(written.artifacts)} jars, {written.size:,} bytes")

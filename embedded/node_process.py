@@ -1,0 +1,129 @@
+"""The parent's side of one node: starting its process, signalling it, and saying why it ended."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from embedded.errors import EmbeddedNodeError
+from embedded.launch import Address, Launch
+from embedded.options import HEAP_SETTING
+
+_TAIL: Final = 200_000  # bytes of the log that are searched for a known failure
+
+# What the engine or the Java runtime writes, and what it means; the first that matches is told.
+_KNOWN_FAILURES: Final = (
+    (r"BindHttpException|BindTransportException|Address already in use", "its port is taken: choose another --port"),
+    (
+        r"Could not reserve enough space|insufficient memory|Cannot allocate memory|OutOfMemoryError",
+        f"there is too little memory: lower {HEAP_SETTING} or close other programs",
+    ),
+    (
+        r"failed to obtain node lock|LockObtainFailed",
+        "another node uses the same data: stop it or choose another --data",
+    ),
+    (r"No space left on device", "the disk is full: make room or choose another --data"),
+    (
+        r"CorruptStateException|CorruptIndexException",
+        "its data is damaged: choose another --data or remove that folder",
+    ),
+    (r"unknown setting \[(?P<name>[^\]]+)\]", "Elasticsearch does not know the setting {name}: correct its name"),
+)
+_PORT_FAILURE: Final = re.compile(_KNOWN_FAILURES[0][0])
+
+
+class NodeProcess:
+    """A node's process; it ends by itself when this program does."""
+
+    def __init__(self, launch: Launch, address: Address, log: Path, keep_open: int) -> None:
+        self.name = address.name
+        self.url = address.url
+        self.log = log
+        self._draft = launch.archive_draft
+        _rotate(log)
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "embedded.process", msgspec.json.encode(launch).decode()],
+                stdin=subprocess.PIPE,  # never written to: its end tells the node that this program has gone
+                stdout=output,
+                stderr=output,
+                cwd=log.parent,
+                env=_environment(),
+                pass_fds=[keep_open],
+                start_new_session=True,  # Ctrl-C reaches this program alone, which then stops its nodes in order
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process number."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative is the number of the signal that ended it."""
+        return self._process.poll()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Signal the process, if it still runs."""
+        self._process.send_signal(number)
+
+    def request_stop(self) -> None:
+        """Ask for an orderly end; a process that was halted is woken for it."""
+        self.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGCONT)
+
+    def finish(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for the end, then enforce it."""
+        try:
+            self._process.wait(max(timeout, 0))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._draft is not None:
+            Path(self._draft).unlink(missing_ok=True)
+
+    @property
+    def lost_its_port(self) -> bool:
+        """Whether it ended because another program took its port."""
+        return _PORT_FAILURE.search(self._log_text()) is not None
+
+    def failure(self) -> EmbeddedNodeError:
+        """Why it ended, in one sentence."""
+        reason = next(filter(None, map(self._explain, _KNOWN_FAILURES)), f"it ended {self.describe_end()}")
+        return EmbeddedNodeError(f"{self.name} cannot run, {reason} (details: {self.log})", self.log)
+
+    def describe_end(self) -> str:
+        """How it ended, to stand after "it ended"."""
+        code = self.exit_code
+        if code is not None and code < 0:
+            return f"by {signal.Signals(-code).name}"
+        return f"with exit code {code}"
+
+    def _explain(self, failure: tuple[str, str]) -> str | None:
+        pattern, meaning = failure
+        found = re.search(pattern, self._log_text())
+        return meaning.format(**found.groupdict()) if found else None
+
+    def _log_text(self) -> str:
+        with self.log.open("rb") as file:
+            file.seek(max(0, self.log.stat().st_size - _TAIL))
+            return file.read().decode(errors="replace")
+
+
+def _rotate(log: Path) -> None:
+    if log.exists():
+        log.replace(log.with_suffix(".previous.log"))
+
+
+def _environment() -> dict[str, str]:
+    """This program's, with the folder of these packages to import from."""
+    packages = str(Path(__file__).resolve().parents[1])
+    inherited = os.environ.get("PYTHONPATH")
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [packages, inherited]))}

@@ -1,0 +1,55 @@
+"""Real nodes for the tests: one that many tests read, and what it takes to look at processes and HTTP."""
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from embedded import EmbeddedCluster, NodeOptions
+
+HEAP_MB = 512
+
+
+def call(url: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    """One request to a node; the parsed answer."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+    finally:
+        connection.close()
+    assert answer.status < 300, text
+    return json.loads(text)
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> bool:
+    """Whether it comes true within that time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and has not ended."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """One node with ephemeral data."""
+    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=HEAP_MB)) as running:
+        yield running
