@@ -1,0 +1,60 @@
+"""`brokerage sample`: write a source directory of generated data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sample import SampleError, sold_count, write_source
+
+if TYPE_CHECKING:
+    from sample import SourceSummary
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
+@click.option(
+    "--listings", type=click.IntRange(min=1), default=2000, show_default=True, help="How many listings to write."
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Another seed gives other data.")
+def sample(directory: Path, listings: int, seed: int) -> None:
+    """Write sample data to DIR, ready to be indexed.
+
+    Real house sales carry prices, sizes and places; companies, offices, agents and teams around them are generated.
+    About half as many sold listings come with the listings. DIR must be empty, new or an earlier sample.
+    """
+    try:
+        summary = _write(directory, listings, seed)
+    except SampleError as problem:
+        raise click.ClickException(str(problem)) from problem
+    Console().print(_table(summary))
+    click.echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt there says what is generated.")
+
+
+def _write(directory: Path, listings: int, seed: int) -> SourceSummary:
+    """Write with one progress bar for both kinds of listings; all else is small."""
+    console = Console(stderr=True)
+    columns = TextColumn("Writing records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    written: dict[str, int] = {}
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("records", total=listings + sold_count(listings))
+
+        def advance(resource: str, count: int) -> None:
+            if resource in {"listings", "sold_listings"}:
+                written[resource] = count
+                progress.update(bar, completed=sum(written.values()))
+
+        return write_source(directory, listings, seed, on_progress=advance)
+
+
+def _table(summary: SourceSummary) -> Table:
+    table = Table("resource")
+    table.add_column("records", justify="right")
+    for resource, count in summary.counts.items():
+        table.add_row(resource, f"{count:,}")
+    return table
