@@ -1,0 +1,76 @@
+"""How a listing's status, market and property type are brought to the contract's spelling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import ItemError
+from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings import Resource
+
+
+_NOT_FOUND = -1
+
+
+def _bare(name: str) -> str:
+    """Leave out what spellings differ in: case, spaces, underscores and hyphens."""
+    return "".join(character for character in name.casefold() if character not in " _-")
+
+
+_STATUSES = {_bare(status): status for status in STATUSES}
+_TYPE_NUMBERS = {name.casefold(): number for number, name in PROPERTY_TYPES.items()}
+
+
+def listing_rules(resource: Resource) -> tuple[Callable[[Any], int], ...]:
+    """Return the rules that apply to a resource's envelopes; none where it is no listing."""
+    names = {field.name for field in resource.stored}
+    if "Status" not in names:
+        return ()
+    return (_status, _property_type, *((_status_change,) if "StatusChangeDate" in names else ()))
+
+
+def _status(envelope: Any) -> int:
+    """Spell Status as declared and let OnMarket follow it; a contradicting OnMarket is counted."""
+    record = envelope.record
+    if record.Status is None:
+        return 0
+    status = record.Status if record.Status in STATUSES else _STATUSES.get(_bare(record.Status))
+    if status is None:
+        raise ItemError("record.Status", f"is {record.Status!r}: give one of {', '.join(STATUSES)}")
+    stated, record.Status, record.OnMarket = record.OnMarket, status, status in ON_MARKET_STATUSES
+    return int(stated is not None and stated is not record.OnMarket)
+
+
+def _status_change(envelope: Any) -> int:
+    """Keep StatusChangeDate only while the listing is on the market (decisions, `StatusChangeDate`)."""
+    if envelope.record.Status not in ON_MARKET_STATUSES:
+        envelope.record.StatusChangeDate = None
+    return 0
+
+
+def _property_type(envelope: Any) -> int:
+    """Complete name and number of the property type from each other; two that differ are a fault."""
+    record, number = envelope.record, envelope.property_type_id
+    if number is not None and number not in PROPERTY_TYPES:
+        raise ItemError("property_type_id", f"is {number}, which the legend of property types does not have")
+    named = _type_number(record.PropertyType)
+    if number is not None and named is not None and number != named:
+        raise ItemError("property_type_id", f"is {number}, but PropertyType {record.PropertyType!r} is {named}")
+    known = named if number is None else number
+    if known is not None:
+        record.PropertyType = PROPERTY_TYPES[known]
+    envelope.property_type_id = _NOT_FOUND if known is None else known
+    return 0
+
+
+def _type_number(name: str | None) -> int | None:
+    if name is None:
+        return None
+    number = _TYPE_NUMBERS.get(name.strip().casefold())
+    if number is None:
+        raise ItemError("record.PropertyType", f"is {name!r}: give one of {', '.join(PROPERTY_TYPES.values())}")
+    return number

@@ -1,0 +1,96 @@
+"""Builds small sources into a test's own corner of the engine, and reads back what is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+
+from cluster.control import Mark, read_mark
+from indexer import IndexerSettings, Summary, reindex
+from indexer.report import ignore
+from mappings import COMPANY, RESOURCES, Resource
+from tests.records import envelope, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+    Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
+
+
+@dataclass
+class Bench:
+    """A corner of the engine with an indexer to try."""
+
+    client: AsyncElasticsearch
+    connection: ConnectionSettings
+    settings: IndexerSettings
+    folder: Path
+
+    async def build(self, lines: Lines, **options: Any) -> Summary:
+        """Write a source and rebuild what is given, or the company of the test records if nothing is.
+
+        That company is in every source, so that records of it can be resolved.
+        """
+        write(self.folder, {COMPANY: [envelope(COMPANY)], **lines})
+        return await self.build_folder(list(lines) or [COMPANY], **options)
+
+    async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> Summary:
+        """Rebuild from the source folder as it is; options are settings or `on_progress`."""
+        on_progress = options.pop("on_progress", ignore)
+        chosen = replace(self.settings, **options)
+        return await reindex(
+            self.client, self.connection, chosen, self.folder, resources=resources, on_progress=on_progress
+        )
+
+    async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
+        """Return the documents behind the alias by identifier."""
+        answer = await self.client.search(index=self.connection.alias(resource), size=1000)
+        return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
+
+    async def live(self, resource: Resource) -> str:
+        """Return the generation behind the alias, without the prefix."""
+        (index,) = await self.client.indices.get_alias(name=self.connection.alias(resource))
+        return str(index).removeprefix(self.connection.prefix)
+
+    async def indices(self) -> list[str]:
+        """Return every index of the corner but the control index, without the prefix."""
+        names = list(await self.client.indices.get(index=f"{self.connection.prefix}*"))
+        return sorted(
+            name.removeprefix(self.connection.prefix) for name in names if name != self.connection.control_index
+        )
+
+    async def mark(self, resource: Resource) -> Mark:
+        """Return the published mark."""
+        mark = await read_mark(self.client, self.connection.control_index, self.connection.alias(resource))
+        assert mark is not None
+        return mark
+
+    async def stored_bytes(self, resource: Resource, identifier: str) -> bytes:
+        """Return a document's source as the engine keeps it."""
+        url = f"{self.connection.url[0]}/{self.connection.alias(resource)}/_source/{identifier}"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            assert answer.status == 200
+            return await answer.read()
+
+    def letters(self) -> list[dict[str, Any]]:
+        """Return the dead letters of every run, in the order of files and lines."""
+        files = sorted((self.folder.parent / "dead-letters").glob("*.ndjson"))
+        return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path) -> Bench:
+    """A corner of the engine, a source folder, and settings that lose no time."""
+    settings = IndexerSettings(
+        dead_letter_folder=str(tmp_path / "dead-letters"), retry_seconds=5.0, green_seconds=5, merge=False
+    )
+    return Bench(client, connection, settings, tmp_path / "source")

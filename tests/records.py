@@ -1,0 +1,72 @@
+"""One valid source record per resource, made from the declarations, and source folders of such records."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
+from mappings.fields import Field, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+COMPANY_KEY = "acme"
+UPDATED_AT = "2026-01-02T03:04:05.678Z"
+
+_VALUES: dict[Kind, Any] = {
+    Kind.DATE: "2026-01-02",
+    Kind.DATE_TIME: UPDATED_AT,
+    Kind.INTEGER: 3,
+    Kind.UNIX: 1_767_323_045,
+    Kind.NUMBER: 2.5,
+    Kind.BOOLEAN: True,
+    Kind.UNTYPED: None,
+    Kind.STRINGS: ["first", "second"],
+    Kind.UNTYPED_LIST: [],
+}
+# Where a rule asks for more than the type.
+_RULED: dict[Resource, dict[str, Any]] = {
+    COMPANY: {"platform_company_id": COMPANY_KEY, "numeric_id": "4100"},
+    OFFICE: {"platform_office_id": "office-1"},
+    AGENT: {"agent_uuid": "0b0e6d3c-5f0d-4f35-9d3c-111111111111"},
+    TEAM: {"uuid": "team-1"},
+    LISTING: {"PlatformListingId": "listing-1", "Status": "Active", "PropertyType": "Condo"},
+    SOLD_LISTING: {"PlatformListingId": "sold-1", "Status": "Sold", "PropertyType": "Condo", "OnMarket": False},
+}
+
+
+def record(resource: Resource, **changes: Any) -> dict[str, Any]:
+    """Return a valid record with every field given, and with `changes` made to it."""
+    return {field.name: _value(field) for field in resource.stored} | _RULED[resource] | changes
+
+
+def _value(field: Field) -> Any:
+    if field.members:
+        members = {member.name: _value(member) for member in field.members}
+        return [members, copy.deepcopy(members)] if field.kind is Kind.OBJECTS else members
+    return copy.copy(_VALUES.get(field.kind, f"{field.name} of a test"))
+
+
+def envelope(resource: Resource, record_changes: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a valid envelope; `changes` are its own members, a change to None leaves the member out."""
+    company = {} if resource is COMPANY else {"platform_company_id": COMPANY_KEY}
+    made = {**company, "updated_at": UPDATED_AT, "record": record(resource, **(record_changes or {})), **changes}
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def deletion(resource: Resource, identifier: str, updated_at: str = UPDATED_AT) -> dict[str, Any]:
+    """Return the envelope that deletes a record."""
+    return envelope(resource, deleted=True, updated_at=updated_at) | {"record": {resource.identifier: identifier}}
+
+
+def write(folder: Path, lines: Mapping[Resource, Iterable[dict[str, Any] | bytes]]) -> Path:
+    """Write a source folder; bytes are lines as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for resource, given in lines.items():
+        encoded = [line if isinstance(line, bytes) else orjson.dumps(line) for line in given]
+        (folder / f"{resource.alias}.ndjson").write_bytes(b"".join(line + b"\n" for line in encoded))
+    return folder
