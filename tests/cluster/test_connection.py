@@ -1,0 +1,79 @@
+"""The client of the cluster: refused without an address, never retrying by itself, named behind the prefix."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from elasticsearch import ApiError, TransportError
+
+from cluster.connection import ConnectionSettings, connect
+from cluster.control import mark_id
+from cluster.settings import SettingError
+from mappings import RESOURCES, SOLD_LISTING
+
+if TYPE_CHECKING:
+    from pytest_aiohttp.plugin import AiohttpServer
+
+
+def test_without_an_address_connecting_is_refused_with_the_way_out() -> None:
+    with pytest.raises(SettingError, match="ELASTICSEARCH_URL") as caught:
+        connect(ConnectionSettings(), connections=1, timeout=1)
+    assert "brokerage node" in str(caught.value)
+
+
+def test_the_prefix_stands_before_every_name() -> None:
+    settings = ConnectionSettings(prefix="test-")
+    assert settings.alias(SOLD_LISTING) == "test-sold_listings"
+    assert (settings.keys_index, settings.control_index) == ("test-api_keys", "test-control")
+
+
+def test_no_index_of_the_product_shares_a_name_with_another() -> None:
+    settings = ConnectionSettings()
+    names = [settings.alias(resource) for resource in RESOURCES] + [settings.keys_index, settings.control_index]
+    assert len(set(names)) == len(names)
+    assert len({mark_id(name) for name in names}) == len(names)
+
+
+async def asked(aiohttp_server: AiohttpServer, *, hang_up: bool = False, **settings: Any) -> list[web.Request]:
+    """Return the requests that one call of a client makes, which is refused or, with `hang_up`, not answered."""
+    seen: list[web.Request] = []
+
+    async def refuse(request: web.Request) -> web.Response:
+        seen.append(request)
+        if hang_up and request.transport is not None:
+            request.transport.abort()
+        return web.json_response({}, status=503)
+
+    app = web.Application()
+    app.router.add_post("/_search", refuse)
+    server = await aiohttp_server(app)
+    url = (str(server.make_url("")).rstrip("/"),)
+    async with connect(ConnectionSettings(url=url, **settings), connections=1, timeout=5) as client:
+        with pytest.raises((ApiError, TransportError)):
+            await client.search()
+    return seen
+
+
+@pytest.mark.parametrize("hang_up", [False, True])
+async def test_a_failed_call_is_not_repeated(aiohttp_server: AiohttpServer, hang_up: bool) -> None:
+    assert len(await asked(aiohttp_server, hang_up=hang_up)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "header"),
+    [
+        ({}, None),
+        ({"api_key": "YTpi"}, "ApiKey YTpi"),
+        ({"username": "reader", "password": "pw"}, "Basic " + base64.b64encode(b"reader:pw").decode()),
+        ({"api_key": "YTpi", "username": "reader", "password": "pw"}, "ApiKey YTpi"),
+        ({"password": "pw"}, None),
+    ],
+)
+async def test_the_cluster_is_sent_the_credentials_of_the_settings(
+    aiohttp_server: AiohttpServer, settings: dict[str, Any], header: str | None
+) -> None:
+    (request,) = await asked(aiohttp_server, **settings)
+    assert request.headers.get("Authorization") == header

@@ -1,0 +1,71 @@
+"""The engine that tests run against, and a corner of it for each test."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.connection import ConnectionSettings, connect
+from embedded import VERSION, EmbeddedCluster, NodeOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from elasticsearch import AsyncElasticsearch
+
+
+@pytest.fixture(scope="session")
+def engine_url() -> Iterator[str]:
+    """A real Elasticsearch: the one of ELASTICSEARCH_URL, else a container, else the embedded node."""
+    if given := os.environ.get("ELASTICSEARCH_URL"):
+        yield given
+    elif _docker_runs():
+        yield from _container()
+    else:
+        with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
+            yield cluster.url
+
+
+def _docker_runs() -> bool:
+    docker = shutil.which("docker")
+    return docker is not None and subprocess.run([docker, "info"], capture_output=True, check=False).returncode == 0  # noqa: S603 - a fixed command
+
+
+def _container() -> Iterator[str]:
+    from testcontainers.community.elasticsearch import ElasticSearchContainer  # noqa: PLC0415 - needs an engine
+
+    image = f"docker.elastic.co/elasticsearch/elasticsearch:{VERSION}"
+    with ElasticSearchContainer(image, mem_limit="2g") as container:
+        yield f"http://{container.get_container_host_ip()}:{container.get_exposed_port(container.port)}"
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A prefix that no other test's indices have."""
+    return f"t{secrets.token_hex(4)}-"
+
+
+@pytest.fixture
+def connection(engine_url: str, prefix: str) -> ConnectionSettings:
+    """Connection settings of a test's own corner of the engine."""
+    return ConnectionSettings(url=(engine_url,), prefix=prefix)
+
+
+@pytest.fixture
+async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticsearch]:
+    """A client; what the test made in its corner is removed afterwards."""
+    async with connect(connection, connections=4, timeout=30) as opened:
+        yield opened
+        await remove_indices(opened, connection.prefix)
+
+
+async def remove_indices(client: AsyncElasticsearch, prefix: str) -> None:
+    """Delete by exact names what carries a prefix."""
+    names = list(await client.indices.get(index=f"{prefix}*", expand_wildcards="all"))
+    if names:
+        await client.indices.delete(index=names)

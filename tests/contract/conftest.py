@@ -1,0 +1,53 @@
+"""A small world behind the real service: sample data indexed by the real indexer, keys of every kind of scope."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from cluster.connection import ConnectionSettings, connect
+from indexer import IndexerSettings, reindex
+from sample import write_source
+from service.app import create_app
+from service.keys.store import Grant, KeyStore
+from service.settings import ServiceSettings
+from tests.conftest import remove_indices
+from tests.contract.world import PARENT, World, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+_LISTINGS = 700
+
+_GRANTS = {
+    "all": Grant("all", all_companies=True),
+    "large": Grant("large", companies=("summit-crest",)),
+    "child": Grant("child", companies=("4101",)),
+    "parent": Grant("parent", parent_companies=(PARENT,)),
+    "two": Grant("two", companies=("tidewater-brokers", "orchard-street")),
+}
+
+
+@pytest.fixture(scope="session")
+async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """The service over an index of generated data; the data itself; a key for each scope."""
+    source = tmp_path_factory.mktemp("source") / "sample"
+    write_source(source, _LISTINGS)
+    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
+    async with connect(connection, connections=4, timeout=60) as client:
+        settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
+        summary = await reindex(client, connection, settings, source)
+        assert summary.exit_code == 0
+        store = KeyStore(client, connection.keys_index)
+        keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
+        async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
+            yield World(http, keys, _read(source))
+        await remove_indices(client, connection.prefix)
+
+
+def _read(source: Path) -> dict[str, list[dict[str, object]]]:
+    return {path.stem: read_source(path) for path in source.glob("*.ndjson")}

@@ -1,0 +1,161 @@
+"""Every variant's records against the contract's field tables, key by key and type by type."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.parse_spec import FIXTURE
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+
+TABLES: dict[str, dict[str, dict[str, str]]] = json.loads(FIXTURE.read_text(encoding="utf-8"))
+
+_PYTHON: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+_SOLD_LACKS = {
+    "StatusChangeDate",
+    "SharedPartnerData",
+    "NewConstructionYN",
+    "BuyerCommissionType",
+    "BuyerCommissionValue",
+    "VendorModificationTimestamp",
+}
+_SHOW_LACKS = _SOLD_LACKS - {"SharedPartnerData"}
+# Members of OpenHouse that the table of untyped fields names too.
+_OPEN_HOUSE = {"VirtualOpenHouseURL", "Comment"}
+_GOALS = {"gci_goal": "integer", "buyer_commission_rate": "number", "seller_commission_rate": "number"}
+
+
+def _listing_fields() -> dict[str, str]:
+    table = TABLES["Listing"]
+    return {name: kind for name, kind in (table["fields"] | table["untyped"]).items() if name not in _OPEN_HOUSE}
+
+
+def _fields(variant: str) -> dict[str, str]:
+    if variant == "listings":
+        return _listing_fields()
+    if variant == "listing":
+        return _without(_listing_fields(), _SHOW_LACKS)
+    sold = _without(_listing_fields(), _SOLD_LACKS) | TABLES["SoldListing"]["fields"]
+    if variant == "sold_listings":
+        return sold
+    if variant == "sold_listing":
+        return _without(sold, {"ListingURL"})
+    resource = {"agent": "Agent", "office": "Office", "team": "Team", "compan": "Company"}[
+        re.sub("(ies|y|s)$", "", variant)
+    ]
+    return TABLES[resource]["fields"] | TABLES[resource]["untyped"]
+
+
+def _without(fields: dict[str, str], names: set[str]) -> dict[str, str]:
+    return {name: kind for name, kind in fields.items() if name not in names}
+
+
+async def _records(world: World, variant: str) -> list[dict[str, Any]]:
+    """Return all records of an index, or some of them by their shows."""
+    wide = {"updated_since": 1, "page_size": 1000}
+    if variant == "listings":
+        companies = [world.company(envelope) for envelope in world.source["companies"]]
+        pages = [await world.walk("/listings", platform_company_id=c, market_status="all", **wide) for c in companies]
+        return [record for page in pages for record in page]
+    if variant == "sold_listings":
+        return await world.walk("/sold_listings", **wide)
+    if variant == "agents":
+        return list(await world.answer("/agents", **wide))
+    if variant == "offices":
+        return list((await world.answer("/offices", page_size=1000))["offices"])
+    if variant in {"teams", "companies"}:
+        return list(await world.answer(f"/{variant}"))
+    index, identifier = _SHOWS[variant]
+    found = await _records(world, index)
+    return [await world.answer(f"/{index}/{record[identifier]}") for record in found[:25]]
+
+
+_SHOWS = {
+    "listing": ("listings", "PlatformListingId"),
+    "sold_listing": ("sold_listings", "PlatformListingId"),
+    "agent": ("agents", "agent_uuid"),
+    "office": ("offices", "platform_office_id"),
+    "team": ("teams", "uuid"),
+    "company": ("companies", "platform_company_id"),
+}
+VARIANTS = ["listings", "sold_listings", "agents", "offices", "teams", "companies", *_SHOWS]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_every_record_has_exactly_the_fields_of_the_contract(world: World, variant: str) -> None:
+    expected = _fields(variant)
+    records = await _records(world, variant)
+    assert records
+    for record in records:
+        assert set(record) == set(expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_every_value_has_the_type_of_the_contract(world: World, variant: str) -> None:
+    expected = _fields(variant)
+    for record in await _records(world, variant):
+        for name, cell in expected.items():
+            _check(record[name], cell, name)
+
+
+def _check(value: Any, cell: str, name: str) -> None:
+    word = cell.split(maxsplit=1)[0].rstrip(":;,")
+    if value is None:
+        assert word != "array", f"{name} is an array and must be empty, not null"
+    elif word in _PYTHON:
+        assert isinstance(value, _PYTHON[word]), f"{name} is {value!r}, not {word}"
+        assert word == "boolean" or not isinstance(value, bool), f"{name} is a boolean, not {word}"
+    if isinstance(value, (dict, list)) and "`" in cell:
+        _check_members(value, cell, name)
+
+
+def _check_members(value: Any, cell: str, name: str) -> None:
+    members = set(re.findall(r"`(\w+)`", cell))
+    for element in value if isinstance(value, list) else [value]:
+        # A sold listing's open houses lack the members that the cell gives to non-sold ones.
+        assert set(element) in ({*members}, members - {"VirtualOpenHouseYN", *_OPEN_HOUSE}), f"{name}: {set(element)}"
+        for member, inner in element.items():
+            assert isinstance(inner, _member_types(cell, member)), f"{name}.{member} is {inner!r}"
+
+
+def _member_types(cell: str, member: str) -> tuple[type, ...]:
+    if member in {"IsMainListingImage", "VirtualOpenHouseYN", "is_nrt"}:
+        return (bool, type(None))
+    if member in {"Width", "Height"}:
+        return (int, type(None))
+    if member == "PropertyFeatureValues":
+        return (list,)
+    if re.search(rf"`{member}`(, `\w+`)* untyped", cell):
+        return (object,)
+    return (str, type(None))
+
+
+async def test_the_goals_of_an_agent_exist_only_with_their_flag(world: World) -> None:
+    [agent, *_] = world.of("agents")
+    path = f"/agents/{agent['record']['agent_uuid']}"
+    plain = await world.answer(path)
+    flagged = await world.answer(path, include_gci_goals="true")
+    assert set(flagged) - set(plain) == set(_GOALS)
+    assert isinstance(flagged["gci_goal"], int)
+    assert isinstance(flagged["buyer_commission_rate"], (int, float))
+
+
+@pytest.mark.parametrize("resource", ["listings", "sold_listings", "offices", "teams", "companies"])
+async def test_an_index_answers_the_source_records_unchanged(world: World, resource: str) -> None:
+    identifier = {"offices": "platform_office_id", "teams": "uuid", "companies": "platform_company_id"}.get(
+        resource, "PlatformListingId"
+    )
+    expected = {envelope["record"][identifier]: envelope["record"] for envelope in world.of(resource)}
+    for record in await _records(world, resource):
+        assert record == expected[record[identifier]]

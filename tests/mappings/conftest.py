@@ -1,0 +1,16 @@
+"""The option that renews the snapshots of index bodies: `pytest tests/mappings --update-snapshots`."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option; it is known when the run starts in this folder."""
+    parser.addoption("--update-snapshots", action="store_true", help="write the snapshots of index bodies anew")
+
+
+@pytest.fixture
+def update_snapshots(request: pytest.FixtureRequest) -> bool:
+    """Tell whether snapshots are to be written rather than compared with."""
+    return bool(request.config.getoption("--update-snapshots", default=False))

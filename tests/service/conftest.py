@@ -1,0 +1,50 @@
+"""The service before a stand-in Elasticsearch, both over real HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import ConnectionSettings
+from service.app import create_app
+from service.settings import ServiceSettings
+from tests.service.stand_in import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp.test_utils import TestClient
+    from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
+
+    Open = Callable[..., Awaitable[TestClient[Any, Any]]]
+
+# A request line longer than the service accepts must reach it, as in `service.run`.
+_LONGEST_LINE_BYTES = 65_536
+
+
+@pytest.fixture
+async def stand_in(aiohttp_server: AiohttpServer) -> StandIn:
+    """A stand-in without documents."""
+    stand_in = StandIn()
+    server = await aiohttp_server(stand_in.app())
+    stand_in.url = str(server.make_url("")).rstrip("/")
+    return stand_in
+
+
+@pytest.fixture
+def open_api(stand_in: StandIn, aiohttp_server: AiohttpServer, aiohttp_client: AiohttpClient) -> Open:
+    """Open a client of the service that reads the stand-in, with other settings than the default where given."""
+
+    async def open_client(**settings: Any) -> TestClient[Any, Any]:
+        app = create_app(ServiceSettings(**settings), ConnectionSettings(url=(stand_in.url,)))
+        server = await aiohttp_server(app, max_line_size=_LONGEST_LINE_BYTES)
+        return await aiohttp_client(server)
+
+    return open_client
+
+
+@pytest.fixture
+async def api(open_api: Open) -> TestClient[Any, Any]:
+    """A client of the service with default settings."""
+    return await open_api()

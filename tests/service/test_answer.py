@@ -1,0 +1,148 @@
+"""Cutting records out of raw search answers: always what parsing would give, whatever the records hold."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mappings.document import document
+from service import answer
+from service.answer import hits, records, refuse_partial, total
+from service.errors import DeadlinePassed, EngineUnavailable
+from tests.service.stand_in import hit, search_answer
+
+HOSTILE = [
+    "_index",
+    "_source",
+    "record",
+    "\t",
+    '"_index":"',
+    '\\"_index\\":\\"',
+    '"record":\t{',
+    "}\t}",
+    "\\",
+    '"',
+    "\x00",
+]
+TEXTS = st.sampled_from(HOSTILE) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+RECORDS = st.dictionaries(TEXTS, VALUES, max_size=3)
+
+
+def marked(at: int, record: dict[str, Any]) -> bytes:
+    """Return a hit whose record lies between marks."""
+    return hit("listings-v0001", f"L{at}", document({"id": f"L{at}"}, orjson.dumps(record)))
+
+
+def unmarked(at: int, record: dict[str, Any]) -> bytes:
+    """Return a hit as something else than the indexer would write it."""
+    return hit("listings-v0001", f"L{at}", orjson.dumps({"id": f"L{at}", "record": record}))
+
+
+def parsed(raw: bytes) -> list[Any]:
+    """Return the records of an answer by parsing all of it."""
+    return [found["_source"]["record"] for found in orjson.loads(raw)["hits"]["hits"]]
+
+
+def cut(raw: bytes) -> list[Any]:
+    """Return the records as they are cut out."""
+    return [orjson.loads(record) for record in records(raw)]
+
+
+@given(st.lists(RECORDS, max_size=4))
+def test_cut_records_are_the_parsed_ones(held: list[dict[str, Any]]) -> None:
+    raw = search_answer([marked(at, record) for at, record in enumerate(held)])
+    assert cut(raw) == parsed(raw) == held
+
+
+@given(st.lists(st.tuples(RECORDS, st.booleans()), max_size=4))
+def test_records_are_right_where_only_some_have_marks(held: list[tuple[dict[str, Any], bool]]) -> None:
+    raw = search_answer([(marked if marks else unmarked)(at, record) for at, (record, marks) in enumerate(held)])
+    assert cut(raw) == parsed(raw) == [record for record, _ in held]
+
+
+def test_marked_records_are_cut_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = search_answer([marked(at, {"_index": {"_index": "x"}}) for at in range(3)])
+    monkeypatch.setattr(answer, "hits", Mock(side_effect=AssertionError))
+    assert records(raw) == [b'{"_index":{"_index":"x"}}'] * 3
+
+
+TABS_ELSEWHERE = {
+    "before the record": b'{"id":\t"L1","record":{"a":1}}',
+    "twice before the record": b'{\t"id":\t"L1","record":{"a":1}}',
+    "inside a record with marks": b'{"id":"L1","record":\t{"a":\t1}\t}',
+    "twice inside a record with marks": b'{"id":"L1","record":\t{"a":\t1,\t"b":2}\t}',
+    "inside a record without marks": b'{"id":"L1","record":{"a":\t1}}',
+    "twice inside a record without marks": b'{"id":"L1","record":{"a":\t1\t}}',
+    "doubled before the record": b'{"id":"L1","record":\t\t{"a":1}\t}',
+    "doubled behind the record": b'{"id":"L1","record":\t{"a":1}\t\t}',
+    "before the record alone": b'{"id":"L1","record":\t{"a":1}}',
+    "behind the record alone": b'{"id":"L1","record":{"a":1}\t}',
+    "round a record that is not the last member": b'{"id":"L1","record":\t{"a":1}\t,"more":2}',
+}
+
+
+@pytest.mark.parametrize("place", TABS_ELSEWHERE)
+@pytest.mark.parametrize("pattern", ["x", "xx", "xm", "mx", "mxm", "xmx", "xxx"])
+def test_a_tab_in_another_place_leads_to_no_wrong_record(place: str, pattern: str) -> None:
+    strange = hit("listings-v0001", "L1", TABS_ELSEWHERE[place])
+    raw = search_answer([strange if kind == "x" else marked(7, {"b": 2}) for kind in pattern])
+    assert cut(raw) == parsed(raw)
+
+
+def test_an_answer_without_hits_has_no_records() -> None:
+    assert records(search_answer()) == []
+
+
+def test_a_whole_answer_is_taken_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = search_answer([marked(1, {})])
+    monkeypatch.setattr(answer, "orjson", Mock(loads=Mock(side_effect=AssertionError)))
+    refuse_partial(raw)
+
+
+def test_an_answer_in_another_order_is_judged_by_its_parts() -> None:
+    shards = {"failed": 0, "total": 1}
+    refuse_partial(orjson.dumps({"_shards": shards, "terminated_early": True, "timed_out": False}))
+    with pytest.raises(EngineUnavailable):
+        refuse_partial(orjson.dumps({"_shards": {"failed": 1, "total": 1}, "timed_out": False}))
+
+
+def test_an_answer_that_ran_out_of_time_is_refused() -> None:
+    with pytest.raises(DeadlinePassed):
+        refuse_partial(search_answer([marked(1, {})], timed_out=True))
+
+
+@pytest.mark.parametrize("failed", [1, 2, 3])
+def test_an_answer_that_lacks_shards_is_refused_with_their_number_for_the_log(failed: int) -> None:
+    with pytest.raises(EngineUnavailable) as caught:
+        refuse_partial(search_answer([marked(1, {})], failed=failed))
+    assert caught.value.reason == f"{failed} of 3 shards failed."
+
+
+def test_a_record_cannot_make_a_partial_answer_look_whole() -> None:
+    whole = '{"took":3,"timed_out":false,"_shards":{"total":3,"successful":3,"skipped":0,"failed":0}'
+    with pytest.raises(EngineUnavailable):
+        refuse_partial(search_answer([marked(1, {"text": whole})], failed=1))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_the_total_is_the_one_of_the_answer(count: int) -> None:
+    assert total(search_answer([marked(at, {}) for at in range(count)])) == count
+
+
+def test_a_total_in_another_spelling_is_parsed() -> None:
+    raw = search_answer([marked(1, {"text": '"total":{"value":9,"relation":"eq"}'})])
+    assert total(raw.replace(b'"relation":"eq"},"max', b'"relation":"eq" },"max')) == 1
+
+
+def test_hits_are_parsed_in_order() -> None:
+    assert [found["_id"] for found in hits(search_answer([marked(2, {}), marked(1, {})]))] == ["L2", "L1"]

@@ -1,0 +1,150 @@
+"""Keys over HTTP: both schemes, one text for whatever is wrong, and what an outage does not take away."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from multidict import MultiDict
+
+from tests.service.stand_in import refusal
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+PAST, FUTURE = dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2200, 1, 1, tzinfo=dt.UTC)
+NOT_VALID = "The API key is not valid."
+MISSING = "Send an API key in the x-api-key header or the api-key query parameter."
+
+
+async def ask(
+    api: TestClient[Any, Any], headers: list[str] | None = None, query: list[str] | None = None
+) -> tuple[int, Any]:
+    """Ask for the companies with keys in headers and query; return status and body."""
+    sent = MultiDict([("x-api-key", key) for key in headers or []])
+    response = await api.get("/v1/companies", headers=sent, params=[("api-key", key) for key in query or []])
+    if response.status == 401:
+        assert response.headers["WWW-Authenticate"] == 'ApiKey realm="brokerage"'
+    return response.status, await response.json()
+
+
+async def test_either_scheme_suffices(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = stand_in.grant()
+    assert await ask(api, headers=[key]) == await ask(api, query=[key]) == (200, [])
+
+
+async def test_both_schemes_may_carry_the_same_key(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = stand_in.grant()
+    assert (await ask(api, headers=[key], query=[key]))[0] == 200
+
+
+async def test_the_name_of_the_header_has_no_case(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    response = await api.get("/v1/companies", headers={"X-API-Key": stand_in.grant()})
+    assert response.status == 200
+
+
+@pytest.mark.parametrize(("headers", "query"), [(2, 0), (0, 2), (1, 1)])
+async def test_different_keys_are_refused_even_when_both_are_good(
+    api: TestClient[Any, Any], stand_in: StandIn, headers: int, query: int
+) -> None:
+    keys = [stand_in.grant(), stand_in.grant()]
+    status, problem = await ask(api, headers=keys[:headers], query=keys[2 - query :])
+    assert (status, problem["detail"]) == (401, NOT_VALID)
+
+
+@pytest.mark.parametrize(("headers", "query"), [(2, 0), (0, 2), (2, 1), (1, 2)])
+async def test_a_repeated_key_is_refused_even_when_it_is_the_same(
+    api: TestClient[Any, Any], stand_in: StandIn, headers: int, query: int
+) -> None:
+    key = stand_in.grant()
+    status, problem = await ask(api, headers=[key] * headers, query=[key] * query)
+    assert (status, problem["detail"]) == (401, NOT_VALID)
+
+
+async def test_a_missing_key_has_its_own_text(api: TestClient[Any, Any]) -> None:
+    status, problem = await ask(api)
+    assert (status, problem["detail"], problem["code"]) == (401, MISSING, "unauthorized")
+
+
+@pytest.mark.parametrize("key", ["", "x", "bk_0123456789_", "ü", "Bearer x", "null"])
+async def test_a_malformed_key_is_refused_without_a_look_up(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str
+) -> None:
+    status, problem = await ask(api, query=[key])
+    assert (status, problem["detail"]) == (401, NOT_VALID)
+    assert stand_in.asked == []
+
+
+async def test_every_other_reason_has_the_same_answer(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    unknown = stand_in.grant()
+    stand_in.documents.clear()
+    other = stand_in.grant()
+    (document,) = stand_in.documents.values()
+    document["digest"] = "0" * 64
+    keys = [unknown, other, stand_in.grant(revoked=PAST), stand_in.grant(expires=PAST), "malformed"]
+    answers = [await ask(api, headers=[key]) for key in keys]
+    assert [status for status, _ in answers] == [401] * 5
+    for _, problem in answers:
+        del problem["request_id"]
+    assert all(problem == answers[0][1] for _, problem in answers)
+    assert answers[0][1]["detail"] == NOT_VALID
+
+
+async def test_a_key_holds_until_it_expires(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    assert (await ask(api, headers=[stand_in.grant(expires=FUTURE)]))[0] == 200
+
+
+async def test_the_key_counts_before_the_parameters(api: TestClient[Any, Any]) -> None:
+    response = await api.get("/v1/listings?nonsense=1&page_size=x")
+    assert response.status == 401
+
+
+async def test_a_revocation_holds_once_the_kept_key_is_stale(open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
+    key = stand_in.grant()
+    assert (await ask(api, headers=[key]))[0] == 200
+    (document,) = stand_in.documents.values()
+    document["revoked"] = PAST.isoformat()
+    assert (await ask(api, headers=[key]))[0] == 401
+
+
+async def test_a_kept_key_is_not_looked_up_again(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = stand_in.grant()
+    for _ in range(3):
+        assert (await ask(api, headers=[key]))[0] == 200
+    assert len([path for path, _ in stand_in.asked if path.startswith("/api_keys/")]) == 1
+
+
+async def test_an_unknown_key_is_looked_up_once(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = stand_in.grant()
+    stand_in.documents.clear()
+    for _ in range(3):
+        assert (await ask(api, headers=[key]))[0] == 401
+    assert len(stand_in.asked) == 1
+
+
+async def test_the_last_good_key_survives_an_outage_of_the_keys(open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
+    key = stand_in.grant()
+    assert (await ask(api, headers=[key]))[0] == 200
+    stand_in.out(refusal(503, "no_shard_available_action_exception"), "api_keys")
+    assert (await ask(api, headers=[key]))[0] == 200
+
+
+async def test_a_key_never_seen_before_an_outage_is_not_called_wrong(
+    api: TestClient[Any, Any], stand_in: StandIn
+) -> None:
+    stand_in.out(refusal(503, "no_shard_available_action_exception"), "api_keys")
+    status, problem = await ask(api, headers=[stand_in.grant()])
+    assert (status, problem["code"]) == (503, "temporarily-unavailable")
+
+
+async def test_without_an_index_of_keys_the_service_is_away_rather_than_the_key_wrong(
+    api: TestClient[Any, Any], stand_in: StandIn
+) -> None:
+    stand_in.out(refusal(404, "index_not_found_exception"), "api_keys")
+    assert (await ask(api, headers=[stand_in.grant()]))[0] == 503

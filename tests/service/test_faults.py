@@ -1,0 +1,152 @@
+"""What Elasticsearch does wrong and what the caller sees: never a page that lacks rows, never an inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import ConnectionSettings
+from service.app import create_app
+from service.keys.text import mint
+from service.settings import ServiceSettings
+from tests.service.stand_in import Reply, hit, refusal, search_answer
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+    from pytest_aiohttp.plugin import AiohttpClient
+
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+MEMBERS = {"type", "title", "status", "detail", "instance", "code", "messages", "errors", "request_id"}
+INSIDES = ["secret-node-7", "exception", "shard", "Traceback", "listings/_search", "127.0.0.1", "elastic", "feed_key"]
+
+REFUSED: dict[str, tuple[Reply, int]] = {
+    "a shard failed": (Reply(body=search_answer(failed=1)), 503),
+    "every shard failed": (Reply(body=search_answer(failed=3)), 503),
+    "time ran out": (Reply(body=search_answer(timed_out=True)), 504),
+    "its queue is full": (refusal(429, "es_rejected_execution_exception"), 503),
+    "a breaker tripped": (refusal(429, "circuit_breaking_exception"), 503),
+    "the search timed out": (refusal(429, "search_timeout_exception"), 504),
+    "the search timed out as 504": (refusal(504, "search_timeout_exception"), 504),
+    "no shard is there": (refusal(503, "search_phase_execution_exception"), 503),
+    "the index is missing": (refusal(404, "index_not_found_exception"), 503),
+    "a gateway is between": (refusal(502, "bad_gateway"), 503),
+    "a gateway gave up": (refusal(504, "gateway_timeout"), 503),
+    "an error has no body": (Reply(status=503, body=b""), 503),
+    "a gateway speaks plain text": (Reply(status=503, body=b"no healthy upstream", content_type="text/plain"), 503),
+    "a gateway speaks HTML": (Reply(status=502, body=b"<html>bad gateway</html>", content_type="text/html"), 503),
+    "the query is refused": (refusal(400, "x_content_parse_exception"), 500),
+    "the service may not read": (refusal(403, "security_exception"), 500),
+    "the credentials are wrong": (refusal(401, "security_exception"), 500),
+    "it fails itself": (refusal(500, "null_pointer_exception"), 500),
+    "the answer is cut short": (Reply(body=search_answer()[:40]), 500),
+}
+CODES = {500: "internal-error", 503: "temporarily-unavailable", 504: "deadline-passed"}
+
+
+async def refused(api: TestClient[Any, Any], stand_in: StandIn, path: str = "/v1/listings") -> Any:
+    """Return the answer to a request for an index, whose body must be a problem document that says nothing internal."""
+    stand_in.add("companies", "acme", {}, numeric_id="1")
+    response = await api.get(f"{path}?platform_company_id=acme", headers={"x-api-key": stand_in.grant()})
+    assert response.content_type == "application/problem+json"
+    problem = await response.json()
+    assert problem.keys() == MEMBERS
+    assert [inside for inside in INSIDES if inside in await response.text()] == []
+    assert problem["request_id"] == response.headers["X-Request-Id"]
+    assert (problem["status"], problem["code"]) == (response.status, CODES[response.status])
+    assert ("Retry-After" in response.headers) is (response.status in {503, 504})
+    return response
+
+
+@pytest.mark.parametrize("path", ["/v1/listings", "/v1/agents"])
+@pytest.mark.parametrize("fault", REFUSED)
+async def test_a_search_fails_when(api: TestClient[Any, Any], stand_in: StandIn, fault: str, path: str) -> None:
+    reply, status = REFUSED[fault]
+    stand_in.out(reply, "listings", "agents")
+    assert (await refused(api, stand_in, path)).status == status
+
+
+@pytest.mark.parametrize("index", ["api_keys", "companies", "control", "listings"])
+@pytest.mark.parametrize("fault", ["no shard is there", "its queue is full", "the index is missing"])
+async def test_whatever_index_is_away_the_answer_is_503(
+    api: TestClient[Any, Any], stand_in: StandIn, fault: str, index: str
+) -> None:
+    stand_in.out(REFUSED[fault][0], index)
+    assert (await refused(api, stand_in)).status == 503
+
+
+@pytest.mark.parametrize("index", ["api_keys", "companies", "control", "listings"])
+async def test_an_answer_slower_than_the_deadline_is_504(open_api: Open, stand_in: StandIn, index: str) -> None:
+    stand_in.out(Reply(delay=30.0), index)
+    assert (await refused(await open_api(deadline_seconds=0.3), stand_in)).status == 504
+
+
+async def test_answers_that_are_slow_together_are_504(open_api: Open, stand_in: StandIn) -> None:
+    companies = search_answer([hit("companies", "acme", b'{"id":"acme"}')])
+    stand_in.out(Reply(body=companies, delay=0.2), "companies")
+    stand_in.out(Reply(body=search_answer(), delay=0.2), "listings")
+    assert (await refused(await open_api(deadline_seconds=0.3), stand_in)).status == 504
+
+
+async def test_a_refused_connection_is_503(aiohttp_client: AiohttpClient, unused_tcp_port: int) -> None:
+    connection = ConnectionSettings(url=(f"http://127.0.0.1:{unused_tcp_port}",))
+    api = await aiohttp_client(create_app(ServiceSettings(), connection))
+    response = await api.get("/v1/companies", headers={"x-api-key": mint().reveal()})
+    assert response.status == 503
+    assert (await response.json()).keys() == MEMBERS
+
+
+async def test_a_server_that_is_not_elasticsearch_is_503(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    stand_in.out(Reply(body=search_answer(), product=None))
+    assert (await refused(api, stand_in)).status == 503
+
+
+async def test_a_failed_search_is_not_repeated(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    stand_in.out(REFUSED["its queue is full"][0], "listings")
+    await refused(api, stand_in)
+    assert len([path for path, _ in stand_in.asked if path == "/listings/_search"]) == 1
+
+
+async def test_the_engine_is_told_to_refuse_partial_results_and_to_give_up_before_the_deadline(
+    open_api: Open, stand_in: StandIn
+) -> None:
+    api = await open_api(deadline_seconds=7.5)
+    await api.get("/v1/companies", headers={"x-api-key": stand_in.grant()})
+    expected = {"allow_partial_search_results": "false", "timeout": "7000ms"}
+    searches = [
+        options for (path, _), options in zip(stand_in.asked, stand_in.options, strict=True) if "_search" in path
+    ]
+    assert searches == [expected] * 2
+
+
+async def test_the_reason_is_logged_with_the_request_id(
+    api: TestClient[Any, Any], stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    stand_in.out(REFUSED["the query is refused"][0], "listings")
+    response = await refused(api, stand_in)
+    (record,) = [record for record in caplog.records if response.headers["X-Request-Id"] in record.getMessage()]
+    assert "x_content_parse_exception" in caplog.text
+    assert record.levelname == "ERROR"
+
+
+async def test_no_log_line_carries_the_key(
+    api: TestClient[Any, Any], stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    stand_in.add("companies", "acme", {})
+    key = stand_in.grant()
+    for reply, status in REFUSED.values():
+        stand_in.out(reply, "listings")
+        response = await api.get(f"/v1/listings?platform_company_id=acme&api-key={key}")
+        assert response.status == status
+    assert "secret-node-7" in caplog.text
+    assert key not in caplog.text
+
+
+async def test_the_service_answers_again_after_an_outage(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    stand_in.out(REFUSED["no shard is there"][0])
+    assert (await refused(api, stand_in)).status == 503
+    stand_in.replies.clear()
+    response = await api.get("/v1/companies", headers={"x-api-key": stand_in.grant()})
+    assert response.status == 200

@@ -1,0 +1,194 @@
+"""Kept values: renewed in the background, waited for when stale, kept through an outage, shared between requests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from service.errors import EngineUnavailable
+from service.freshness import Ages, Kept
+
+FRESH, STALE = 2.0, 4.0
+
+
+@dataclass
+class Source:
+    """Counts what is read from it; closed it holds readers back, away it fails them."""
+
+    reads: int = 0
+    away: bool = False
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Begin open."""
+        self.open.set()
+
+    async def load(self) -> int:
+        """Return how often it was read."""
+        self.reads += 1
+        read = self.reads
+        await self.open.wait()
+        if self.away:
+            raise EngineUnavailable("scripted")
+        return read
+
+
+@dataclass
+class Clock:
+    """A clock that stands still unless told."""
+
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that ages are measured by."""
+    clock = Clock()
+    monkeypatch.setattr("service.freshness.time", clock)
+    return clock
+
+
+@pytest.fixture
+def source() -> Source:
+    """What is kept."""
+    return Source()
+
+
+@pytest.fixture
+def kept(source: Source, clock: Clock) -> Kept[int]:
+    """A value not yet read."""
+    assert clock.now > 0
+    return Kept(source.load, Ages(FRESH, STALE))
+
+
+async def settle() -> None:
+    """Let what runs in the background go on as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_nothing_is_read_before_it_is_asked_for(kept: Kept[int], source: Source) -> None:
+    await settle()
+    assert source.reads == 0
+    assert await kept.get() == 1
+
+
+async def test_a_fresh_value_is_not_read_again(kept: Kept[int], source: Source, clock: Clock) -> None:
+    await kept.get()
+    clock.now += FRESH - 0.1
+    assert [await kept.get(), await kept.get()] == [1, 1]
+    await settle()
+    assert source.reads == 1
+
+
+async def test_an_ageing_value_is_answered_at_once_and_renewed_behind(
+    kept: Kept[int], source: Source, clock: Clock
+) -> None:
+    await kept.get()
+    clock.now += FRESH
+    source.open.clear()
+    async with asyncio.timeout(5):
+        assert [await kept.get(), await kept.get()] == [1, 1]
+    source.open.set()
+    await settle()
+    assert await kept.get() == 2
+    assert source.reads == 2
+
+
+async def test_a_stale_value_is_waited_for(kept: Kept[int], clock: Clock) -> None:
+    await kept.get()
+    clock.now += STALE
+    assert await kept.get() == 2
+
+
+async def test_a_value_counts_from_the_moment_its_reading_began(kept: Kept[int], source: Source, clock: Clock) -> None:
+    source.open.clear()
+    first = asyncio.create_task(kept.get())
+    await settle()
+    clock.now += STALE  # what was read may be as old as that
+    source.open.set()
+    assert await first == 1
+    assert await kept.get() == 2
+
+
+async def test_an_outage_keeps_the_last_good_value(kept: Kept[int], source: Source, clock: Clock) -> None:
+    await kept.get()
+    source.away = True
+    for _ in range(3):
+        clock.now += STALE
+        assert await kept.get() == 1
+    assert source.reads == 4
+
+
+async def test_the_end_of_an_outage_brings_the_new_value(kept: Kept[int], source: Source, clock: Clock) -> None:
+    await kept.get()
+    clock.now += STALE
+    source.away = True
+    await kept.get()
+    source.away = False
+    assert await kept.get() == 3
+
+
+async def test_a_value_never_read_raises_until_it_can_be_read(kept: Kept[int], source: Source) -> None:
+    source.away = True
+    for _ in range(2):
+        with pytest.raises(EngineUnavailable):
+            await kept.get()
+    source.away = False
+    assert await kept.get() == 3
+
+
+async def test_concurrent_requests_share_one_reading(kept: Kept[int], source: Source, clock: Clock) -> None:
+    assert await asyncio.gather(*(kept.get() for _ in range(20))) == [1] * 20
+    clock.now += STALE
+    assert await asyncio.gather(*(kept.get() for _ in range(20))) == [2] * 20
+    assert source.reads == 2
+
+
+async def test_concurrent_requests_share_one_failure(kept: Kept[int], source: Source) -> None:
+    source.away = True
+    outcomes = await asyncio.gather(*(kept.get() for _ in range(20)), return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {EngineUnavailable}
+    assert source.reads == 1
+
+
+async def test_a_request_that_is_given_up_does_not_end_the_renewal_of_others(kept: Kept[int], source: Source) -> None:
+    source.open.clear()
+    impatient, patient = asyncio.create_task(kept.get()), asyncio.create_task(kept.get())
+    await settle()
+    impatient.cancel()
+    await settle()
+    assert impatient.cancelled()
+    source.open.set()
+    assert await patient == 1
+    assert source.reads == 1
+
+
+async def test_a_renewal_goes_on_when_everyone_has_given_up(kept: Kept[int], source: Source) -> None:
+    source.open.clear()
+    only = asyncio.create_task(kept.get())
+    await settle()
+    only.cancel()
+    source.open.set()
+    await settle()
+    assert await kept.get() == 1
+
+
+async def test_nothing_is_as_good_a_value_as_any(clock: Clock) -> None:
+    reads = 0
+
+    async def load() -> None:
+        nonlocal reads
+        reads += 1
+
+    kept = Kept(load, Ages(FRESH, STALE))
+    for _ in range(3):
+        await kept.get()
+    assert reads == 1
+    assert clock.now == 1000.0
