@@ -1,0 +1,46 @@
+"""How a command ends when it cannot do its work: one sentence on standard error and an exit code that tells why."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn
+
+import rich_click as click
+from elastic_transport import TransportError
+from elasticsearch import ApiError
+
+from cluster.settings import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Exit(IntEnum):
+    """What exit codes mean."""
+
+    SUCCESS = 0
+    FAILED = 1
+    USAGE = 2
+    ENGINE_AWAY = 3
+    LOCKED = 4
+
+
+def fail(sentence: str, code: Exit = Exit.FAILED) -> NoReturn:
+    """Say why, and end."""
+    click.echo(sentence, err=True)
+    sys.exit(code)
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn failures of settings and of the cluster into one sentence each."""
+    try:
+        yield
+    except SettingError as error:
+        fail(str(error), Exit.USAGE)
+    except TransportError as error:
+        fail(f"Elasticsearch cannot be reached: {error.message}. Is ELASTICSEARCH_URL right?", Exit.ENGINE_AWAY)
+    except ApiError as error:
+        fail(f"Elasticsearch refused: {error.message}.", Exit.ENGINE_AWAY)

@@ -1,0 +1,28 @@
+"""`brokerage settings`: every environment variable, its value, where it comes from and what it does."""
+
+from __future__ import annotations
+
+import os
+
+import rich_click as click
+from rich.console import Console
+from rich.table import Table
+
+from brokerage.failures import told_plainly
+from cluster.connection import ConnectionSettings
+from cluster.settings import describe
+from indexer.settings import IndexerSettings
+from service.settings import ServiceSettings
+
+KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings)
+
+
+@click.command()
+def settings() -> None:
+    """List all settings. Each may also be given by a file that VARIABLE_FILE names."""
+    table = Table("Variable", "Value", "From", "Meaning", box=None, pad_edge=False)
+    with told_plainly():
+        for kind in KINDS:
+            for shown in describe(kind, os.environ):
+                table.add_row(shown.variable, shown.value, shown.origin, shown.note)
+    Console(soft_wrap=not Console().is_terminal).print(table)

@@ -1,0 +1,103 @@
+"""The `brokerage` command as its users run it: a process of its own, its output, its exit code."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded.folders import cache_folder
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Iterator
+
+COMMAND = str(Path(sys.executable).with_name("brokerage"))
+_PATIENCE_SECONDS = 120
+
+
+class Running:
+    """A command that goes on until it is told to stop."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """Watch a process whose output is piped."""
+        self.process = process
+        self.output = ""
+
+    def read_until(self, text: str) -> str:
+        """Return all output up to `text` at least; fail when the command ends before it."""
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            while text not in self.output:
+                assert selector.select(deadline - time.monotonic()), f"{text!r} did not come: {self.output}"
+                # Past Python's buffer, which select does not see.
+                read = os.read(self.process.stdout.fileno(), 65536)
+                assert read, f"ended without {text!r}: {self.output}"
+                self.output += read.decode()
+        return self.output
+
+    def stop(self, number: signal.Signals) -> int:
+        """Send a signal and return the exit code."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=_PATIENCE_SECONDS)
+        self.output += rest.decode()
+        return self.process.returncode
+
+
+@contextmanager
+def running(*arguments: str, environment: dict[str, str]) -> Iterator[Running]:
+    """Start `brokerage ARGUMENTS`; whatever happens, it is gone afterwards."""
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(environment),
+    )
+    try:
+        yield Running(process)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def run(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `brokerage ARGUMENTS` to its end."""
+    return subprocess.run(  # noqa: S603 - our own command
+        [COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_PATIENCE_SECONDS,
+        env=_environment(environment),
+    )
+
+
+def _environment(changes: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
+    return {**kept, "COLUMNS": "200", **changes}
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path) -> dict[str, str]:
+    """An environment with a cache folder of the test's own, less what would have to be downloaded again."""
+    real = cache_folder()
+    own = tmp_path / "cache" / "brokerage"
+    own.mkdir(parents=True)
+    for folder in real.glob("elasticsearch-*"):
+        (own / folder.name).symlink_to(folder)
+    return {"XDG_CACHE_HOME": str(own.parent)}
+
+
+@pytest.fixture
+def on_engine(engine_url: str, prefix: str) -> dict[str, str]:
+    """An environment that selects the tests' engine and a corner of it."""
+    return {"ELASTICSEARCH_URL": engine_url, "BROKERAGE_INDEX_PREFIX": prefix}

@@ -1,0 +1,115 @@
+"""The demo from start to Ctrl-C, as a newcomer meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.brokerage.conftest import Running, run, running
+
+LAST_LINE = "Ctrl-C stops"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _curls(output: str) -> list[list[str]]:
+    """Return the words of each printed curl line."""
+    return [shlex.split(line) for line in output.splitlines() if line.strip().startswith("curl ")]
+
+
+def _do(words: list[str]) -> Any:
+    """Do what `curl -H HEADER URL` does."""
+    _, _, header, url = words
+    name, _, value = header.partition(": ")
+    with urllib.request.urlopen(urllib.request.Request(url, headers={name: value}), timeout=30) as answer:  # noqa: S310 - loopback
+        return json.loads(answer.read())
+
+
+def _started(demo: Running) -> list[list[str]]:
+    return _curls(demo.read_until(LAST_LINE))
+
+
+def _nodes_of(cache: Path) -> list[int]:
+    """Return the node processes whose data is in a cache folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().decode(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if "embedded.process" in command and str(cache) in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cache: dict[str, str]) -> None:
+    """Twice: the second start uses the same data and key. One ends by Ctrl-C, the other is terminated."""
+    cache = Path(own_cache["XDG_CACHE_HOME"])
+    arguments = ("demo", "--port", str(_free_port()), "--listings", "60")
+    starts = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with running(*arguments, environment=own_cache) as demo:
+            lines = _started(demo)
+            starts.append((lines, "writing 60 sample listings" in demo.output))
+            _check_answers(*map(_do, lines))
+            assert _nodes_of(cache)
+            assert demo.stop(number) == 0
+        assert "Traceback" not in demo.output
+        assert _nodes_of(cache) == []
+    (first_lines, first_wrote), (second_lines, second_wrote) = starts
+    assert first_lines == second_lines
+    assert (first_wrote, second_wrote) == (True, False)
+
+
+def _check_answers(first: Any, following: Any, agent: Any) -> None:
+    cursor = first["Listings"][-1]["PlatformListingId"]
+    assert len(first["Listings"]) == len(following["Listings"]) == 2
+    assert all(record["PlatformListingId"] > cursor for record in following["Listings"])
+    assert agent["agent_uuid"]
+
+
+def test_a_killed_demo_takes_its_node_with_it(own_cache: dict[str, str]) -> None:
+    cache = Path(own_cache["XDG_CACHE_HOME"])
+    with running("demo", "--port", str(_free_port()), "--listings", "20", environment=own_cache) as demo:
+        _started(demo)
+        os.kill(demo.process.pid, signal.SIGKILL)
+        demo.process.wait()
+    deadline = time.monotonic() + 30
+    while _nodes_of(cache) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _nodes_of(cache) == []
+
+
+def test_a_taken_port_is_told_before_anything_is_started() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = run("demo", "--port", str(port), environment={})
+    assert ended.returncode == 1
+    assert ended.stderr == f"Cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port.\n"
+
+
+def test_the_demo_uses_a_given_cluster_under_names_of_its_own(
+    on_engine: dict[str, str], own_cache: dict[str, str]
+) -> None:
+    environment = {**on_engine, **own_cache}
+    with running("demo", "--port", str(_free_port()), "--listings", "20", environment=environment) as demo:
+        [first, *_] = _started(demo)
+        assert _do(first)["Listings"]
+        assert demo.stop(signal.SIGINT) == 0
+    names = urllib.request.urlopen(f"{on_engine['ELASTICSEARCH_URL']}/_cat/indices?h=index", timeout=30).read().decode()  # noqa: S310 - loopback
+    ours = [name for name in names.split() if name.startswith(on_engine["BROKERAGE_INDEX_PREFIX"])]
+    assert ours
+    assert all(name.startswith(f"{on_engine['BROKERAGE_INDEX_PREFIX']}demo-") for name in ours)

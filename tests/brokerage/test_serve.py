@@ -1,0 +1,121 @@
+"""`brokerage serve` and `brokerage settings` as processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.brokerage.conftest import run, running
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _status(port: int, path: str = "/livez") -> int:
+    """Return the status of one request, 0 while nobody listens."""
+    try:
+        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10).status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (urllib.error.URLError, ConnectionError):
+        return 0
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 60
+    while _status(port) != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z" and b"spawn_main" in (path.parent / "cmdline").read_bytes():
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_service_answers_until_it_is_stopped(
+    on_engine: dict[str, str], workers: str, number: signal.Signals
+) -> None:
+    port = _free_port()
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
+    with running("serve", "--port", str(port), "--workers", workers, environment=environment) as service:
+        _wait_for(port)
+        workers_running = _children(service.process.pid)
+        assert service.stop(number) == 0
+        assert "Traceback" not in service.output
+    assert _status(port) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers_running)
+
+
+def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
+    port = _free_port()
+    with running("serve", "--port", str(port), "--workers", "2", environment=on_engine) as service:
+        _wait_for(port)
+        before = set(_children(service.process.pid))
+        assert len(before) == 2
+        os.kill(min(before), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while len(set(_children(service.process.pid)) - {min(before)}) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        _wait_for(port)
+
+
+def test_readiness_says_why_it_is_not_there(on_engine: dict[str, str]) -> None:
+    port = _free_port()
+    with running("serve", "--port", str(port), environment=on_engine):
+        _wait_for(port)
+        assert _status(port, "/readyz") == 503
+
+
+def test_a_taken_port_is_told_in_one_sentence(on_engine: dict[str, str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ended = run("serve", "--port", str(taken.getsockname()[1]), environment=on_engine)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Cannot listen on 127.0.0.1:")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_setting_that_cannot_be_used_is_named(on_engine: dict[str, str]) -> None:
+    ended = run("serve", environment={**on_engine, "BROKERAGE_DEADLINE_SECONDS": "soon"})
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("BROKERAGE_DEADLINE_SECONDS='soon' cannot be used")
+
+
+def test_settings_show_values_and_origins_and_mask_secrets() -> None:
+    environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
+    shown = run("settings", environment=environment)
+    assert shown.returncode == 0
+    lines = {line.split()[0]: line for line in shown.stdout.splitlines()}
+    assert "81" in lines["BROKERAGE_PORT"]
+    assert "environment" in lines["BROKERAGE_PORT"]
+    assert "default" in lines["BROKERAGE_WORKERS"]
+    assert "very-secret" not in shown.stdout
+    assert "********" in lines["BROKERAGE_ELASTICSEARCH_API_KEY"]
+
+
+def test_help_names_every_command() -> None:
+    shown = run("--help", environment={}).stdout
+    for command in ("demo", "serve", "node", "sample", "index", "keys", "settings"):
+        assert command in shown
