@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Hashes without index addresses: the lock works against any mirror.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
+
 .PHONY: help install develop demo test lint unit lock clean
 
 help:  ## List the targets.
@@ -26,10 +29,9 @@ unit: develop  ## The tests, on a real Elasticsearch.
 	$(BIN)/pytest
 
 lock: develop  ## Renew the locked versions of all packages.
-	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
-		--extra embedded --group build pyproject.toml -o locks/product.txt
-	$(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 \
-		--extra embedded --group build --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build pyproject.toml -o locks/production.txt
+	$(COMPILE) --group build --extra embedded pyproject.toml -o locks/product.txt
+	$(COMPILE) --group build --extra embedded --group dev pyproject.toml -o locks/development.txt
 
 clean:  ## Remove what install made.
 	rm -rf $(VENV)

@@ -56,12 +56,12 @@ def _nodes_of(cache: Path) -> list[int]:
 def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cache: dict[str, str]) -> None:
     """Twice: the second start uses the same data and key. One ends by Ctrl-C, the other is terminated."""
     cache = Path(own_cache["XDG_CACHE_HOME"])
-    arguments = ("demo", "--port", str(_free_port()), "--listings", "60")
+    arguments = ("demo", "--port", str(_free_port()), "--listings", "300")
     starts = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with running(*arguments, environment=own_cache) as demo:
             lines = _started(demo)
-            starts.append((lines, "writing 60 sample listings" in demo.output))
+            starts.append((lines, "writing 300 sample listings" in demo.output))
             _check_answers(*map(_do, lines))
             assert _nodes_of(cache)
             assert demo.stop(number) == 0

@@ -70,7 +70,7 @@ LISTINGS: list[Fault] = [
 ]
 COMPANIES: list[Fault] = [
     in_company("platform_company_id", "a:b", "1 to 64 letters"),
-    in_company("platform_company_id", "a\n", "1 to 64 letters"),
+    in_company("platform_company_id", "a\n", "no space, slash or control character"),
     in_company("numeric_id", "4 1", "digits only"),
     in_company("numeric_id", "\u0664", "digits only"),
     in_company("numeric_id", "7", "7 already stands for the company other"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
+from jsonschema import Draft202012Validator
 
 from mappings import AGENT, LISTING, RESOURCES, Resource
 from mappings.fields import View

@@ -1,0 +1,32 @@
+# One image, every command: `brokerage serve` by default, `brokerage index …` for the indexer.
+FROM python:3.13-slim AS build
+WORKDIR /build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+RUN python -m venv /opt/brokerage
+COPY locks/production.txt locks/
+RUN /opt/brokerage/bin/pip install --require-hashes -r locks/production.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY brokerage brokerage
+COPY cluster cluster
+COPY embedded embedded
+COPY indexer indexer
+COPY mappings mappings
+COPY sample sample
+COPY service service
+RUN /opt/brokerage/bin/pip install --no-deps --no-build-isolation .
+
+FROM python:3.13-slim
+LABEL org.opencontainers.image.title="brokerage" \
+      org.opencontainers.image.description="A read-only JSON API for real-estate brokerage data over Elasticsearch" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/brokerage /opt/brokerage
+ENV PATH=/opt/brokerage/bin:$PATH PYTHONUNBUFFERED=1 BROKERAGE_HOST=0.0.0.0
+# A number, so that an orchestrator can see that it is not root.
+USER 65532:65532
+WORKDIR /tmp
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8080/readyz', timeout=2)"]
+ENTRYPOINT ["brokerage"]
+CMD ["serve"]

