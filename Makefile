@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
@@ -16,7 +17,7 @@ install: $(VENV)/.product  ## Make .venv with the `brokerage` command in it.
 develop: $(VENV)/.development  ## The same, with what the checks need.
 
 demo: install  ## Start the service on sample data with an embedded Elasticsearch.
-	$(BIN)/brokerage demo $(DEMO)
+	@$(BIN)/brokerage demo $(DEMO)
 
 test: lint unit  ## Run every check.
 
@@ -37,14 +38,17 @@ clean:  ## Remove what install made.
 	rm -rf $(VENV)
 
 $(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.product: locks/product.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r locks/product.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "installing packages into $(VENV); the first time this downloads about 150 MB"
+	@$(PIP) --require-hashes -r locks/product.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
 
 $(VENV)/.development: locks/development.txt $(VENV)/.product
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r locks/development.txt
-	touch $@
+	@echo "installing what the checks need"
+	@$(PIP) --require-hashes -r locks/development.txt
+	@touch $@
