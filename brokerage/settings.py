@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 import rich_click as click
 from rich.console import Console
@@ -10,11 +11,22 @@ from rich.table import Table
 
 from brokerage.failures import told_plainly
 from cluster.connection import ConnectionSettings
-from cluster.settings import describe
+from cluster.settings import describe, setting
+from embedded.options import DEFAULT_HEAP_MB, HEAP_SETTING
+from embedded.repository import REPOSITORY_SETTING
 from indexer.settings import IndexerSettings
 from service.settings import ServiceSettings
 
-KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings)
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """The embedded node's settings, to be shown: it stands alone and reads them itself."""
+
+    heap_mb: int = setting(HEAP_SETTING, DEFAULT_HEAP_MB, "Heap of each embedded node, in megabytes.")
+    repository: str = setting(REPOSITORY_SETTING, "", "Maven repository that the embedded node is downloaded from.")
+
+
+KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, NodeSettings)
 
 
 @click.command()

@@ -111,6 +111,7 @@ def test_settings_show_values_and_origins_and_mask_secrets() -> None:
     assert "81" in lines["BROKERAGE_PORT"]
     assert "environment" in lines["BROKERAGE_PORT"]
     assert "default" in lines["BROKERAGE_WORKERS"]
+    assert {"ELASTICSEARCH_URL", "BROKERAGE_BULK_DOCUMENTS", "BROKERAGE_NODE_HEAP_MB"} <= lines.keys()
     assert "very-secret" not in shown.stdout
     assert "********" in lines["BROKERAGE_ELASTICSEARCH_API_KEY"]
 
