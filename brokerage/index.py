@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 import rich_click as click
-from rich.console import Console
 
 import indexer
 from brokerage.failures import Exit, fail, told_plainly
 from brokerage.index_table import status_table
+from brokerage.tables import show
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import read
 from indexer.progress import display
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _TIMEOUT_SECONDS = 120.0
-_UNFOLDED = 1000
 _RESOURCES = {resource.alias: resource for resource in RESOURCES}
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="JSON instead of tables and bars.")
 _YES = click.option("--yes", is_flag=True, help="Do it without asking.")
@@ -80,8 +78,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps([asdict(state) for state in states]).decode())
     else:
-        # A pipe has no width; the table must not be folded to a guessed one.
-        Console(width=None if sys.stdout.isatty() else _UNFOLDED).print(status_table(states))
+        show(status_table(states))
 
 
 @index.command()

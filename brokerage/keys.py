@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 import rich_click as click
-from rich.console import Console
 from rich.table import Table
 
 from brokerage.failures import Exit, fail, told_plainly
+from brokerage.tables import show
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import read
 from service.keys.store import Grant, KeyStore, UnknownKey
@@ -100,7 +100,7 @@ def list_keys(*, as_json: bool) -> None:
     table = Table("Key id", "Name", "Scope", "Rate a minute", "Created", "State", box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(str(row[name]) for name in ("key_id", "name", "scope", "rate", "created", "state")))
-    Console().print(table)
+    show(table)
 
 
 def _row(key: ApiKey) -> dict[str, object]:

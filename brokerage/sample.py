@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from brokerage.tables import show
 from sample import SampleError, sold_count, write_source
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def sample(directory: Path, listings: int, seed: int) -> None:
         summary = _write(directory, listings, seed)
     except SampleError as problem:
         raise click.ClickException(str(problem)) from problem
-    Console().print(_table(summary))
+    show(_table(summary))
     click.echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt there says what is generated.")
 
 

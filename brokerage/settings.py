@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 
 import rich_click as click
-from rich.console import Console
 from rich.table import Table
 
 from brokerage.failures import told_plainly
+from brokerage.tables import show
 from cluster.connection import ConnectionSettings
 from cluster.settings import describe, setting
 from embedded.options import DEFAULT_HEAP_MB, HEAP_SETTING
@@ -32,9 +32,12 @@ KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, NodeSettings)
 @click.command()
 def settings() -> None:
     """List all settings. Each may also be given by a file that VARIABLE_FILE names."""
-    table = Table("Variable", "Value", "From", "Meaning", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("Variable", no_wrap=True)
+    for column in ("Value", "From", "Meaning"):
+        table.add_column(column, overflow="fold")
     with told_plainly():
         for kind in KINDS:
             for shown in describe(kind, os.environ):
                 table.add_row(shown.variable, shown.value, shown.origin, shown.note)
-    Console(soft_wrap=not Console().is_terminal).print(table)
+    show(table)

@@ -18,7 +18,7 @@ class ConnectionSettings:
     """Where the cluster is and what may be used in it."""
 
     url: tuple[str, ...] = setting(
-        "ELASTICSEARCH_URL", (), "Addresses of the cluster, separated by commas; without it a node is embedded."
+        "ELASTICSEARCH_URL", (), "Addresses of the cluster, separated by commas. Without it the demo embeds a node."
     )
     api_key: str = setting("BROKERAGE_ELASTICSEARCH_API_KEY", "", "API key of the cluster, base64.", secret=True)
     username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster, beside its password.")
