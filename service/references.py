@@ -28,7 +28,7 @@ def platform_identifiers(call: Call, platform_agent_id: str) -> dict[str, Clause
     clauses = {"platform_agent_id": term("platform_agent_id", platform_agent_id)}
     company, colon, internal = platform_agent_id.partition(":")
     key = call.directory.key(company)
-    if colon and key is not None and call.scope.covers(key):
+    if colon and key is not None:
         clauses["internal"] = {"bool": {"filter": [term("company", key), term("source_agent_id", internal)]}}
     return clauses
 
