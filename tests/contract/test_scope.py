@@ -227,3 +227,32 @@ async def test_a_company_that_is_not_under_the_parent_is_refused_beside_it(
 async def test_a_key_for_all_is_told_that_a_company_is_unknown(world: World, parameter: str) -> None:
     reply = await world.get("/offices", **{parameter: "unknown"})
     assert (reply.status, reply.parameters) == (400, {parameter})
+
+
+# Every combination of key, parent form and company form. What a company is to the parent decides, not its spelling,
+# but for rule 5: beside a parent only the numeric form will do.
+COMPANIES = {"child": ("evergreen-realty", "4101"), "parent": (PARENT, "4100"), "other": ("orchard-street", "4301")}
+FORMS = [(kind, form) for kind, forms in COMPANIES.items() for form in forms] + [("unknown", "nobody"), ("none", None)]
+
+
+def _expected(key: str, kind: str, form: str | None) -> int:
+    """Return the status that the rules give to a request with a parent."""
+    if key not in {"parent", "all"}:
+        return 403
+    if kind == "none":
+        return 200
+    if kind == "unknown" or (kind == "other" and key == "parent"):
+        return 400 if key == "all" else 403
+    return 200 if kind == "child" and form is not None and form.isdigit() else 400
+
+
+@pytest.mark.parametrize("key", ["all", "parent", "child", "large", "two"])
+@pytest.mark.parametrize("parent", [PARENT, "4100"])
+@pytest.mark.parametrize(("kind", "form"), FORMS)
+@pytest.mark.parametrize("path", ["/listings", "/sold_listings", "/agents", "/offices"])
+async def test_parent_and_company_combine_by_the_rules(
+    world: World, key: str, parent: str, kind: str, form: str | None, path: str
+) -> None:
+    reply = await world.get(path, key, parent_company_id=parent, platform_company_id=form)
+    required_is_missing = path == "/listings" and form is None
+    assert reply.status == (400 if required_is_missing else _expected(key, kind, form))
