@@ -36,68 +36,67 @@ _OPEN_HOUSE_TIMES = (
 _VIRTUAL_OPEN_HOUSE = (boolean("VirtualOpenHouseYN"), *untyped_named("VirtualOpenHouseURL", "Comment"))
 
 
-def _flat_fields(*, sold: bool) -> tuple[Field, ...]:
-    """Return the flat members in the order of the spec's table; a sold listing lacks six of them."""
-    listing_only = () if sold else (string("StatusChangeDate", "Given only while on the market.").only(INDEX_ONLY),)
-    new_construction = () if sold else (boolean("NewConstructionYN").only(INDEX_ONLY),)
-    last = (
-        ()
-        if sold
-        else tuple(
-            member.only(INDEX_ONLY)
-            for member in (
-                *strings_named("BuyerCommissionType", "BuyerCommissionValue"),
-                string("VendorModificationTimestamp"),
-            )
-        )
-    )
-    listing_url = string("ListingURL")
-    return (
-        integer("LotSizeAcres", "Acres, rounded half up."),
-        integer("BathroomsFull"),
-        integer("BathroomsHalf"),
-        integer("BathroomsTotalInteger"),
-        integer("BathroomsTotal"),
-        integer("BedroomsTotal"),
-        *strings_named("PublicTitle", "PublicRemarks"),
-        date_time("ModificationTimestamp", "The source's time of the last change."),
-        *listing_only,
-        boolean("InternetAddressDisplayYN"),
-        integer("DaysOnMarket", "Days."),
-        date("ListingContractDate"),
-        date("CreatedDate"),
-        string("ElementarySchool"),
-        integer("GarageSpaces"),
-        boolean("WaterfrontYN"),
-        *strings_named("HighSchool", "ListOfficeName"),
-        integer("ListPrice", "US dollars."),
-        *strings_named("ListingID", "ListAgentFullName", "ListAgentUUID", "ListAgentOfficeID"),
-        *strings_named("ListAgentPlatformOfficeID", "SecondaryListAgentFullName", "SecondaryListAgentUUID"),
-        *strings_named("SchoolDistrict", "Address", "City", "CountyOrParish"),
-        string("Latitude", "Decimal degrees, WGS 84."),
-        string("Longitude", "Decimal degrees, WGS 84."),
-        *strings_named("StateOrProvince", "PostalCode", "Community"),
-        boolean("InternetEntireListingDisplayYN"),
-        *strings_named("MiddleOrJuniorSchool", "ListOfficeAOR", "ListOfficeAORArea"),
-        *new_construction,
-        boolean("PoolYN"),
-        string("PropertyType", "A name of the property_types legend."),
-        integer("TaxAnnualAmount", "US dollars."),
-        integer("TaxYear"),
-        boolean("SingleStory"),
-        integer("LivingArea", "Square feet."),
-        boolean("ViewYN"),
-        integer("YearBuilt"),
-        boolean("OnMarket"),
-        string("Status", "One of: " + ", ".join(STATUSES) + "."),
-        string("PlatformListingId", "The identifier used in paths and as paging cursor."),
-        boolean("AgentCreatedListing", "True means a non-MLS listing created by an agent."),
-        *strings_named("VirtualTourURL", "TaxParcelId"),
-        listing_url.only(INDEX_ONLY) if sold else listing_url,
-        date("ImagesLastModified"),
-        *last,
-    )
+# The flat members in the order of the spec's table.
+_FLAT: tuple[Field, ...] = (
+    integer("LotSizeAcres", "Acres, rounded half up."),
+    integer("BathroomsFull"),
+    integer("BathroomsHalf"),
+    integer("BathroomsTotalInteger"),
+    integer("BathroomsTotal"),
+    integer("BedroomsTotal"),
+    *strings_named("PublicTitle", "PublicRemarks"),
+    date_time("ModificationTimestamp", "The source's time of the last change."),
+    string("StatusChangeDate", "Given only while on the market.").only(INDEX_ONLY),
+    boolean("InternetAddressDisplayYN"),
+    integer("DaysOnMarket", "Days."),
+    date("ListingContractDate"),
+    date("CreatedDate"),
+    string("ElementarySchool"),
+    integer("GarageSpaces"),
+    boolean("WaterfrontYN"),
+    *strings_named("HighSchool", "ListOfficeName"),
+    integer("ListPrice", "US dollars."),
+    *strings_named("ListingID", "ListAgentFullName", "ListAgentUUID", "ListAgentOfficeID"),
+    *strings_named("ListAgentPlatformOfficeID", "SecondaryListAgentFullName", "SecondaryListAgentUUID"),
+    *strings_named("SchoolDistrict", "Address", "City", "CountyOrParish"),
+    string("Latitude", "Decimal degrees, WGS 84."),
+    string("Longitude", "Decimal degrees, WGS 84."),
+    *strings_named("StateOrProvince", "PostalCode", "Community"),
+    boolean("InternetEntireListingDisplayYN"),
+    *strings_named("MiddleOrJuniorSchool", "ListOfficeAOR", "ListOfficeAORArea"),
+    boolean("NewConstructionYN").only(INDEX_ONLY),
+    boolean("PoolYN"),
+    string("PropertyType", "A name of the property_types legend."),
+    integer("TaxAnnualAmount", "US dollars."),
+    integer("TaxYear"),
+    boolean("SingleStory"),
+    integer("LivingArea", "Square feet."),
+    boolean("ViewYN"),
+    integer("YearBuilt"),
+    boolean("OnMarket"),
+    string("Status", "One of: " + ", ".join(STATUSES) + "."),
+    string("PlatformListingId", "The identifier used in paths and as paging cursor."),
+    boolean("AgentCreatedListing", "True means a non-MLS listing created by an agent."),
+    *strings_named("VirtualTourURL", "TaxParcelId", "ListingURL"),
+    date("ImagesLastModified"),
+    string("BuyerCommissionType").only(INDEX_ONLY),
+    string("BuyerCommissionValue").only(INDEX_ONLY),
+    string("VendorModificationTimestamp").only(INDEX_ONLY),
+)
 
+# What a sold listing omits of them (spec, Sold Listing).
+_NOT_SOLD = frozenset(
+    {
+        "StatusChangeDate",
+        "NewConstructionYN",
+        "BuyerCommissionType",
+        "BuyerCommissionValue",
+        "VendorModificationTimestamp",
+    }
+)
+_SOLD_FLAT = tuple(
+    field.only(INDEX_ONLY) if field.name == "ListingURL" else field for field in _FLAT if field.name not in _NOT_SOLD
+)
 
 _FEATURES = (
     objects("PropertyFeatures", string("PropertyFeatureName"), strings("PropertyFeatureValues")),
@@ -134,7 +133,7 @@ LISTING = Resource(
     alias="listings",
     identifier="PlatformListingId",
     fields=(
-        *_flat_fields(sold=False),
+        *_FLAT,
         nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2")),
         *_FEATURES,
         objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE),
@@ -157,7 +156,7 @@ SOLD_LISTING = Resource(
     alias="sold_listings",
     identifier="PlatformListingId",
     fields=(
-        *_flat_fields(sold=True),
+        *_SOLD_FLAT,
         *_SALE,
         *_FEATURES,
         objects("OpenHouse", *_OPEN_HOUSE_TIMES),
