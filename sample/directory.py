@@ -6,13 +6,14 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from sample.summary import MARK
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from sample.summary import Progress
 
-MARK = "Generated sample data for the brokerage service."
 README = "README.txt"
 _DRAFT = ".writing"
 _REPORT_EVERY = 1000  # lines

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sample.clock import Clock, iso
-from sample.directory import MARK
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# The first line of README.txt, by which a directory of ours is known.
+MARK = "Generated sample data for the brokerage service."
 
 # Called with the resource's alias and the records written so far.
 Progress = Callable[[str, int], None]
