@@ -59,6 +59,18 @@ class InvalidRequest(ApiError):
         return cls("; ".join(f"{fault.parameter}: {fault.message}" for fault in faults), faults)
 
 
+class MalformedRequest(ApiError):
+    """What came over the connection is not HTTP."""
+
+    status = 400
+    code = "malformed-request"
+    title = "Malformed request"
+
+    def __init__(self) -> None:
+        """Repeat nothing of the request: a key may be in it."""
+        super().__init__("The request is not valid HTTP, or one of its lines is too long.")
+
+
 class Unauthorized(ApiError):
     """No usable API key."""
 

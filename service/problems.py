@@ -40,7 +40,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
             raise UrlTooLong(f"The URL has {len(request.raw_path)} bytes; at most {LONGEST_URL_BYTES} are accepted.")  # noqa: TRY301
         response = await handler(request)
     except Exception as error:
-        response = _problem(_known(error, request_id), request.path, request_id)
+        response = problem(_known(error, request_id), request.path, request_id)
     response.headers[REQUEST_ID] = request_id
     return response
 
@@ -75,7 +75,8 @@ def _of_router(error: web.HTTPException) -> ApiError:
     return refused
 
 
-def _problem(error: ApiError, path: str, request_id: str) -> web.Response:
+def problem(error: ApiError, path: str, request_id: str) -> web.Response:
+    """Return the problem document of an error."""
     document = {
         "type": f"/docs/problems#{error.code}",
         "title": error.title,

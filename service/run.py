@@ -12,16 +12,13 @@ from aiohttp import web
 
 from service.app import create_app
 from service.health import DRAINING
+from service.protocol import ServiceRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cluster.connection import ConnectionSettings
     from service.settings import ServiceSettings
-
-# Longer lines than the service's own limit on URLs reach it, so that it can answer 414 with a problem document.
-_LONGEST_LINE_BYTES = 65_536
-_KEEPALIVE_SECONDS = 75
 
 
 def run(settings: ServiceSettings, connection: ConnectionSettings, on_ready: Callable[[], None] | None = None) -> None:
@@ -35,14 +32,7 @@ async def _serve(
 ) -> None:
     stop = _stop_signal()
     app = create_app(settings, connection)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handler_cancellation=True,
-        keepalive_timeout=_KEEPALIVE_SECONDS,
-        shutdown_timeout=settings.deadline_seconds,
-        max_line_size=_LONGEST_LINE_BYTES,
-    )
+    runner = ServiceRunner(app, settings)
     await runner.setup()
     try:
         await web.TCPSite(runner, settings.host, settings.port, reuse_port=settings.workers > 1).start()
