@@ -1,7 +1,8 @@
-"""What every record is brought to before it is stored: whole numbers, and lists instead of nulls."""
+"""What every record is brought to before it is stored: whole numbers, true moments, lists instead of nulls."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ class Shape:
     """The members of one object that may need completing, worked out once from the declaration."""
 
     integers: tuple[str, ...]
+    moments: tuple[str, ...]
     lists: tuple[str, ...]
     single: tuple[tuple[str, Shape], ...]
     several: tuple[tuple[str, Shape], ...]
@@ -28,7 +30,7 @@ class Shape:
     @property
     def is_settled(self) -> bool:
         """Whether nothing in such an object ever needs completing."""
-        return not (self.integers or self.lists or self.single or self.several)
+        return not (self.integers or self.moments or self.lists or self.single or self.several)
 
 
 def shape(fields: tuple[Field, ...]) -> Shape:
@@ -36,6 +38,7 @@ def shape(fields: tuple[Field, ...]) -> Shape:
     inner = [(field, shape(field.members)) for field in fields if field.members]
     return Shape(
         integers=tuple(field.name for field in fields if field.kind is Kind.INTEGER),
+        moments=tuple(field.name for field in fields if field.kind is Kind.DATE_TIME),
         lists=tuple(field.name for field in fields if field.kind.is_list),
         single=tuple((field.name, part) for field, part in inner if field.kind is Kind.OBJECT and not part.is_settled),
         several=tuple(
@@ -51,6 +54,8 @@ def complete(value: Any, form: Shape) -> int:
         number = getattr(value, name)
         if number is not None and (type(number) is float or not -_LARGEST <= number <= _LARGEST):
             rounded += _whole(value, name, number)
+    for name in form.moments:
+        _check_moment(name, getattr(value, name))
     for name in form.lists:
         if getattr(value, name) is None:
             setattr(value, name, [])
@@ -71,6 +76,15 @@ def _inside(place: str | tuple[str, int], member: Any, form: Shape) -> int:
     except ItemError as error:
         path = place if isinstance(place, str) else f"{place[0]}[{place[1]}]"
         raise ItemError(f"{path}.{error.field}", error.reason) from None
+
+
+def _check_moment(name: str, text: str | None) -> None:
+    """Refuse a moment that no calendar has; its form was checked when it was decoded, and it is kept as it is."""
+    try:
+        if text is not None:
+            dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ItemError(name, f"is {text!r}, which is no moment of any calendar") from None
 
 
 def _whole(value: Any, name: str, number: float) -> bool:

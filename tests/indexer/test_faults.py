@@ -53,6 +53,7 @@ LISTINGS: list[Fault] = [
     in_record(FEATURES, [{"PropertyFeatureValues": [None]}], "got `null`", f"{FEATURES}[0].PropertyFeatureValues[0]"),
     in_record("ListingContractDate", "2026-13-01", "invalid"),
     in_record("ModificationTimestamp", "today", "ISO 8601 date-time with offset"),
+    in_record("ModificationTimestamp", "2026-02-30T10:00:00Z", "no moment of any calendar"),
     in_record("PlatformListingId", "a/b", "1 to 128 characters"),
     in_record("PlatformListingId", "", "1 to 128 characters"),
     in_record("Status", "Closed", "'Closed': give one of Active, Pending"),
