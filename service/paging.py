@@ -38,7 +38,7 @@ async def walk_page(call: Call, selection: Selection, variant: Variant, size: in
     answer = await call.search(selection.resource, walk_body(selection, size, after, brief=brief))
     if brief:
         found = hits(answer)
-        last = found[:size][-1]["_id"] if found else None
+        last = found[:size][-1]["fields"]["id"][0] if found else None
         encoded = brief_records(selection.resource, found[:size], underscored=variant.underscored)
         return WalkPage(encoded, len(found) <= size, last)
     stored = records(answer)

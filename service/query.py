@@ -117,4 +117,5 @@ def _within(scope: Scope, after: str) -> list[Clause]:
 
 
 def _brief(resource: Resource) -> Body:
-    return {"_source": False, "docvalue_fields": [*resource.timestamps.values(), "clock", "modified"]}
+    # Without stored fields not even the id is read from the blocks that hold the records; it is a doc value too.
+    return {"stored_fields": "_none_", "docvalue_fields": [*resource.timestamps.values(), "clock", "modified"]}

@@ -88,7 +88,7 @@ def test_the_clauses_of_a_selection_all_restrict_the_body() -> None:
 )
 def test_a_brief_body_reads_doc_values_and_no_record(selection: Selection, fields: list[str]) -> None:
     for body in (walk_body(selection, 1, None, brief=True), numbered_body(selection, 1, 1, brief=True)):
-        assert (body["_source"], body["docvalue_fields"]) == (False, fields)
+        assert (body["stored_fields"], body["docvalue_fields"]) == ("_none_", fields)
     assert "_source" not in walk_body(selection, 1, None)
 
 
