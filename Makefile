@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
-.PHONY: help install develop demo test lint unit lock clean
+.PHONY: help install develop demo test lint unit bench-feed lock clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ lint: develop  ## Style and types.
 
 unit: develop  ## The tests, on a real Elasticsearch.
 	$(BIN)/pytest
+
+bench-feed: develop  ## Measure feed pages against Elasticsearch itself; prints ratios.
+	@$(BIN)/python -m bench.feed
 
 lock: develop  ## Renew the locked versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt

@@ -1,0 +1,1 @@
+"""Measurements: arms side by side in one run, interleaved; ratios of medians, since times alone mean little."""
