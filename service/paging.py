@@ -12,9 +12,12 @@ from service.answer import hits, records, total
 from service.errors import InvalidRequest
 from service.projection import brief_records
 from service.query import numbered_body, page_body, walk_body
-from service.responses import links
+from service.responses import array, links
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.answer import Encoded
     from service.operation import Call
     from service.projection import Variant
     from service.query import Selection
@@ -26,7 +29,7 @@ _WHOLE_AT_ONCE = 1_000
 class WalkPage:
     """One page of a walk: encoded records, whether it is the last, and the cursor to the next."""
 
-    records: list[bytes]
+    records: Sequence[Encoded]
     final: bool
     last: str | None
 
@@ -50,10 +53,15 @@ async def walk_page(call: Call, selection: Selection, variant: Variant, size: in
 class NumberedPage:
     """One page by number, and how many there are."""
 
-    records: list[bytes]
+    records: Sequence[Encoded]
     number: int
     total_pages: int
     total: int
+
+    def enclosed(self, name: str) -> bytes:
+        """Return the body that holds the page's records under `name`, beside the page numbers."""
+        head = f'{{"page_number":{self.number},"total_pages":{self.total_pages},"{name}":'.encode()
+        return array(self.records, head, b"}")
 
     def headers(self, call: Call) -> dict[str, str]:
         """Return the paging headers and links."""
@@ -79,27 +87,29 @@ async def numbered_page(call: Call, selection: Selection, variant: Variant, size
         )
     brief = call.parameters.get("timestamps_only", False)
     answer = await call.search(selection.resource, numbered_body(selection, number, size, brief=brief))
-    if brief:
-        encoded = brief_records(selection.resource, hits(answer), underscored=False)
-    else:
-        encoded = variant.encode(records(answer))
     count = total(answer)
-    return NumberedPage(encoded, number, max(1, -(-count // size)), count)
+    return NumberedPage(_encoded(answer, selection, variant, brief=brief), number, max(1, -(-count // size)), count)
 
 
-async def whole(call: Call, selection: Selection, variant: Variant) -> list[bytes]:
+def _encoded(answer: bytes, selection: Selection, variant: Variant, *, brief: bool) -> Sequence[Encoded]:
+    if brief:
+        return brief_records(selection.resource, hits(answer), underscored=variant.underscored)
+    return variant.encode(records(answer))
+
+
+async def whole(call: Call, selection: Selection, variant: Variant) -> list[Encoded]:
     """Return every record of a small collection, read in steps so that none is cut off."""
-    found: list[bytes] = []
+    found: list[Encoded] = []
     after: str | None = None
     while True:
         stored = records(await call.search(selection.resource, walk_body(selection, _WHOLE_AT_ONCE, after)))
-        found += variant.encode(stored[:_WHOLE_AT_ONCE])
+        found.extend(variant.encode(stored[:_WHOLE_AT_ONCE]))
         if len(stored) <= _WHOLE_AT_ONCE:
             return found
         after = orjson.loads(stored[_WHOLE_AT_ONCE - 1])[selection.resource.identifier]
 
 
-async def one(call: Call, selection: Selection, variant: Variant) -> bytes | None:
+async def one(call: Call, selection: Selection, variant: Variant) -> Encoded | None:
     """Return the only record of a selection, or None."""
     found = records(await call.search(selection.resource, page_body(selection, 1)))
     return variant.encode(found)[0] if found else None

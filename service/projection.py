@@ -15,10 +15,11 @@ from mappings.fields import Kind
 from mappings.naming import underscore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mappings.fields import Field, View
     from mappings.resource import Resource
+    from service.answer import Encoded
 
 Record = dict[str, Any]
 
@@ -32,7 +33,7 @@ class Variant:
     flags: frozenset[str] = frozenset()
     underscored: bool = False
 
-    def encode(self, records: list[bytes]) -> list[bytes]:
+    def encode(self, records: Sequence[Encoded]) -> Sequence[Encoded]:
         """Return the encoded records in this form."""
         project = _projection(self)
         if project is None:
@@ -103,7 +104,7 @@ def _value(value: Any, nested: Callable[[Record], Record] | None) -> Any:
     return [nested(element) for element in value] if isinstance(value, list) else nested(value)
 
 
-def brief_records(resource: Resource, hits: list[dict[str, Any]], *, underscored: bool) -> list[bytes]:
+def brief_records(resource: Resource, hits: list[dict[str, Any]], *, underscored: bool) -> list[Encoded]:
     """Return the encoded `timestamps_only` records of hits that carry doc values.
 
     Shape: the resource's identifiers, `last_updated` (unix seconds of the filter clock), `modification_timestamp`

@@ -9,9 +9,11 @@ from aiohttp import web
 from service.authentication import QUERY as KEY_PARAMETER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from yarl import URL
+
+    from service.answer import Encoded
 
 NEXT_WATERMARK = "X-Next-Updated-Since"
 
@@ -19,14 +21,19 @@ NEXT_WATERMARK = "X-Next-Updated-Since"
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "x-api-key", "X-Content-Type-Options": "nosniff"}
 
 
-def json_answer(body: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_answer(body: Encoded, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return 200 with an encoded JSON body."""
     return web.Response(body=body, headers={**_HEADERS, **(headers or {})}, content_type="application/json")
 
 
-def array(records: list[bytes]) -> bytes:
-    """Join encoded records into an encoded JSON array."""
-    return b"[" + b",".join(records) + b"]"
+def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -> bytes:
+    """Join encoded records into a JSON array, with what stands round it; a page of megabytes is copied this once."""
+    parts: list[Encoded] = [before, b"["]
+    for record in records:
+        parts += (record, b",")
+    if records:
+        parts.pop()
+    return b"".join((*parts, b"]", after))
 
 
 def links(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:

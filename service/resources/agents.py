@@ -56,9 +56,7 @@ async def list_agents(call: Call) -> web.Response:
     watermark = await next_watermark(call, AGENT)
     selection = Selection(AGENT, call.scope, tuple(clauses))
     page = await numbered_page(call, selection, _variant(call, View.INDEX), call.parameters["page_size"] or PAGE_SIZE)
-    body = array(page.records)
-    if call.parameters["envelope"]:
-        body = f'{{"page_number":{page.number},"total_pages":{page.total_pages},"agents":'.encode() + body + b"}"
+    body = page.enclosed("agents") if call.parameters["envelope"] else array(page.records)
     return json_answer(body, {**page.headers(call), **watermark})
 
 

@@ -14,7 +14,7 @@ from service.projection import Variant
 from service.query import Selection
 from service.resources.activity import activity
 from service.resources.records import show
-from service.responses import array, json_answer
+from service.responses import json_answer
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -37,8 +37,7 @@ async def list_offices(call: Call) -> web.Response:
     selection = Selection(OFFICE, call.scope, (activity(call.parameters),))
     size = call.parameters["page_size"] or PAGE_SIZE
     page = await numbered_page(call, selection, Variant(OFFICE, View.INDEX), size)
-    head = f'{{"page_number":{page.number},"total_pages":{page.total_pages},"offices":'.encode()
-    return json_answer(head + array(page.records) + b"}", page.headers(call))
+    return json_answer(page.enclosed("offices"), page.headers(call))
 
 
 async def show_office(call: Call) -> web.Response:

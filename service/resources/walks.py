@@ -11,9 +11,12 @@ from service.query import Clause, Selection, either, term
 from service.responses import NEXT_WATERMARK, array, json_answer, links
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import web
 
     from mappings.resource import Resource
+    from service.answer import Encoded
     from service.operation import Call
 
 PAGE_SIZE = 200
@@ -29,10 +32,10 @@ async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Res
     return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
 
 
-def _body(variant: Variant, records: list[bytes], *, final: bool) -> bytes:
+def _body(variant: Variant, records: Sequence[Encoded], *, final: bool) -> bytes:
     final_page, listings = variant.spell("FinalPage", "final_page"), variant.spell("Listings", "listings")
     truth = "true" if final else "false"
-    return f'{{"{final_page}":{truth},"{listings}":'.encode() + array(records) + b"}"
+    return array(records, f'{{"{final_page}":{truth},"{listings}":'.encode(), b"}")
 
 
 async def next_watermark(call: Call, resource: Resource) -> dict[str, str]:
