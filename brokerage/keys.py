@@ -43,6 +43,22 @@ class Rate(click.ParamType[int]):
         return int(value)
 
 
+class Moment(click.ParamType[dt.datetime]):
+    """An ISO 8601 date or date-time; without an offset it is UTC."""
+
+    name = "T"
+
+    def convert(
+        self, value: str | dt.datetime, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dt.datetime:
+        """Return the moment with its offset."""
+        try:
+            moment = dt.datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no ISO 8601 time, for example 2027-06-30 or 2027-06-30T12:00:00Z.", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
 @click.group()
 def keys() -> None:
     """Create, list and revoke API keys. Only a hash of a key is stored."""
@@ -54,7 +70,7 @@ def keys() -> None:
 @click.option("--parent-company", "parents", multiple=True, metavar="P", help="A parent: itself and its children.")
 @click.option("--all-companies", is_flag=True, help="Every company and every parent.")
 @click.option("--rate", type=Rate(), default=300, help="Requests a minute.")
-@click.option("--expires", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]), help="UTC time of expiry.")
+@click.option("--expires", type=Moment(), help="Time of expiry, ISO 8601.")
 @click.option("--json", "as_json", is_flag=True, help='Print {"key_id": …, "key": …}.')
 def create(  # noqa: PLR0913 - one argument an option
     *,
@@ -71,8 +87,7 @@ def create(  # noqa: PLR0913 - one argument an option
     Companies are given by key or numeric id. Example: brokerage keys create "North portal" --company evergreen-realty
     """
     _check_scope(companies, parents, all_companies=all_companies)
-    until = None if expires is None else expires.replace(tzinfo=dt.UTC)
-    grant = Grant(name, companies, parents, all_companies, rate or None, until)
+    grant = Grant(name, companies, parents, all_companies, rate or None, expires)
     text = _with_store(lambda store: store.create(grant))
     if as_json:
         click.echo(orjson.dumps({"key_id": text.key_id, "key": text.reveal()}))

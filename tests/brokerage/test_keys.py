@@ -62,7 +62,7 @@ async def test_only_a_hash_is_stored(client: AsyncElasticsearch, on_engine: dict
         (["x"], "Say what the key may read"),
         (["x", "--company", "a b"], "'a b' is not a company"),
         (["x", "--all-companies", "--rate", "many"], "neither a number"),
-        (["x", "--all-companies", "--expires", "soon"], "does not match"),
+        (["x", "--all-companies", "--expires", "soon"], "no ISO 8601 time"),
     ],
 )
 def test_a_key_without_sense_is_refused(on_engine: dict[str, str], arguments: list[str], complaint: str) -> None:
@@ -70,6 +70,14 @@ def test_a_key_without_sense_is_refused(on_engine: dict[str, str], arguments: li
     assert ended.returncode == 2
     assert complaint in ended.stderr
     assert json.loads(run("keys", "list", "--json", environment=on_engine).stdout) == []
+
+
+@pytest.mark.usefixtures("client")
+def test_a_time_of_expiry_is_kept_with_its_offset(on_engine: dict[str, str]) -> None:
+    _created(on_engine, "a", "--all-companies", "--expires", "2099-06-30T12:00:00+02:00")
+    _created(on_engine, "b", "--all-companies", "--expires", "2099-06-30")
+    listed = json.loads(run("keys", "list", "--json", environment=on_engine).stdout)
+    assert [row["expires"] for row in listed] == ["2099-06-30T12:00:00+02:00", "2099-06-30T00:00:00+00:00"]
 
 
 @pytest.mark.usefixtures("client")
