@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from cluster.connection import ConnectionSettings, connect
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from elasticsearch import AsyncElasticsearch
+
+
+# No test asserts a time, hypothesis neither: a busy machine is no defect.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
