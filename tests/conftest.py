@@ -45,7 +45,7 @@ def _docker_runs() -> bool:
 def _container() -> Iterator[str]:
     from testcontainers.community.elasticsearch import ElasticSearchContainer  # noqa: PLC0415 - needs an engine
 
-    image = f"docker.elastic.co/elasticsearch/elasticsearch:{VERSION}"
+    image = f"elasticsearch:{VERSION}"
     with ElasticSearchContainer(image, mem_limit="2g") as container:
         yield f"http://{container.get_container_host_ip()}:{container.get_exposed_port(container.port)}"
 
