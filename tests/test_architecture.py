@@ -21,6 +21,7 @@ ALLOWED = {
     "indexer": {"mappings", "cluster"},
     "service": {"mappings", "cluster"},
     "brokerage": {"mappings", "cluster", "embedded", "sample", "indexer", "service"},
+    "bench": {"mappings", "cluster", "embedded", "sample", "indexer", "service"},
 }
 # Elsewhere in the service no error of the client and no query language of it may show.
 KNOW_THE_CLIENT = {"service/elastic.py", "service/app.py", "service/keys/store.py"}
