@@ -21,6 +21,7 @@ from indexer.progress import Bars
 from mappings import AGENT, LISTING, RESOURCES
 from mappings.index import fingerprint
 from mappings.legends import ON_MARKET_STATUSES
+from mappings.names import parse_generation
 from sample import write_source
 from service.keys.store import Grant, KeyStore
 from service.keys.text import parse
@@ -88,10 +89,13 @@ async def _load(client: AsyncElasticsearch, connection: ConnectionSettings, list
 
 
 async def _forget(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
+    """Delete the demo's own indices by exact names: somebody else's may begin with the same letters."""
+    aliases = {connection.alias(resource) for resource in RESOURCES}
     names = list(await client.indices.get(index=f"{connection.prefix}*"))
-    old = [name for name in names if name != connection.keys_index]
-    if old:
-        await client.indices.delete(index=old)
+    generations = [name for name in names if (parsed := parse_generation(name)) and parsed.alias in aliases]
+    ours = [*generations, *(name for name in names if name == connection.control_index)]
+    if ours:
+        await client.indices.delete(index=ours)
 
 
 async def _key(client: AsyncElasticsearch, connection: ConnectionSettings) -> str:

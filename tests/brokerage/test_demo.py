@@ -10,9 +10,12 @@ import socket
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.brokerage.conftest import Running, run, running
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
 
 LAST_LINE = "Ctrl-C stops"
 
@@ -101,15 +104,18 @@ def test_a_taken_port_is_told_before_anything_is_started() -> None:
     assert ended.stderr == f"Cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port.\n"
 
 
-def test_the_demo_uses_a_given_cluster_under_names_of_its_own(
-    on_engine: dict[str, str], own_cache: dict[str, str]
+async def test_the_demo_uses_a_given_cluster_under_names_of_its_own(
+    client: AsyncElasticsearch, on_engine: dict[str, str], own_cache: dict[str, str]
 ) -> None:
+    prefix = f"{on_engine['BROKERAGE_INDEX_PREFIX']}demo-"
+    foreign = {f"{prefix}of-somebody-else", f"{prefix}orders-v0001"}
+    for name in foreign:
+        await client.indices.create(index=name)
     environment = {**on_engine, **own_cache}
     with running("demo", "--port", str(_free_port()), "--listings", "20", environment=environment) as demo:
         [first, *_] = _started(demo)
         assert _do(first)["Listings"]
         assert demo.stop(signal.SIGINT) == 0
-    names = urllib.request.urlopen(f"{on_engine['ELASTICSEARCH_URL']}/_cat/indices?h=index", timeout=30).read().decode()  # noqa: S310 - loopback
-    ours = [name for name in names.split() if name.startswith(on_engine["BROKERAGE_INDEX_PREFIX"])]
-    assert ours
-    assert all(name.startswith(f"{on_engine['BROKERAGE_INDEX_PREFIX']}demo-") for name in ours)
+    names = set(await client.indices.get(index=f"{on_engine['BROKERAGE_INDEX_PREFIX']}*"))
+    assert foreign < names
+    assert all(name.startswith(prefix) for name in names)
