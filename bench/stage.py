@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import aiohttp
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
+from embedded.ports import free_ports
 from indexer import IndexerSettings, reindex
 from sample import write_source
 from service.keys.store import Grant, KeyStore
@@ -60,7 +60,7 @@ async def _load(connection: ConnectionSettings, listings: int) -> str:
 
 @contextmanager
 def _service(connection: ConnectionSettings) -> Iterator[str]:
-    port = _free_port()
+    [port] = free_ports(1)
     environment = {**os.environ, "ELASTICSEARCH_URL": connection.url[0], "BROKERAGE_INDEX_PREFIX": connection.prefix}
     command = [str(Path(sys.executable).with_name("brokerage")), "serve", "--port", str(port)]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
@@ -70,12 +70,6 @@ def _service(connection: ConnectionSettings) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def _answering(url: str) -> None:

@@ -25,7 +25,7 @@ from mappings.names import parse_generation
 from sample import write_source
 from service.keys.store import Grant, KeyStore
 from service.keys.text import parse
-from service.query import since, window_start
+from service.query import since, term, terms, window_start
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
@@ -114,8 +114,7 @@ async def _key(client: AsyncElasticsearch, connection: ConnectionSettings) -> st
 
 async def _shown(client: AsyncElasticsearch, connection: ConnectionSettings, key: str) -> Demo:
     """Choose a cursor and an agent for the printed examples."""
-    company = {"term": {"company": _COMPANY_SHOWN}}
-    on_market = {"terms": {"status": list(ON_MARKET_STATUSES)}}
+    company, on_market = term("company", _COMPANY_SHOWN), terms("status", ON_MARKET_STATUSES)
     listings = await client.search(
         index=connection.alias(LISTING),
         query={"bool": {"filter": [company, on_market, since("clock", window_start())]}},

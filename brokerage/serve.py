@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import rich_click as click
 
-from brokerage.failures import Exit, fail, told_plainly
+from brokerage.failures import fail, told_plainly
 from cluster.connection import ConnectionSettings
 from cluster.settings import read
 from service.run import run
@@ -24,8 +24,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
     with told_plainly():
         connection = read(ConnectionSettings, os.environ)
         settings = _settings(host, port, workers)
-        if not connection.url:
-            fail("ELASTICSEARCH_URL is not set: name a cluster, or start `brokerage node` and use its URL.", Exit.USAGE)
+        connection.require_url()
     click.echo(f"serving on http://{settings.host}:{settings.port}/v1 with {settings.workers} worker(s); Ctrl-C stops")
     try:
         run(settings, connection) if settings.workers == 1 else Supervisor(settings, connection).run()

@@ -26,6 +26,13 @@ class ConnectionSettings:
     ca_certs: str = setting("BROKERAGE_ELASTICSEARCH_CA_CERTS", "", "File of certificates that sign the cluster's.")
     prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Stands before every index and alias name.")
 
+    def require_url(self) -> None:
+        """Raise SettingError when no cluster is named."""
+        if not self.url:
+            raise SettingError(
+                "ELASTICSEARCH_URL is not set: name a cluster, or start `brokerage node` and use its URL."
+            )
+
     def alias(self, resource: Resource) -> str:
         """Return the alias under which a resource's live generation is found."""
         return self.prefix + resource.alias
@@ -46,8 +53,7 @@ def connect(settings: ConnectionSettings, *, connections: int, timeout: float, *
 
     `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection.
     """
-    if not settings.url:
-        raise SettingError("ELASTICSEARCH_URL is not set: give the address of a cluster, or start `brokerage node`.")
+    settings.require_url()
     return AsyncElasticsearch(
         list(settings.url),
         connections_per_node=connections,

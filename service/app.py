@@ -49,7 +49,7 @@ def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web
 async def _services(
     app: web.Application, settings: ServiceSettings, connection: ConnectionSettings
 ) -> AsyncIterator[None]:
-    # The engine's own clock fires before this one, and the handler's before both could hide behind it.
+    # Later than the request's deadline, so that exactly one clock fires.
     timeout = settings.deadline_seconds + 1
     client = connect(
         connection, connections=settings.connections, timeout=timeout, serializers=RAW_SERIALIZERS, meta_header=False

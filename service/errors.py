@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +15,10 @@ class Fault:
 
     parameter: str
     message: str
+
+    def __str__(self) -> str:
+        """Return the sentence for people."""
+        return f"{self.parameter}: {self.message}"
 
 
 class ApiError(Exception):
@@ -41,22 +45,25 @@ class InternalError(ApiError):
         self.reason = reason
 
 
-class InvalidRequest(ApiError):
+class ParameterError(ApiError):
+    """Parameters that are refused, all of them at once."""
+
+    def __init__(self, *faults: Fault) -> None:
+        """Say what is wrong with each."""
+        super().__init__("; ".join(map(str, faults)), faults)
+
+    @classmethod
+    def of(cls, parameter: str, message: str) -> Self:
+        """Refuse one parameter."""
+        return cls(Fault(parameter, message))
+
+
+class InvalidRequest(ParameterError):
     """One or several parameters cannot be used."""
 
     status = 400
     code = "invalid-parameter"
     title = "Invalid parameter"
-
-    @classmethod
-    def of(cls, parameter: str, message: str) -> InvalidRequest:
-        """Refuse one parameter."""
-        return cls(f"{parameter}: {message}", [Fault(parameter, message)])
-
-    @classmethod
-    def of_all(cls, faults: Sequence[Fault]) -> InvalidRequest:
-        """Refuse all parameters at fault at once."""
-        return cls("; ".join(f"{fault.parameter}: {fault.message}" for fault in faults), faults)
 
 
 class MalformedRequest(ApiError):
@@ -83,17 +90,12 @@ class Unauthorized(ApiError):
         super().__init__(detail, headers={"WWW-Authenticate": 'ApiKey realm="brokerage"'})
 
 
-class Forbidden(ApiError):
+class Forbidden(ParameterError):
     """The key may not read what the parameter names."""
 
     status = 403
     code = "forbidden"
     title = "Forbidden"
-
-    @classmethod
-    def of(cls, parameter: str, message: str) -> Forbidden:
-        """Refuse one parameter."""
-        return cls(f"{parameter}: {message}", [Fault(parameter, message)])
 
 
 class NotFound(ApiError):

@@ -84,7 +84,7 @@ def problem(error: ApiError, path: str, request_id: str) -> web.Response:
         "detail": error.detail,
         "instance": path,
         "code": error.code,
-        "messages": [f"{fault.parameter}: {fault.message}" for fault in error.faults] or [error.detail],
+        "messages": [str(fault) for fault in error.faults] or [error.detail],
         "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
         "request_id": request_id,
     }

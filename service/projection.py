@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.answer import Encoded
 
+    Project = Callable[["Record"], "Record"]
+
 Record = dict[str, Any]
 
 
@@ -40,19 +42,29 @@ class Variant:
             return records
         return [orjson.dumps(project(orjson.loads(record))) for record in records]
 
+    def render(self, record: Record) -> bytes:
+        """Return one parsed record in this form, encoded."""
+        project = _projection(self)
+        return orjson.dumps(record if project is None else project(record))
+
     def spell(self, name: str, underscored: str) -> str:
         """Return one of two spellings of an envelope's key."""
         return underscored if self.underscored else name
 
 
 @cache
-def _projection(variant: Variant) -> Callable[[Record], Record] | None:
+def _projection(variant: Variant) -> Project | None:
     """Compile a variant; None when it is the stored form."""
     shown = [field for field in variant.resource.view(variant.view) if not _vanishes(field, variant)]
-    emptied = {field.name for field in shown if _unasked(field, variant)}
+    emptied = frozenset(field.name for field in shown if _unasked(field, variant))
     if tuple(shown) == variant.resource.stored and not emptied and not variant.underscored:
         return None
-    plan = [(field.name, _key(field, variant.underscored), field.empty, _nested(field, variant)) for field in shown]
+    return _compile(shown, variant, emptied)
+
+
+def _compile(fields: Sequence[Field], variant: Variant, emptied: frozenset[str]) -> Project:
+    """Return the function that picks and spells an object's members; `emptied` are those that nobody asked for."""
+    plan = [(field.name, _key(field, variant), field.empty, _nested(field, variant)) for field in fields]
 
     def project(record: Record) -> Record:
         return {
@@ -71,24 +83,17 @@ def _unasked(field: Field, variant: Variant) -> bool:
     return field.flag is not None and variant.view in field.flag.views and field.flag.parameter not in variant.flags
 
 
-def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as is
-    return field.underscored if underscored else field.name
+def _key(field: Field, variant: Variant) -> str:
+    return field.underscored if variant.underscored else field.name
 
 
-def _nested(field: Field, variant: Variant) -> Callable[[Record], Record] | None:
+def _nested(field: Field, variant: Variant) -> Project | None:
     """Compile the renaming of an object's members; they are stored as they are answered otherwise."""
     if not variant.underscored:
         return None
     if field.kind in {Kind.UNTYPED, Kind.UNTYPED_LIST}:
         return _rename_all
-    if not field.members:
-        return None
-    plan = [(member.name, member.underscored, _nested(member, variant)) for member in field.members]
-
-    def rename(value: Record) -> Record:
-        return {key: _value(value.get(name), nested) for name, key, nested in plan}
-
-    return rename
+    return _compile(field.members, variant, frozenset()) if field.members else None
 
 
 def _rename_all(value: Any) -> Any:
@@ -98,7 +103,7 @@ def _rename_all(value: Any) -> Any:
     return [_rename_all(element) for element in value] if isinstance(value, list) else value
 
 
-def _value(value: Any, nested: Callable[[Record], Record] | None) -> Any:
+def _value(value: Any, nested: Project | None) -> Any:
     if nested is None or value is None:
         return value
     return [nested(element) for element in value] if isinstance(value, list) else nested(value)
@@ -110,7 +115,7 @@ def brief_records(resource: Resource, hits: list[dict[str, Any]], *, underscored
     Shape: the resource's identifiers, `last_updated` (unix seconds of the filter clock), `modification_timestamp`
     (ISO 8601 of the source).
     """
-    names = {field.name: _key(field, underscored) for field in resource.fields if field.name in resource.timestamps}
+    names = {name: underscore(name) if underscored else name for name in resource.timestamps}
     return [orjson.dumps(_brief(resource, names, hit["fields"])) for hit in hits]
 
 

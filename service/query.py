@@ -37,6 +37,11 @@ def since(field: str, second: int) -> Clause:
     return {"range": {field: {"gte": second * 1000}}}
 
 
+def until(field: str, second: int) -> Clause:
+    """Match moments at or before a second."""
+    return {"range": {field: {"lte": second * 1000}}}
+
+
 def either(*clauses: Clause) -> Clause:
     """Match documents that match at least one clause."""
     return clauses[0] if len(clauses) == 1 else {"bool": {"should": list(clauses)}}
@@ -76,11 +81,11 @@ class Selection:
         return identifier if self.scope.single is None else feed_key(self.scope.single, identifier)
 
 
-def page_body(selection: Selection, size: int, *, brief: bool = False) -> Body:
-    """Return the body for `size` records in order; `brief` reads doc values for `timestamps_only`, no record."""
+def page_body(selection: Selection, size: int, after: str = "", *, brief: bool = False) -> Body:
+    """Return the body for `size` records behind `after`; `brief` reads doc values for `timestamps_only`, no record."""
     return {
         "size": size,
-        "query": _query(selection, ""),
+        "query": _query(selection, after),
         "sort": [selection.sort_field],
         **(_brief(selection.resource) if brief else {}),
     }
@@ -91,10 +96,7 @@ def walk_body(selection: Selection, size: int, after: str | None, *, brief: bool
 
     One record more than the page holds is asked for: whether it comes is FinalPage.
     """
-    body = page_body(selection, size + 1, brief=brief) | {
-        "query": _query(selection, after or ""),
-        "track_total_hits": False,
-    }
+    body = page_body(selection, size + 1, after or "", brief=brief) | {"track_total_hits": False}
     return body | ({"search_after": [selection.position(after)]} if after else {})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,17 +47,7 @@ class KeyStore:
         """Store a new key and return its text, which exists nowhere else."""
         await ensure_index(self._client, self._index, KEYS_BODY)
         text = mint()
-        key = ApiKey(
-            key_id=text.key_id,
-            name=grant.name,
-            digest=text.digest,
-            created=dt.datetime.now(dt.UTC),
-            companies=grant.companies,
-            parent_companies=grant.parent_companies,
-            all_companies=grant.all_companies,
-            rate=grant.rate,
-            expires=grant.expires,
-        )
+        key = ApiKey(key_id=text.key_id, digest=text.digest, created=dt.datetime.now(dt.UTC), **asdict(grant))
         document = msgspec.to_builtins(key)
         await self._client.index(index=self._index, id=key.key_id, document=document, op_type="create", refresh=True)
         return text

@@ -40,7 +40,7 @@ async def parse(request: web.Request, schema: Schema, *, tolerate_unknown: bool)
     except ValidationError as error:
         faults += _of_schema(error)
     if faults:
-        raise InvalidRequest.of_all(faults)
+        raise InvalidRequest(*faults)
     return {name: values[name] for name in schema.fields}
 
 

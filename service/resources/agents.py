@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import orjson
-
 from mappings import AGENT
 from mappings.fields import View
 from service.errors import NotFound
@@ -84,8 +82,7 @@ async def show_agent(call: Call) -> web.Response:
     if not found:
         raise NotFound(f"There is no agent {guid!r}.")
     refuse_ambiguous("guid", found)
-    record = orjson.dumps(found[0]["_source"]["record"])
-    return json_answer(_variant(call, View.SHOW).encode([record])[0])
+    return json_answer(_variant(call, View.SHOW).render(found[0]["_source"]["record"]))
 
 
 OPERATIONS = (

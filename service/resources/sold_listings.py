@@ -15,7 +15,7 @@ from service.parameters.groups import (
     Underscored,
     Walked,
 )
-from service.query import Clause, since, window_start
+from service.query import Clause, since, until, window_start
 from service.references import agents_of, office_of
 from service.resources.records import show
 from service.resources.walks import feed, of_agents, of_office, of_types
@@ -69,7 +69,7 @@ def _times(sent: dict[str, Any]) -> list[Clause]:
         # A sale is known by its day: the day that holds the second counts whole.
         clauses.append(since("sold", sold_since - sold_since % _DAY_SECONDS))
     if sold_before is not None:
-        clauses.append({"range": {"sold": {"lte": sold_before * 1000}}})
+        clauses.append(until("sold", sold_before))
     return clauses
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mappings.fields import View
 from service.paging import walk_page
 from service.projection import Variant
-from service.query import Clause, Selection, either, term
+from service.query import Clause, Selection, either, term, terms
 from service.responses import NEXT_WATERMARK, array, json_answer, links
 
 if TYPE_CHECKING:
@@ -61,4 +61,4 @@ def of_office(fields: tuple[str, ...], office: str | None) -> list[Clause]:
 
 def of_types(property_types: list[int] | None) -> list[Clause]:
     """Return the clause for property types."""
-    return [] if property_types is None else [{"terms": {"property_type_id": property_types}}]
+    return [] if property_types is None else [terms("property_type_id", property_types)]

@@ -12,13 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _status(port: int, path: str = "/livez") -> int:
@@ -55,7 +50,7 @@ def _children(pid: int) -> list[int]:
 def test_the_service_answers_until_it_is_stopped(
     on_engine: dict[str, str], workers: str, number: signal.Signals
 ) -> None:
-    port = _free_port()
+    port = free_ports(1)[0]
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
     with running("serve", "--port", str(port), "--workers", workers, environment=environment) as service:
         _wait_for(port)
@@ -67,7 +62,7 @@ def test_the_service_answers_until_it_is_stopped(
 
 
 def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
-    port = _free_port()
+    port = free_ports(1)[0]
     with running("serve", "--port", str(port), "--workers", "2", environment=on_engine) as service:
         _wait_for(port)
         before = set(_children(service.process.pid))
@@ -81,7 +76,7 @@ def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
 
 
 def test_readiness_says_why_it_is_not_there(on_engine: dict[str, str]) -> None:
-    port = _free_port()
+    port = free_ports(1)[0]
     with running("serve", "--port", str(port), environment=on_engine):
         _wait_for(port)
         assert _status(port, "/readyz") == 503
