@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
-from hashlib import blake2b
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from indexer.envelope import microseconds, milliseconds
-from mappings.document import MARK, document, feed_key
+from indexer.records import members
+from indexer.source import Line
+from mappings.document import MARK, Reason, document, feed_key
 from mappings.search import Origin, SearchField
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from indexer.source import Line
     from mappings import Resource
 
     Extract = Callable[[Any], object]
 
-_encode = msgspec.json.Encoder().encode
+# The line of a draft that no line of the source asked for.
+NOWHERE = Line("", 0, b"")
+
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 _PLACEHOLDER = msgspec.Raw(MARK)
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DAY_MILLISECONDS = 86_400_000
-_DELETION = 1023
+# The last ten bits of a version, of one moment: over any record what a full source lacks, over that what is deleted.
+_LAST = {Reason.VANISHED: 1022, Reason.DELETED: 1023}
+_RECORDS = 1022
+_PARTNER_TIME = frozenset({"shared_partner_data_updated_at"})
+_LIVES = (False, None)  # the search fields `deleted` and `reason` of what is no tombstone
 
 
 class Draft(msgspec.Struct, gc=False):
-    """One document but for its stamp. `record` is None for a tombstone."""
+    """One document but for its stamp: `head` and `record` as `mappings.document.document` joins them."""
 
     line: Line
     id: str
@@ -39,23 +48,37 @@ class Draft(msgspec.Struct, gc=False):
     stamped_at: int  # the source's `updated_at`, milliseconds since 1970
     version: int
     content: int
-    search: dict[str, object]
+    head: bytes
     record: bytes | None
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether the document only keeps the version of a record that is gone."""
+        return self.record is None
 
     def source(self, clock: int, sequence: int) -> bytes:
         """Return the source bytes of the document under the stamp of the indexer."""
-        fields = {
-            "id": self.id,
-            "feed_key": feed_key(self.company, self.id),
-            "company": self.company,
-            "clock": clock,
-            "sequence": sequence,
-            "version": self.version,
-            "content": self.content,
-            "deleted": self.record is None,
-            **self.search,
-        }
-        return _encode(fields) if self.record is None else document(fields, self.record)
+        return document(self.head, clock, sequence, self.record)
+
+
+class _Head(msgspec.Struct, omit_defaults=True, gc=False):
+    """The search fields of a tombstone, without the stamp; a resource's own follow for a record that lives."""
+
+    id: str
+    feed_key: str
+    company: str
+    version: int
+    content: int
+    deleted: bool
+    reason: Reason | None = None
+
+
+def tombstone(identifier: str, company: str, moment: int, reason: Reason, line: Line = NOWHERE) -> Draft:
+    """Return the draft that takes a record away; `moment` is in microseconds since 1970 and below 2**53."""
+    version, content = moment * 1024 + _LAST[reason], _hash(_encode([company, reason]), b"")
+    key = feed_key(company, identifier)
+    head = _encode(_Head(identifier, key, company, version, content, deleted=True, reason=reason))[:-1]
+    return Draft(line, identifier, company, moment // 1000, version, content, head, None)
 
 
 class Drafter:
@@ -64,56 +87,70 @@ class Drafter:
     def __init__(self, resource: Resource) -> None:
         """Compile the extraction of search fields and the split at the volatile members."""
         self._identifier = resource.identifier
-        self._fields = tuple((field.name, _extraction(field)) for field in resource.filters)
-        # The partner data has a clock of its own, so its time is no content.
-        self._extra = tuple(sorted(resource.envelope - {"shared_partner_data_updated_at"}))
+        plain = [field for field in resource.filters if _is_plain(field)]
+        derived = [field for field in resource.filters if not _is_plain(field)]
+        self._plain = members([path for field in plain for path in _paths(field)])
+        self._derived = [_derivation(field) for field in derived]
+        own = [(field.name, Any, None) for field in (*plain, *derived)]
+        self._head: Any = msgspec.defstruct(f"{resource.name}Head", own, bases=(_Head,), omit_defaults=True, gc=False)
+        # The partner data has a clock of its own, so its time is no content, but it is stored.
+        self._extra = members(sorted(resource.envelope - _PARTNER_TIME))
+        self._partner_time = members(sorted(resource.envelope & _PARTNER_TIME))
         self._volatile = tuple(field.name for field in resource.stored if field.name in resource.volatile)
+        self._volatile_values = members(self._volatile)
 
     def __call__(self, line: Line, envelope: Any, company: str) -> Draft:
         """Return the draft of a checked envelope, which is used up by it."""
         stamp = microseconds(envelope)
         identifier = getattr(envelope.record, self._identifier)
         if envelope.deleted:
-            content = _hash(_encode([company, "deleted"]))
-            return Draft(line, identifier, company, stamp // 1000, stamp * 1024 + _DELETION, content, {}, None)
-        search = {name: value for name, extract in self._fields if (value := extract(envelope)) is not None}
-        extra = _encode([company, *(getattr(envelope, name) for name in self._extra)])
-        record, content = self._rendered(envelope.record, extra)
-        version = stamp * 1024 + content % _DELETION
-        return Draft(line, identifier, company, stamp // 1000, version, content, search, record)
+            return tombstone(identifier, company, stamp, Reason.DELETED, line)
+        own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
+        about = ([company, *self._extra(envelope)], self._partner_time(envelope))
+        record, content, everything = self._rendered(envelope.record, about)
+        version = stamp * 1024 + everything % _RECORDS
+        key = feed_key(company, identifier)
+        head = _encode(self._head(identifier, key, company, version, content, *_LIVES, *own))[:-1]
+        return Draft(line, identifier, company, stamp // 1000, version, content, head, record)
 
-    def _rendered(self, record: Any, extra: bytes) -> tuple[bytes, int]:
-        """Return the encoded record, and the hash of `extra` and all of the record that is not volatile.
+    def _rendered(self, record: Any, about: tuple[object, object]) -> tuple[bytes, int, int]:
+        """Return the encoded record, the hash of its content, and the hash of everything that is stored.
 
-        The record is encoded once: a raw TAB, which JSON never holds, keeps the place of each volatile value.
+        `about` is what is stored beside the record: what is content of it, then what is not. The record is encoded
+        once: a raw TAB, which JSON never holds, keeps the place of each volatile value.
         """
-        values = []
+        extra, beside, *values, _ = _encode_lines((*about, *self._volatile_values(record))).split(b"\n")
         for name in self._volatile:
-            values.append(_encode(getattr(record, name)))
             setattr(record, name, _PLACEHOLDER)
-        template = _encode(record)
-        pieces = template.split(MARK)
-        filled = [part for pair in zip(pieces, values, strict=False) for part in pair]
-        return b"".join([*filled, pieces[-1]]), _hash(extra, template)
+        rendered = _encode(record)
+        content = _hash(extra, rendered)
+        for value in values:
+            rendered = rendered.replace(MARK, value, 1)
+        return rendered, content, _hash(extra + beside, rendered)
 
 
-def _hash(*parts: bytes) -> int:
+def _hash(about: bytes, record: bytes) -> int:
     """Return a signed 64-bit digest, what a `long` field holds."""
-    digest = blake2b(digest_size=8)
-    for part in parts:
-        digest.update(part)
-    return int.from_bytes(digest.digest(), "big", signed=True)
+    digest: int = xxh3_64_intdigest(record, xxh3_64_intdigest(about))
+    return digest - 2**64 if digest >= 2**63 else digest
 
 
-def _extraction(field: SearchField) -> Extract:
-    """Return the function from an envelope to a search field's value; None stands for no value."""
+def _paths(field: SearchField) -> list[str]:
     prefix = "record." if field.origin is Origin.RECORD else ""
-    read = [attrgetter(prefix + source) for source in field.sources]
+    return [prefix + source for source in field.sources]
+
+
+def _is_plain(field: SearchField) -> bool:
+    """Whether the field's value is its source's as it is; null stands for no value."""
+    return len(field.sources) == 1 and not (field.is_presence or field.is_day or field.is_moment)
+
+
+def _derivation(field: SearchField) -> Extract:
+    """Return the function from an envelope to the value of a field that is not plain; None stands for no value."""
+    read = attrgetter(*_paths(field))
     if field.is_presence:
-        return partial(_presence, read[0])
-    if field.is_day or field.is_moment:
-        return partial(_moment, read[0])
-    return partial(_value, read[0]) if len(read) == 1 else partial(_values, tuple(read))
+        return partial(_presence, read)
+    return partial(_moment, read) if field.is_day or field.is_moment else partial(_values, read)
 
 
 def _presence(read: Extract, envelope: Any) -> bool:
@@ -129,13 +166,5 @@ def _moment(read: Extract, envelope: Any) -> int | None:
     return None
 
 
-def _value(read: Extract, envelope: Any) -> object:
-    value = read(envelope)
-    if isinstance(value, dt.datetime):
-        return msgspec.to_builtins(value)
-    return value if value != [] else None
-
-
-def _values(read: tuple[Extract, ...], envelope: Any) -> list[object] | None:
-    values = [value for one in read if (value := one(envelope)) is not None]
-    return values or None
+def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[object] | None:
+    return [value for value in read(envelope) if value is not None] or None

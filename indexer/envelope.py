@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from indexer.errors import ItemError
-from mappings.record_type import IDENTIFIER_PATTERN, record_type
+from mappings.record_type import IDENTIFIER_PATTERN, record_type, settled_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mappings import Resource
 
 _Moment = Annotated[dt.datetime, msgspec.Meta(tz=True)]
@@ -32,21 +34,30 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _LAST_MICROSECOND = 2**53 - 1
 
 _PLACE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<field>.*)`)?", re.DOTALL)
+# What the settled decoder raises: of what is refused by it `Decoder` knows whether it is a fault.
+NOT_SETTLED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 
 
 @cache
-def envelope_type(resource: Resource) -> type[msgspec.Struct]:
-    """Return the type of the resource's envelope. A member that is null counts as absent."""
+def envelope_type(resource: Resource, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the type of the resource's envelope round a record. A member that is null counts as absent."""
     members: list[tuple[str, Any] | tuple[str, Any, Any]] = [
         ("updated_at", _Moment),
-        ("record", record_type(resource)),
+        ("record", record),
         ("platform_company_id", str | None, None),
         ("deleted", bool | None, None),
+        ("resource", Literal[resource.alias] | None, None),
         *((name, _MEMBERS[name], None) for name in sorted(resource.envelope)),
     ]
     return msgspec.defstruct(f"{resource.name}Envelope", members, kw_only=True, forbid_unknown_fields=True, gc=False)
+
+
+def settled_decoder(resource: Resource) -> Callable[[bytes], Any]:
+    """Return the decoder of envelopes whose record is settled; it raises NOT_SETTLED without a reason for people."""
+    return msgspec.json.Decoder(envelope_type(resource, settled_type(resource))).decode
 
 
 class Decoder:
@@ -54,7 +65,7 @@ class Decoder:
 
     def __init__(self, resource: Resource) -> None:
         """Compile the decoder."""
-        self._decode = msgspec.json.Decoder(envelope_type(resource)).decode
+        self._decode = msgspec.json.Decoder(envelope_type(resource, record_type(resource))).decode
 
     def __call__(self, data: bytes) -> Any:
         """Return the envelope; raise ItemError with the field and the reason where it is none."""

@@ -7,18 +7,23 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from indexer.documents import Drafter
-from indexer.envelope import Decoder
+from indexer.envelope import NOT_SETTLED, Decoder, settled_decoder
 from indexer.errors import ItemError
 from indexer.listing_rules import listing_rules
-from indexer.records import complete, shape
+from indexer.records import Completion
+from indexer.source import Fault
 from mappings import COMPANY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from indexer.companies import Companies
     from indexer.documents import Draft
     from indexer.settings import IndexerSettings
     from indexer.source import Line, Reading
     from mappings import Resource
+
+_LONGEST_PAUSE = 63  # lines
 
 
 @dataclass
@@ -29,6 +34,7 @@ class Chunk:
     rounded: int = 0
     corrected: int = 0
     position: int = 0
+    last: int = 0  # the number of its last line
     drafts: list[Draft] = field(default_factory=list)
     faults: list[tuple[Line, ItemError]] = field(default_factory=list)
 
@@ -38,27 +44,42 @@ class Intake:
 
     def __init__(self, resource: Resource, companies: Companies) -> None:
         """Compile everything that follows from the declaration."""
+        self._decode_settled = settled_decoder(resource)
         self._decode = Decoder(resource)
-        self._shape = shape(resource.stored)
-        self._rules = listing_rules(resource)
+        self._completion = Completion(resource.stored)
+        self._apply_rules = listing_rules(resource)
         self._draft = Drafter(resource)
+        self._untried = 0  # lines until the settled decoder is tried again
+        self._pause = 0  # lines without it after its next failure
         self._companies = companies
         self._is_company = resource is COMPANY
 
     def accept(self, line: Line, chunk: Chunk) -> Draft:
         """Return the draft of a line and count what was mended; raise ItemError for a line that is none."""
-        envelope = self._decode(line.data)
+        envelope, complete = self._read(line.data)
         company = self._company(envelope)
         if not envelope.deleted:
-            chunk.rounded += self._complete(envelope.record)
-            chunk.corrected += sum(rule(envelope) for rule in self._rules)
+            chunk.rounded += complete(envelope.record)
+            chunk.corrected += self._apply_rules(envelope)
         return self._draft(line, envelope, company)
 
-    def _complete(self, record: Any) -> int:
-        try:
-            return complete(record, self._shape)
-        except ItemError as error:
-            raise ItemError(f"record.{error.field}", error.reason) from None
+    def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
+        """Return an envelope and what completes its record; which of the two ways was taken does not show in either.
+
+        A source whose lines are seldom settled is tried less and less often, down to one line in 64: a try that fails
+        at the end of a line has cost as much as reading it.
+        """
+        if self._untried:
+            self._untried -= 1
+        else:
+            try:
+                envelope = self._decode_settled(data)
+            except NOT_SETTLED:
+                self._untried, self._pause = self._pause, min(2 * self._pause + 1, _LONGEST_PAUSE)
+            else:
+                self._pause = 0
+                return envelope, self._completion.settled
+        return self._decode(data), self._completion.any
 
     def _company(self, envelope: Any) -> str:
         if not self._is_company:
@@ -84,10 +105,14 @@ class Chunks:
     def next(self) -> Chunk | None:
         """Read the next chunk, None at the end. It may run in a thread: it shares nothing."""
         chunk, size = Chunk(), 0
-        for line in islice(self._reading.lines, self._settings.bulk_documents):
+        for item in islice(self._reading.lines, self._settings.bulk_documents):
+            line = item.line if isinstance(item, Fault) else item
             chunk.read += 1
+            chunk.last = line.number
             size += len(line.data)
             try:
+                if isinstance(item, Fault):
+                    raise item.error
                 chunk.drafts.append(self._intake.accept(line, chunk))
             except ItemError as error:
                 chunk.faults.append((line, error))

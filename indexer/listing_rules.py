@@ -22,39 +22,60 @@ def _bare(name: str) -> str:
 
 
 _STATUSES = {_bare(status): status for status in STATUSES}
+_ON_MARKET = {status: status in ON_MARKET_STATUSES for status in STATUSES}
 _TYPE_NUMBERS = {name.casefold(): number for number, name in PROPERTY_TYPES.items()}
 
 
-def listing_rules(resource: Resource) -> tuple[Callable[[Any], int], ...]:
-    """Return the rules that apply to a resource's envelopes; none where it is no listing."""
+def listing_rules(resource: Resource) -> Callable[[Any], int]:
+    """Return the function that applies the rules to an envelope of the resource and counts what it corrected.
+
+    It raises ItemError for what no rule can mend. To a resource that is no listing no rule applies.
+    """
     names = {field.name for field in resource.stored}
     if "Status" not in names:
-        return ()
-    return (_status, _property_type, *((_status_change,) if "StatusChangeDate" in names else ()))
+        return _nothing
+    return _listing if "StatusChangeDate" in names else _sold_listing
 
 
-def _status(envelope: Any) -> int:
-    """Spell Status as declared and let OnMarket follow it; a contradicting OnMarket is counted."""
-    record = envelope.record
-    if record.Status is None:
-        return 0
-    status = record.Status if record.Status in STATUSES else _STATUSES.get(_bare(record.Status))
-    if status is None:
-        raise ItemError("record.Status", f"is {record.Status!r}: give one of {', '.join(STATUSES)}")
-    stated, record.Status, record.OnMarket = record.OnMarket, status, status in ON_MARKET_STATUSES
-    return int(stated is not None and stated is not record.OnMarket)
-
-
-def _status_change(envelope: Any) -> int:
-    """Keep StatusChangeDate only while the listing is on the market (decisions, `StatusChangeDate`)."""
-    if envelope.record.Status not in ON_MARKET_STATUSES:
-        envelope.record.StatusChangeDate = None
+def _nothing(_: Any) -> int:
     return 0
 
 
-def _property_type(envelope: Any) -> int:
+def _listing(envelope: Any) -> int:
+    """Keep StatusChangeDate only while the listing is on the market (decisions, `StatusChangeDate`)."""
+    corrected = _sold_listing(envelope)
+    if envelope.record.Status not in ON_MARKET_STATUSES:
+        envelope.record.StatusChangeDate = None
+    return corrected
+
+
+def _sold_listing(envelope: Any) -> int:
+    corrected = _status(envelope.record)
+    _property_type(envelope)
+    return corrected
+
+
+def _status(record: Any) -> int:
+    """Spell Status as declared and let OnMarket follow it; a contradicting OnMarket is counted."""
+    if record.Status is None:
+        return 0
+    if record.Status not in _ON_MARKET:
+        record.Status = _spelt(record.Status)
+    stated, record.OnMarket = record.OnMarket, _ON_MARKET[record.Status]
+    return int(stated is not None and stated is not record.OnMarket)
+
+
+def _spelt(status: str) -> str:
+    if (spelt := _STATUSES.get(_bare(status))) is None:
+        raise ItemError("record.Status", f"is {status!r}: give one of {', '.join(STATUSES)}")
+    return spelt
+
+
+def _property_type(envelope: Any) -> None:
     """Complete name and number of the property type from each other; two that differ are a fault."""
     record, number = envelope.record, envelope.property_type_id
+    if number in PROPERTY_TYPES and record.PropertyType == PROPERTY_TYPES[number]:
+        return
     if number is not None and number not in PROPERTY_TYPES:
         raise ItemError("property_type_id", f"is {number}, which the legend of property types does not have")
     named = _type_number(record.PropertyType)
@@ -64,7 +85,6 @@ def _property_type(envelope: Any) -> int:
     if known is not None:
         record.PropertyType = PROPERTY_TYPES[known]
     envelope.property_type_id = _NOT_FOUND if known is None else known
-    return 0
 
 
 def _type_number(name: str | None) -> int | None:

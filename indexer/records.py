@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import ItemError
 from mappings.fields import Kind
+from mappings.record_type import LARGEST
 
 if TYPE_CHECKING:
-    from mappings.fields import Field
+    from collections.abc import Callable, Sequence
 
-# The largest integer that every JSON reader keeps exactly.
-_LARGEST = 2**53
+    from mappings.fields import Field
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,49 @@ def shape(fields: tuple[Field, ...]) -> Shape:
     )
 
 
+class Completion:
+    """Completes the records of one resource."""
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        """Work out what completing means for records with these members."""
+        self._shape = shape(fields)
+        # What is left to do in a record of the settled type.
+        self._top = replace(self._shape, moments=(), single=(), several=())
+        self._integers = members(self._top.integers)
+        self._lists = members(self._top.lists)
+
+    def any(self, record: Any) -> int:
+        """Complete a record as the source sent it; return and raise as `complete`."""
+        return _in_record(record, self._shape)
+
+    def settled(self, record: Any) -> int:
+        """Complete a record of the settled type. Mostly there is nothing to do, and that is seen without a loop."""
+        if float in map(type, self._integers(record)) or None in self._lists(record):
+            return _in_record(record, self._top)
+        return 0
+
+
+def members(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the function that reads these members at once, always as a tuple; `a.b` is the member b of member a."""
+    if not names:
+        return lambda _: ()
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda value: (read(value),)
+
+
+def _in_record(record: Any, form: Shape) -> int:
+    try:
+        return complete(record, form)
+    except ItemError as error:
+        raise ItemError(f"record.{error.field}", error.reason) from None
+
+
 def complete(value: Any, form: Shape) -> int:
     """Complete an object in place and return how many numbers lost a fraction; raise ItemError at one out of range."""
     rounded = 0
     for name in form.integers:
         number = getattr(value, name)
-        if number is not None and (type(number) is float or not -_LARGEST <= number <= _LARGEST):
+        if number is not None and (type(number) is float or not -LARGEST <= number <= LARGEST):
             rounded += _whole(value, name, number)
     for name in form.moments:
         _check_moment(name, getattr(value, name))
@@ -89,7 +127,7 @@ def _check_moment(name: str, text: str | None) -> None:
 
 def _whole(value: Any, name: str, number: float) -> bool:
     """Round half up."""
-    if not -_LARGEST <= number <= _LARGEST:
+    if not -LARGEST <= number <= LARGEST:
         raise ItemError(name, "is out of range: whole numbers reach to 2**53")
     floor = math.floor(number)
     fraction = number - floor

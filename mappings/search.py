@@ -110,4 +110,6 @@ BOOKKEEPING = (
     SearchField(name="content", mapping={"type": "long", "index": False}, origin=Origin.INDEXER),
     # A tombstone: keeps the version of a deleted record so that a late update cannot bring it back.
     SearchField(name="deleted", mapping={"type": "boolean"}, origin=Origin.INDEXER),
+    # On tombstones alone: why there is one (`mappings.document.Reason`).
+    SearchField(name="reason", mapping=_READ_BACK, origin=Origin.INDEXER),
 )

@@ -22,6 +22,13 @@ COMPANIES = Companies(
 )
 
 
+def search_fields(draft: Draft) -> dict[str, Any]:
+    """Return what a draft's document is found by, under the stamp 1, 2."""
+    fields: dict[str, Any] = orjson.loads(draft.source(1, 2))
+    fields.pop("record", None)
+    return fields
+
+
 def accept(resource: Resource, sent: dict[str, Any] | bytes, chunk: Chunk | None = None) -> Draft:
     """Return the draft of one envelope."""
     data = sent if isinstance(sent, bytes) else orjson.dumps(sent)

@@ -10,7 +10,8 @@ import pytest
 from indexer.intake import Chunk
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, TEAM, Resource
 from mappings.legends import ON_MARKET_STATUSES, STATUSES
-from tests.indexer.lines import accept
+from mappings.search import BOOKKEEPING
+from tests.indexer.lines import accept, search_fields
 from tests.records import deletion, envelope
 
 
@@ -100,20 +101,22 @@ def test_name_and_number_of_the_property_type_complete_each_other(
     draft = accept(SOLD_LISTING, sent)
     assert draft.record is not None
     assert orjson.loads(draft.record)["PropertyType"] == stored_name
-    assert draft.search["property_type_id"] == found_number
+    assert search_fields(draft)["property_type_id"] == found_number
 
 
 def test_a_company_is_named_by_key_or_number_and_stored_by_key() -> None:
     assert accept(TEAM, envelope(TEAM, platform_company_id="7")).company == "other"
-    assert accept(COMPANY, envelope(COMPANY, parent_company_id="7")).search["parent_company_id"] == "other"
-    assert accept(COMPANY, envelope(COMPANY, parent_company_id="far")).search["parent_company_id"] == "far"
+    for given, kept in (("7", "other"), ("far", "far")):
+        draft = accept(COMPANY, envelope(COMPANY, parent_company_id=given))
+        assert search_fields(draft)["parent_company_id"] == kept
 
 
 def test_a_deletion_needs_only_its_identifier_and_may_name_a_company_that_is_gone() -> None:
     draft = accept(TEAM, deletion(TEAM, "t") | {"platform_company_id": "gone"})
-    assert (draft.id, draft.company, draft.record, draft.search) == ("t", "gone", None, {})
+    assert (draft.id, draft.company, draft.record, draft.is_tombstone) == ("t", "gone", None, True)
+    assert search_fields(draft).keys() == {field.name for field in BOOKKEEPING}
 
 
 def test_a_null_in_the_envelope_counts_as_absent() -> None:
     sent = envelope(AGENT) | {"deleted": None, "source_agent_id": None, "deactivated_at": None}
-    assert accept(AGENT, sent).search.keys().isdisjoint({"source_agent_id", "deactivated"})
+    assert search_fields(accept(AGENT, sent)).keys().isdisjoint({"source_agent_id", "deactivated"})

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mappings.document import MARK, RECORD_KEY, document, feed_key, feed_range
+from mappings.document import MARK, RECORD_KEY, document, feed_key, feed_range, restamped
 
 COMPANIES = st.text("-_059AZaz", min_size=1, max_size=4)  # few letters, so that one key often begins another
 IDENTIFIERS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
-TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(['\t"record":\t', "\\\t", '"}\t', "\x00"])
+# What looks like the marks or the stamp of a document, whole or in part.
+HOSTILE = [
+    *('\t"record":\t', "\\\t", '"}\t', "\x00", "clock", "sequence", "record", '"clock":1', ',"clock":1,"sequence":2'),
+    *('x","clock":1,"sequence":2,"record":\t{}\t}', '","clock":1,"sequence":2}', ',"clock":1,"sequence":2,"record":'),
+]
+TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(HOSTILE)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
+
+RECORDS = st.dictionaries(TEXTS, VALUES, max_size=4)
+# Any search fields but the stamp, one at least.
+SEARCHES = st.dictionaries(TEXTS.filter(lambda name: name not in {"clock", "sequence", "record"}), VALUES, min_size=1)
+STAMPS = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+
+
+def joined(search: dict[str, Any], stamp: tuple[int, int], record: dict[str, Any] | None) -> bytes:
+    """Return the document of what it holds."""
+    return document(orjson.dumps(search)[:-1], *stamp, None if record is None else orjson.dumps(record))
 
 
 def within(key: str, bounds: dict[str, str]) -> bool:
@@ -51,18 +69,51 @@ def test_the_ranges_of_a_company_and_of_one_that_begins_with_its_key_are_apart(
     assert not within(feed_key(company, identifier), feed_range(longer))
 
 
-@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_a_document_is_read_back_as_what_was_joined(search: dict[str, object], record: dict[str, object]) -> None:
-    search.pop("record", None)
-    source = document({"id": "1", **search}, orjson.dumps(record))
-    assert orjson.loads(source) == {"id": "1", **search, "record": record}
-
-
-@given(st.dictionaries(TEXTS, VALUES, max_size=4), st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_a_record_is_exactly_what_lies_between_the_two_marks(
-    search: dict[str, object], record: dict[str, object]
+@given(SEARCHES, STAMPS, RECORDS | st.none())
+def test_a_document_is_read_back_as_what_was_joined(
+    search: dict[str, Any], stamp: tuple[int, int], record: dict[str, Any] | None
 ) -> None:
-    source = document({"id": "1", **search}, orjson.dumps(record))
+    clock, sequence = stamp
+    rest = {} if record is None else {"record": record}
+    expected = search | {"clock": clock, "sequence": sequence} | rest
+    source = joined(search, stamp, record)
+    assert orjson.loads(source) == expected
+    assert list(orjson.loads(source)) == list(expected)
+
+
+@given(SEARCHES, STAMPS, STAMPS, RECORDS | st.none())
+def test_another_stamp_gives_the_document_that_would_have_been_joined_with_it(
+    search: dict[str, Any], first: tuple[int, int], second: tuple[int, int], record: dict[str, Any] | None
+) -> None:
+    assert restamped(joined(search, first, record), *second) == joined(search, second, record)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"",
+        b"{}",
+        b'{"id":"1"}',
+        b'{"clock":1,"sequence":2}',  # without any search field before it
+        b'{"id":"1","clock":1,"sequence":2,"version":3}',
+        b'{"id":"1","clock":1,"sequence":2,"version":3,"record":\t{}\t}',
+        b'{"id":"1","sequence":2,"clock":1,"record":\t{}\t}',
+        b'{"id":"1","clock":1.5,"sequence":2,"record":\t{}\t}',
+        b'{"id":"1","record":\t{"a":1,"clock":1,"sequence":2,"record":\t{}\t}\t}',
+        b'{"id":"1","record":\t{"a":1,"clock":1,"sequence":2}',
+        b'{"id":"1","clock":1,"sequence":2,"record":{}}',  # without marks
+        b'{"id":"1","inner":{"a":1,"clock":1,"sequence":2}}',
+        b'{"id":"\\",\\"clock\\":1,\\"sequence\\":2}"}',
+    ],
+)
+def test_a_document_without_a_stamp_in_its_place_is_not_restamped(source: bytes) -> None:
+    with pytest.raises(ValueError, match="no stamp"):
+        restamped(source, 3, 4)
+
+
+@given(SEARCHES, RECORDS)
+def test_a_record_is_exactly_what_lies_between_the_two_marks(search: dict[str, Any], record: dict[str, Any]) -> None:
+    source = joined(search, (1, 2), record)
     before, encoded, after = source.split(MARK)
     assert before.endswith(RECORD_KEY)
     assert encoded == orjson.dumps(record)
@@ -71,4 +122,4 @@ def test_a_record_is_exactly_what_lies_between_the_two_marks(
 
 @given(TEXTS)
 def test_a_document_is_one_line(text: str) -> None:
-    assert b"\n" not in document({"id": text}, orjson.dumps({"text": text}))
+    assert b"\n" not in joined({"id": text}, (1, 2), {"text": text})

@@ -93,7 +93,7 @@ class StandIn:
 
     def add(self, index: str, identifier: str, record: dict[str, Any], **search: Any) -> None:
         """Store a record, marked as the indexer marks it."""
-        source = document({"id": identifier, **search}, orjson.dumps(record))
+        source = document(orjson.dumps({"id": identifier, **search})[:-1], 1, 1, orjson.dumps(record))
         self.hits.setdefault(index, []).append(hit(index, identifier, source))
 
     def out(self, reply: Reply, *indices: str) -> None:

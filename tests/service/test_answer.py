@@ -40,7 +40,7 @@ RECORDS = st.dictionaries(TEXTS, VALUES, max_size=3)
 
 def marked(at: int, record: dict[str, Any]) -> bytes:
     """Return a hit whose record lies between marks."""
-    return hit("listings-v0001", f"L{at}", document({"id": f"L{at}"}, orjson.dumps(record)))
+    return hit("listings-v0001", f"L{at}", document(b'{"id":"L%d"' % at, 1, at, orjson.dumps(record)))
 
 
 def unmarked(at: int, record: dict[str, Any]) -> bytes:
