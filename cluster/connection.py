@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elasticsearch import AsyncElasticsearch
 
+from cluster.raw import serializers
 from cluster.settings import SettingError, setting
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class ConnectionSettings:
 def connect(settings: ConnectionSettings, *, connections: int, timeout: float, **options: Any) -> AsyncElasticsearch:
     """Return a client that never retries by itself: the transport's own retries are not spaced and multiply load.
 
-    `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection.
+    `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection. Requests with
+    the headers of `cluster.raw` are answered with bytes.
     """
     settings.require_url()
     return AsyncElasticsearch(
@@ -61,6 +63,7 @@ def connect(settings: ConnectionSettings, *, connections: int, timeout: float, *
         max_retries=0,
         retry_on_status=(),
         retry_on_timeout=False,
+        serializers=serializers(),
         **_credentials(settings),
         **options,
     )

@@ -11,7 +11,7 @@ from aiohttp import web
 from cluster.connection import ConnectionSettings, connect
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from service.directory import read_directory
-from service.elastic import RAW_SERIALIZERS, Engine
+from service.elastic import Engine
 from service.freshness import Ages, Kept
 from service.health import DRAINING, live, ready
 from service.keys.ring import KeyRing
@@ -51,9 +51,7 @@ async def _services(
 ) -> AsyncIterator[None]:
     # Later than the request's deadline, so that exactly one clock fires.
     timeout = settings.deadline_seconds + 1
-    client = connect(
-        connection, connections=settings.connections, timeout=timeout, serializers=RAW_SERIALIZERS, meta_header=False
-    )
+    client = connect(connection, connections=settings.connections, timeout=timeout, meta_header=False)
     app[_SERVICES] = compose(client, settings, connection)
     yield
     await client.close()

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
-from elastic_transport import ConnectionTimeout, JsonSerializer, TransportError
+from elastic_transport import ConnectionTimeout, TransportError
 from elasticsearch import ApiError, UnsupportedProductError
 
+from cluster.raw import RAW_HEADERS
 from service.answer import refuse_partial
 from service.errors import DeadlinePassed, EngineUnavailable, InternalError
 
@@ -17,32 +18,15 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
-# JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
-_HEADERS = {"accept": "application/json", "content-type": "application/json"}
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
-
-
-class RawSerializer(JsonSerializer):
-    """Leaves answers as the bytes they came in: the feed only cuts and joins them."""
-
-    def loads(self, data: bytes) -> Any:
-        """Return the bytes themselves."""
-        return data
-
-    def dumps(self, data: Any) -> bytes:
-        """Encode a request body."""
-        return data if isinstance(data, bytes) else orjson.dumps(data)
-
-
-RAW_SERIALIZERS = {"application/json": RawSerializer()}
 
 
 class Engine:
     """Searches and reads documents within a deadline, or raises an ApiError."""
 
     def __init__(self, client: AsyncElasticsearch, deadline_seconds: float) -> None:
-        """Use a client that was built with `RAW_SERIALIZERS`."""
+        """Use a client of `cluster.connection.connect`."""
         self._client = client
         milliseconds = max(1, round((deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
         # Partial results answer 200 with rows missing unless they are refused outright.
@@ -68,7 +52,7 @@ class Engine:
 
     async def _call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
         try:
-            response = await self._client.perform_request(method, target, body=body, headers=_HEADERS)
+            response = await self._client.perform_request(method, target, body=body, headers=RAW_HEADERS)
         except ConnectionTimeout as error:
             raise DeadlinePassed from error
         except (TransportError, UnsupportedProductError) as error:
