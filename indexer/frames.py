@@ -1,27 +1,42 @@
-"""Reading zstd: frame after frame, and never past a cut file unnoticed as the library's own reader goes."""
+"""Reading compressed streams: part after part, as the bytes come, and never past a cut file unnoticed."""
 
 from __future__ import annotations
 
 import io
-from typing import IO, TYPE_CHECKING
-
-import zstandard
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from _typeshed import WriteableBuffer
 
 _PACKED_BYTES = 1 << 16
 
 
-class Frames(io.RawIOBase):
-    """The plain bytes of a zstd file; raises EOFError where it ends inside a frame."""
+class Decompressor(Protocol):
+    """What decompresses one zstd frame or one gzip member."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
-        """Read nothing yet."""
+    @property
+    def eof(self) -> bool:
+        """Whether its end has been reached."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What was given to it behind its end."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Return the plain bytes that are known so far."""
+
+
+class Frames(io.RawIOBase):
+    """The plain bytes of a compressed stream; raises EOFError where it ends inside a frame or member."""
+
+    def __init__(self, packed: io.RawIOBase, decompressor: Callable[[], Decompressor]) -> None:
+        """Read nothing yet. A read of `packed` returns what is there, it does not wait for more."""
         super().__init__()
         self._packed = packed
-        self._decompressor = zstandard.ZstdDecompressor()
-        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._decompressor = decompressor
+        self._frame: Decompressor | None = None
         self._plain = memoryview(b"")
 
     def readable(self) -> bool:
@@ -35,7 +50,7 @@ class Frames(io.RawIOBase):
             if not packed:
                 return self._end()
             if self._frame is None or self._frame.eof:
-                self._frame = self._decompressor.decompressobj()
+                self._frame = self._decompressor()
             self._plain = memoryview(self._frame.decompress(packed))
         target = memoryview(buffer)
         size = min(len(target), len(self._plain))
@@ -48,5 +63,5 @@ class Frames(io.RawIOBase):
 
     def _end(self) -> int:
         if self._frame is not None and not self._frame.eof:
-            raise EOFError("it ends inside a compressed frame")
+            raise EOFError("it ends inside a compressed part")
         return 0

@@ -1,26 +1,19 @@
-"""Where envelopes come from: a folder with one NDJSON file per resource, plain, gzip or zstd."""
+"""What every source of envelopes offers: whole resources for rebuilds, and one walk through everything for updates."""
 
 from __future__ import annotations
 
-import gzip
-import io
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import zstandard
-
-from indexer.errors import SourceError
-from indexer.frames import Frames
+from mappings import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
+    from indexer.errors import ItemError
     from mappings import Resource
-
-SUFFIXES = ("", ".gz", ".zst")
 
 
 class Line(NamedTuple):
@@ -31,73 +24,102 @@ class Line(NamedTuple):
     data: bytes
 
 
+class Fault(NamedTuple):
+    """A line that came to no envelope, and why. `resource` is None where the line does not tell whose it is."""
+
+    line: Line
+    error: ItemError
+    resource: Resource | None
+
+    @property
+    def number(self) -> int:
+        """The number of the line."""
+        return self.line.number
+
+
 @dataclass(frozen=True)
 class Reading:
     """An open source of one resource: its lines, and how far into its `total` bytes on disk they have been read."""
 
-    lines: Iterator[Line]
+    lines: Iterator[Line | Fault]
     total: int
     position: Callable[[], int]
 
+    @property
+    def sound(self) -> Iterator[Line]:
+        """The lines without the faults, for passes beside the one that reports them."""
+        return (line for line in self.lines if not isinstance(line, Fault))
+
+
+@dataclass(frozen=True)
+class Feed:
+    """An open source of changes of any resource, in the order in which they take effect.
+
+    A line is handed on as soon as it is there. `total` is in bytes, 0 where nobody knows it. `identity` changes with
+    the content; it is None for what can be read only once.
+    """
+
+    lines: Iterator[tuple[Resource, Line] | Fault]
+    total: int
+    position: Callable[[], int]
+    identity: str | None = None
+
 
 class Source(Protocol):
-    """Anything that yields envelopes; it may be opened more than once and then yields the same."""
+    """Anything that yields envelopes. Whatever is wrong with a source as a whole is a SourceError.
+
+    `open`, `identity` and `taken_at` are for resources that it has.
+    """
 
     def has(self, resource: Resource) -> bool:
         """Whether the source says anything about the resource."""
 
     def open(self, resource: Resource) -> AbstractContextManager[Reading]:
-        """Open the resource's envelopes for one pass."""
+        """Open the resource's envelopes for one pass; every pass yields the same."""
 
+    def identity(self, resource: Resource) -> str:
+        """Return hexadecimal digits that change when what the source says of the resource has very likely changed."""
 
-class Directory:
-    """A folder of `<alias>.ndjson`, each possibly `.gz` or `.zst`."""
+    def taken_at(self, resource: Resource) -> int:
+        """Return as of when the source speaks of the resource, in microseconds since 1970."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raise SourceError for what is not a folder."""
-        if not folder.is_dir():
-            raise SourceError(f"The source {folder} is not a folder: name the folder that holds companies.ndjson.")
-        self._folder = folder
-
-    def has(self, resource: Resource) -> bool:
-        """Whether there is a file for the resource."""
-        return self._path(resource) is not None
-
-    def _path(self, resource: Resource) -> Path | None:
-        names = [self._folder / f"{resource.alias}.ndjson{suffix}" for suffix in SUFFIXES]
-        present = [path for path in names if path.is_file()]
-        if len(present) > 1:
-            raise SourceError(f"{present[0]} and {present[1].name} are both there: keep one of them.")
-        return present[0] if present else None
-
-    @contextmanager
-    def open(self, resource: Resource) -> Iterator[Reading]:
-        """Open the resource's file."""
-        path = self._path(resource)
-        if path is None:
-            raise SourceError(f"The source {self._folder} has no {resource.alias}.ndjson.")
-        with path.open("rb") as raw, _decompressed(path, raw) as plain:
-            yield Reading(_lines(path.name, plain), path.stat().st_size, raw.tell)
+    def changes(self) -> AbstractContextManager[Feed]:
+        """Open everything for one pass in order. Standard input cannot be opened in any way after that."""
 
 
 @contextmanager
-def _decompressed(path: Path, raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    if path.suffix == ".gz":
-        with gzip.open(raw) as plain:
-            yield cast("IO[bytes]", plain)
-    elif path.suffix == ".zst":
-        with io.BufferedReader(Frames(raw), 1 << 20) as plain:
-            yield plain
-    else:
-        yield raw
-
-
-def _lines(file: str, plain: IO[bytes]) -> Iterator[Line]:
-    """Yield what is not blank; lines are numbered as an editor numbers them."""
-    number = 0
+def one_after_another(source: Source) -> Iterator[Feed]:
+    """Open a source's resources as one feed, companies first, since all others refer to them."""
+    present = [resource for resource in RESOURCES if source.has(resource)]
+    walk = _Walk(source, present)
+    lines = walk.lines()
     try:
-        for number, data in enumerate(plain, 1):
-            if not data.isspace():
-                yield Line(file, number, data)
-    except (OSError, EOFError, zstandard.ZstdError) as error:
-        raise SourceError(f"{file} cannot be read behind line {number}: {error}.") from error
+        identity = ",".join(source.identity(resource) for resource in present)
+        yield Feed(lines, walk.total(), lambda: walk.done + walk.position(), identity)
+    finally:
+        # A thread that is about to read a line cannot be stopped in it; it lets go of the lines behind it.
+        with suppress(ValueError):
+            lines.close()
+
+
+@dataclass
+class _Walk:
+    source: Source
+    resources: list[Resource]
+    done: int = 0
+    position: Callable[[], int] = int  # 0 while nothing is open
+
+    def total(self) -> int:
+        total = 0
+        for resource in self.resources:
+            with self.source.open(resource) as reading:
+                total += reading.total
+        return total
+
+    def lines(self) -> Generator[tuple[Resource, Line] | Fault]:
+        for resource in self.resources:
+            with self.source.open(resource) as reading:
+                self.position = reading.position
+                for line in reading.lines:
+                    yield line if isinstance(line, Fault) else (resource, line)
+            self.done, self.position = self.done + reading.total, int

@@ -1,17 +1,18 @@
-"""Source folders: plain and compressed files, absent ones, damaged ones."""
+"""What a source may be, and source folders: plain and compressed files, absent ones, damaged ones."""
 
 from __future__ import annotations
 
 import gzip
+import os
 from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 import zstandard
 
-from indexer import Directory, SourceError, Stage
-from mappings import COMPANY, TEAM
-from tests.records import envelope
+from indexer import Directory, Fault, SourceError, Stage, open_source
+from mappings import AGENT, COMPANY, TEAM
+from tests.records import envelope, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ async def test_a_compressed_source_is_read(bench: Bench, suffix: str) -> None:
     packed = pack(b"\n".join(lines[:300]) + b"\n") + pack(b"\n".join(lines[300:]))
     (bench.folder / f"companies.ndjson{suffix}").write_bytes(packed)
     summary = await bench.build_folder()
-    assert summary.of("companies").accepted == 700
+    assert summary.of("companies").indexed == 700
     assert summary.of("companies").bytes_read == len(packed)
 
 
@@ -64,7 +65,6 @@ async def test_a_compressed_file_that_was_cut_ends_the_build_before_the_swap(ben
     with pytest.raises(SourceError, match=rf"teams\.ndjson{suffix} cannot be read behind line \d+: "):
         await bench.build_folder([TEAM])
     assert await bench.live(TEAM) == "teams-v0001"
-    assert await bench.indices() == ["teams-v0001"]
 
 
 def test_a_source_must_be_a_folder(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_source_must_be_a_folder(tmp_path: Path) -> None:
 
 async def test_a_source_without_any_file_is_an_error(bench: Bench) -> None:
     bench.folder.mkdir()
-    with pytest.raises(SourceError, match="has no file for any of: companies, offices"):
+    with pytest.raises(SourceError, match="has nothing for any of: companies, offices"):
         await bench.build_folder()
 
 
@@ -82,3 +82,58 @@ async def test_blank_lines_are_no_records_but_count_as_lines(bench: Bench) -> No
     summary = await bench.build({TEAM: [b"", b"  ", b"{}"]})
     assert summary.of("teams").read == 1
     assert [letter["line"] for letter in bench.letters()] == [3]
+
+
+def test_the_changes_of_a_folder_are_its_files_in_order_and_the_position_counts_all(tmp_path: Path) -> None:
+    write(tmp_path, {TEAM: [b"1", b"2"], AGENT: [b"3"], COMPANY: [b"", b"4"]})
+    with Directory(tmp_path).changes() as feed:
+        items = [item for item in feed.lines if not isinstance(item, Fault)]
+        assert [(resource, line.number, line.data.strip()) for resource, line in items] == [
+            (COMPANY, 2, b"4"),
+            (AGENT, 1, b"3"),
+            (TEAM, 1, b"1"),
+            (TEAM, 2, b"2"),
+        ]
+        assert feed.position() == feed.total == 9
+
+
+def test_the_position_grows_while_changes_are_read(tmp_path: Path) -> None:
+    write(tmp_path, {COMPANY: [b"1"], TEAM: [b"2"]})
+    with Directory(tmp_path).changes() as feed:
+        assert feed.position() == 0
+        next(feed.lines)
+        assert feed.position() == 2
+        next(feed.lines)
+        assert feed.position() == 4
+
+
+def test_a_file_has_an_identity_and_a_time_until_it_is_changed(tmp_path: Path) -> None:
+    source = Directory(write(tmp_path, {TEAM: [b"1"], AGENT: [b"1"]}))
+    path = tmp_path / "teams.ndjson"
+    os.utime(path, ns=(0, 1_500_000_000_123_456_789))
+    identities = [source.identity(AGENT), source.identity(TEAM)]
+    assert source.identity(TEAM) == identities[-1]
+    assert source.taken_at(TEAM) == 1_500_000_000_123_456
+    os.utime(path, ns=(0, 1_500_000_000_123_456_790))
+    identities.append(source.identity(TEAM))
+    path.write_bytes(b"longer")
+    os.utime(path, ns=(0, 1_500_000_000_123_456_790))
+    identities.append(source.identity(TEAM))
+    assert len(set(identities)) == 4
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.ndjson", "table.csv", "envelopes.json"])
+def test_whatever_is_no_source_is_told_what_is_one(tmp_path: Path, name: str) -> None:
+    if not name.startswith("nowhere"):
+        (tmp_path / name).touch()
+    said = "does not exist" if name.startswith("nowhere") else "is nothing that can be read"
+    with (
+        pytest.raises(SourceError, match=rf"{name} {said}: give a folder .* \.ndjson\.zst, .*column map, or - for "),
+        open_source(str(tmp_path / name)),
+    ):
+        pass
+
+
+def test_a_folder_can_be_named(tmp_path: Path) -> None:
+    with open_source(str(write(tmp_path, {TEAM: [b"1"]}))) as source:
+        assert (source.has(TEAM), source.has(AGENT)) == (True, False)
