@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import orjson
 from elasticsearch import ApiError, TransportError
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class LockedError(IndexerError):
     exit_code = 4
 
 
+class FencedError(LockedError):
+    """The alias that a run writes through was taken away from it, by the run that took over its lock."""
+
+
 class ItemError(Exception):
     """One line of the source is no usable record. `field` is its path in the envelope, empty for the whole line."""
 
@@ -66,8 +71,24 @@ def _cause(error: TransportError) -> str:
 
 def reason(body: object) -> str:
     """Return the most telling text of an error answer, the root cause before what it led to."""
-    error = body.get("error", body) if isinstance(body, dict) else body
+    error = told(body)
     if not isinstance(error, dict):
         return str(error)
     cause = error.get("caused_by") or {}
     return ": ".join(str(text) for text in (error.get("reason"), cause.get("reason")) if text)
+
+
+def told(body: object) -> object:
+    """Return what an error answer says: its `error` object where it has one, else its text or whatever it is.
+
+    Answers to raw requests (`cluster.raw`) are bytes, and those of a proxy in between need not be JSON.
+    """
+    parsed = _parsed(body) if isinstance(body, bytes) else body
+    return parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode(errors="replace")

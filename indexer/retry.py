@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
+from indexer.errors import told
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 Answer = TypeVar("Answer")
 
-_OVERLOADED = frozenset({429, 502, 503, 504})
+# Statuses of a whole request or of one document that pass.
+OVERLOADED = frozenset({429, 502, 503, 504})
 _FIRST_SECONDS = 0.5
 _LONGEST_SECONDS = 60.0
 _random = random.SystemRandom()
@@ -54,11 +57,16 @@ async def patiently(work: Callable[[], Awaitable[Answer]], seconds: float) -> An
             if not await patience.wait():
                 raise
         except ApiError as error:
-            if error.meta.status not in _OVERLOADED or is_blocked(error.body) or not await patience.wait():
+            if error.meta.status not in OVERLOADED or is_blocked(error.body) or not await patience.wait():
                 raise
 
 
 def is_blocked(body: object) -> bool:
-    """Whether an error answer says that the index takes no writes, which waiting does not mend."""
-    error = body.get("error", body) if isinstance(body, dict) else {}
-    return isinstance(error, dict) and error.get("type") == "cluster_block_exception"
+    """Whether an error answer says that writes are blocked, as on a full disk, which waiting does not mend.
+
+    A block of the whole service, as while a node starts or a master is elected, passes.
+    """
+    error = told(body)
+    if not isinstance(error, dict) or error.get("type") != "cluster_block_exception":
+        return False
+    return "[SERVICE_UNAVAILABLE/" not in str(error.get("reason"))

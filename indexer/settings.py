@@ -31,3 +31,18 @@ class IndexerSettings:
     green_seconds: int = setting(
         "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before it is used without."
     )
+    lock_wait_seconds: float = setting(
+        "BROKERAGE_LOCK_WAIT_SECONDS",
+        30.0,
+        "Seconds to wait for another run; from 30 on, one that died on another host is taken over.",
+    )
+    write_wait_seconds: float = setting(
+        "BROKERAGE_WRITE_WAIT_SECONDS", 600.0, "Seconds an update waits for another, or for the last stage of a build."
+    )
+    shrink_limit: float = setting(
+        "BROKERAGE_SHRINK_LIMIT", 0.05, "Share of the live records that a build may lack; 10 always may go."
+    )
+    growth_limit: float = setting(
+        "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a build may add; 10 always may come."
+    )
+    tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which deletions are remembered.")

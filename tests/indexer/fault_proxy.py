@@ -21,6 +21,8 @@ class FaultProxy:
         """Forward to the address of a node."""
         self.faults: list[Callable[[FaultProxy, web.Request, bytes], Any]] = []
         self.bulks = 0
+        self.requests: list[tuple[int, bool]] = []  # of each bulk the number of documents, and whether all were taken
+        self.marks: set[str | None] = set()  # the X-Opaque-Id of each bulk
         self._target = target
         self._session: aiohttp.ClientSession
 
@@ -29,14 +31,20 @@ class FaultProxy:
         body = await request.read()
         if request.path.endswith("/_bulk"):
             self.bulks += 1
-            if self.faults:
-                broken: web.StreamResponse = await self.faults.pop(0)(self, request, body)
-                return broken
+            self.marks.add(request.headers.get("x-opaque-id"))
+            fault = self.faults.pop(0) if self.faults else FaultProxy._forwarded
+            answered: web.Response = await fault(self, request, body)
+            taken = answered.status == 200 and b'"errors":false' in bytes(answered.body or b"")  # type: ignore[arg-type]
+            self.requests.append((documents(body), taken))
+            return answered
+        return await self.forward(request, body)
+
+    async def _forwarded(self, request: web.Request, body: bytes) -> web.Response:
         return await self.forward(request, body)
 
     async def forward(self, request: web.Request, body: bytes) -> web.Response:
         """Ask the node."""
-        kept = ("content-type", "accept")
+        kept = ("content-type", "accept", "x-opaque-id")
         headers = {name: value for name, value in request.headers.items() if name.lower() in kept}
         address = f"{self._target}{request.path_qs}"
         async with self._session.request(request.method, address, data=body, headers=headers) as answer:
@@ -52,6 +60,20 @@ class FaultProxy:
         application.router.add_route("*", "/{path:.*}", self.answer)
         async with aiohttp.ClientSession() as self._session, TestServer(application) as server:
             yield str(server.make_url("")).rstrip("/")
+
+
+def documents(body: bytes) -> int:
+    """Return the number of documents in a bulk request."""
+    return body.count(b"\n") // 2
+
+
+def items(*statuses: int) -> Callable[[FaultProxy, web.Request, bytes], Any]:
+    """Return a fault that does nothing and answers with a status for each document."""
+
+    async def fault(_proxy: FaultProxy, _request: web.Request, _body: bytes) -> web.Response:
+        return _items([{"index": {"status": status, "error": {"reason": f"made {status}"}}} for status in statuses])
+
+    return fault
 
 
 def refused(status: int) -> Callable[[FaultProxy, web.Request, bytes], Any]:
@@ -86,7 +108,7 @@ async def busy_for_every_other(proxy: FaultProxy, request: web.Request, body: by
 
 async def busy_for_all(_proxy: FaultProxy, _request: web.Request, body: bytes) -> web.Response:
     """Write nothing and answer 429 for each document."""
-    return _items([_BUSY] * (len(body.splitlines()) // 2))
+    return _items([_BUSY] * documents(body))
 
 
 _BUSY = {"index": {"status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}}

@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.connection import connect
-from indexer import EngineError, reindex, retry
-from indexer.bulk import Sender, operation
+from indexer import Directory, Engine, EngineError, reindex, retry
+from indexer.errors import FencedError
 from mappings import COMPANY, LISTING, TEAM
 from mappings.index import index_body
-from tests.indexer.fault_proxy import FaultProxy, busy_for_all, busy_for_every_other, cut_before, cut_behind, refused
+from tests.indexer.fault_proxy import (
+    FaultProxy,
+    busy_for_all,
+    busy_for_every_other,
+    cut_before,
+    cut_behind,
+    refused,
+)
 from tests.indexer.lines import accept
+from tests.indexer.sending import count, created, proxied, sender, writes, written
 from tests.records import COMPANY_KEY, envelope, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from indexer import Summary
-    from indexer.bulk import Operation
     from tests.indexer.conftest import Bench
 
 
@@ -28,11 +35,6 @@ if TYPE_CHECKING:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait as one would, a hundred times faster."""
     monkeypatch.setattr(retry, "_FIRST_SECONDS", 0.005)
-
-
-def operations(count: int) -> list[Operation]:
-    """Return writes of as many teams."""
-    return [operation(accept(TEAM, envelope(TEAM, {"uuid": f"t{n}"})), 1, n) for n in range(count)]
 
 
 async def through(bench: Bench, proxy: FaultProxy, retry_seconds: float = 5.0) -> Summary:
@@ -43,7 +45,7 @@ async def through(bench: Bench, proxy: FaultProxy, retry_seconds: float = 5.0) -
     async with proxy.running() as address:
         connection = replace(bench.connection, url=(address,))
         async with connect(connection, connections=4, timeout=5) as client:
-            return await reindex(client, connection, settings, source, resources=[TEAM])
+            return await reindex(Engine(client, connection, settings), Directory(source), resources=[TEAM])
 
 
 FAULTS = {
@@ -56,26 +58,23 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_fault_that_passes_loses_nothing(bench: Bench, fault: Callable[..., object]) -> None:
-    index = f"{bench.connection.prefix}faulty"
-    await bench.client.indices.create(index=index, **index_body(TEAM))  # type: ignore[arg-type]
+    index = await created(bench, "faulty")
     proxy = FaultProxy(bench.connection.url[0])
     proxy.faults = [fault, fault]
-    async with (
-        proxy.running() as address,
-        connect(replace(bench.connection, url=(address,)), connections=4, timeout=5) as client,
-    ):
-        verdict = await Sender(client, index, 5.0).send(operations(5))
-    assert (verdict.refused, verdict.busy) == ([], [])
+    async with proxied(bench, proxy) as client:
+        sending = sender(bench, index, client=client)
+        verdict = await sending.send(writes(5))
+    assert verdict.refused == []
     assert proxy.bulks == 3
-    await bench.client.indices.refresh(index=index)
-    assert (await bench.client.count(index=index))["count"] == 5
+    assert sending.pace.retries == 2
+    assert await count(bench, index) == 5
 
 
 async def test_a_build_through_all_faults_is_exact(bench: Bench) -> None:
     proxy = FaultProxy(bench.connection.url[0])
     proxy.faults = list(FAULTS.values())
     report = (await through(bench, proxy)).of("teams")
-    assert (report.read, report.accepted, report.superseded, report.bad) == (10, 10, 0, 0)
+    assert (report.read, report.indexed, report.stale, report.dead) == (10, 10, 0, 0)
     served = await bench.served(TEAM)
     assert sorted(served) == sorted(f"t{n}" for n in range(10))
     assert sorted(document["sequence"] for document in served.values()) == list(range(1, 11))
@@ -91,17 +90,17 @@ async def test_only_the_documents_that_were_refused_as_busy_are_sent_again(bench
         sent.append(body.count(b"\n") // 2)
         return await given.forward(request, body)  # type: ignore[arg-type]
 
-    proxy.faults += [counting]
+    proxy.faults += [counting, counting]
     await through(bench, proxy)
-    assert sent == [2]
+    assert sorted(sent) == [2, 5]
 
 
-async def test_an_engine_that_stays_overloaded_ends_the_run_and_leaves_no_candidate(bench: Bench) -> None:
+async def test_an_engine_that_stays_overloaded_ends_the_run(bench: Bench) -> None:
     proxy = FaultProxy(bench.connection.url[0])
     proxy.faults = [refused(429)] * 10_000
     with pytest.raises(EngineError, match="Elasticsearch answered 429 to a bulk request: made up"):
         await through(bench, proxy, retry_seconds=0.2)
-    assert await bench.indices() == []
+    assert not await bench.client.indices.exists_alias(name=bench.connection.alias(TEAM))
 
 
 async def test_documents_that_stay_busy_end_the_run(bench: Bench) -> None:
@@ -116,22 +115,22 @@ async def test_a_request_that_is_too_large_is_sent_in_halves(bench: Bench) -> No
     proxy.faults = [refused(413), refused(413), refused(413)]
     report = (await through(bench, proxy)).of("teams")
     # Of 5 documents the first half has 2, and its first is refused alone.
-    assert (report.accepted, report.bad) == (9, 1)
+    assert (report.indexed, report.dead, report.refusal) == (9, 1, None)
+    assert len(await bench.served(TEAM)) == 9
     assert [letter["reason"] for letter in bench.letters()] == ["made up"]
 
 
 async def test_a_block_on_writes_stops_with_what_to_do(bench: Bench) -> None:
-    index = f"{bench.connection.prefix}blocked"
-    body = index_body(TEAM)
-    await bench.client.indices.create(index=index, **body)  # type: ignore[arg-type]
+    index = await created(bench, "blocked")
     await bench.client.indices.put_settings(index=index, settings={"index.blocks.read_only_allow_delete": True})
     with pytest.raises(EngineError, match=r"takes no writes: .*read-only.*\. Free disk space or lift the block\."):
-        await Sender(bench.client, index, 5.0).send(operations(2))
+        await sender(bench, index, retry_seconds=3600).send(writes(2))
 
 
 async def test_a_missing_index_is_no_reason_to_wait(bench: Bench) -> None:
-    with pytest.raises(EngineError, match="404"):
-        await Sender(bench.client, f"{bench.connection.prefix}nowhere", 60.0).send(operations(2))
+    with pytest.raises(EngineError, match="404") as error:
+        await sender(bench, f"{bench.connection.prefix}nowhere", retry_seconds=3600).send(writes(2))
+    assert not isinstance(error.value, FencedError)
 
 
 async def test_poison_among_good_documents_is_told_apart(bench: Bench) -> None:
@@ -139,8 +138,8 @@ async def test_poison_among_good_documents_is_told_apart(bench: Bench) -> None:
     await bench.client.indices.create(index=index, **index_body(LISTING))  # type: ignore[arg-type]
     good = accept(LISTING, envelope(LISTING))
     bad = accept(LISTING, envelope(LISTING, {"PlatformListingId": "bad", "ListAgentUUID": "x" * 40_000}))
-    verdict = await Sender(bench.client, index, 5.0).send([operation(bad, 1, 1), operation(good, 1, 2)])
-    assert [(draft.id, "immense term" in reason) for draft, reason in verdict.refused] == [("bad", True)]
-    again = await Sender(bench.client, index, 5.0).send([operation(good, 1, 2)])
-    assert again.repeated == ["listing-1"]
+    verdict = await sender(bench, index).send([written(bad), written(good)])
+    assert [(write.id, "immense term" in reason) for write, reason in verdict.refused] == [("bad", True)]
+    again = await sender(bench, index).send([written(good)])
+    assert again.repeated == [written(good)]
     assert good.company == COMPANY_KEY

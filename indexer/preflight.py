@@ -1,0 +1,124 @@
+"""What must hold of a cluster before a build begins: versions that lose nothing, and room for what is written."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from elasticsearch import AsyncElasticsearch
+
+_OLDEST = (9, 4, 0)
+# They can lose bulk items on replicas (elasticsearch#158212).
+_FAULTY = frozenset({(9, 5, 0), (9, 5, 1), (9, 5, 2)})
+_DISK = "cluster.routing.allocation.disk."
+_FLOOD_STAGE = f"{_DISK}watermark.flood_stage"
+_HEADROOM = f"{_FLOOD_STAGE}.max_headroom"  # what a share leaves free at most
+_DEFAULT_FLOOD_STAGE = "95%"
+_UNITS = "bkmgtp"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([bkmgtp])b?")
+_GIGABYTE = 10**9
+
+
+async def preflight(client: AsyncElasticsearch, *, needed_bytes: int, force: bool) -> list[str]:
+    """Return what speaks against a build that writes `needed_bytes`, one sentence each; raise RefusedError of it.
+
+    With `force` nothing is raised: the sentences name what was overridden.
+    """
+    info = await client.nodes.info(filter_path="nodes.*.name,nodes.*.version")
+    stats = await client.nodes.stats(metric="fs", filter_path="nodes.*.roles,nodes.*.fs.total")
+    settings = await client.cluster.get_settings(
+        include_defaults=True, flat_settings=True, filter_path="*.cluster*routing*disk*"
+    )
+    problems = [
+        *old_versions(info["nodes"].values()),
+        *lack_of_room(stats["nodes"].values(), settings.body, needed_bytes),
+    ]
+    if problems and not force:
+        raise RefusedError(" ".join(problems))
+    return problems
+
+
+def old_versions(nodes: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return a sentence for each version among the nodes that cannot be used. Each node has `name` and `version`."""
+    names: dict[str, list[str]] = {}
+    for node in nodes:
+        names.setdefault(node["version"], []).append(node["name"])
+    complaints = {version: _complaint(version) for version in sorted(names)}
+    return [f"{', '.join(sorted(names[version]))}: {said}" for version, said in complaints.items() if said]
+
+
+def _complaint(version: str) -> str | None:
+    numbers = tuple(int(part) for part in version.partition("-")[0].split("."))
+    if numbers in _FAULTY:
+        return f"Elasticsearch {version} can lose documents on replicas, install 9.5.3 or newer."
+    if numbers < _OLDEST:
+        return f"Elasticsearch {version} is too old, install 9.5.3 or newer."
+    return None
+
+
+def lack_of_room(
+    nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapping[str, str]], needed_bytes: int
+) -> list[str]:
+    """Return a sentence unless one data node can take `needed_bytes` before its disk reaches the flood stage.
+
+    Nodes are as node statistics give them, settings as the cluster gives them flat and with defaults.
+    """
+    disks = [node["fs"]["total"] for node in nodes if _keeps_indices(node["roles"])]
+    kept = _Kept(settings)
+    room = max((disk["available_in_bytes"] - kept(disk["total_in_bytes"]) for disk in disks), default=0)
+    if room >= needed_bytes:
+        return []
+    return [
+        f"The build needs {_gigabytes(needed_bytes)}, but no data node can take more than {_gigabytes(max(0, room))} "
+        f"before Elasticsearch blocks writes (flood stage {kept.flood_stage}): free disk space."
+    ]
+
+
+def _keeps_indices(roles: Iterable[str]) -> bool:
+    """Whether a node with these roles takes ordinary indices; a frozen tier holds mounted snapshots only."""
+    return any(role.partition("_")[0] == "data" and role != "data_frozen" for role in roles)
+
+
+class _Kept:
+    """The bytes that the flood stage leaves free on a disk of a given size."""
+
+    def __init__(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        chosen = {**settings.get("persistent", {}), **settings.get("transient", {})}
+        defaults = dict(settings.get("defaults", {}))
+        if _FLOOD_STAGE in chosen:
+            # The headroom belongs to the default share alone, though it is still listed.
+            defaults.pop(_HEADROOM, None)
+        merged = defaults | chosen
+        self.flood_stage = merged.get(_FLOOD_STAGE, _DEFAULT_FLOOD_STAGE)
+        self._is_watched = merged.get(f"{_DISK}threshold_enabled", "true") == "true"
+        self._most = parsed_size(merged.get(_HEADROOM, "-1"))
+
+    def __call__(self, total: int) -> int:
+        if not self._is_watched:
+            return 0
+        size = parsed_size(self.flood_stage)
+        if size is not None:
+            return size
+        share = total - int(total * used_share(self.flood_stage))
+        return share if self._most is None else min(share, self._most)
+
+
+def parsed_size(text: str) -> int | None:
+    """Return the bytes that a size such as `500mb` or `1.5g` stands for; None for a share or a size that is off."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    return int(float(match[1]) * 1024 ** _UNITS.index(match[2])) if match else None
+
+
+def used_share(text: str) -> float:
+    """Return the share of a disk that `95%` or `0.95` stands for."""
+    text = text.strip()
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / _GIGABYTE:,.1f} GB"
