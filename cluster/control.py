@@ -53,6 +53,16 @@ async def read_mark(client: AsyncElasticsearch, control_index: str, alias: str) 
 
 
 async def publish_mark(client: AsyncElasticsearch, control_index: str, alias: str, mark: Mark) -> None:
-    """Write the mark of a resource's alias. Only after a successful refresh, and the swap where there is one."""
-    document = msgspec.to_builtins(mark)
-    await client.index(index=control_index, id=mark_id(alias), document=document, refresh=True)
+    """Write the mark of a resource's alias. Only after a successful refresh, and the swap where there is one.
+
+    A mark never steps back: the clock is the version of its document. Raises the client's ConflictError where a later
+    mark has been published.
+    """
+    await client.index(
+        index=control_index,
+        id=mark_id(alias),
+        document=msgspec.to_builtins(mark),
+        version=mark.clock,
+        version_type="external_gte",
+        refresh=True,
+    )

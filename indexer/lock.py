@@ -1,149 +1,120 @@
-"""The lock that lets one run at a time change what is served: a document with a heartbeat in the control index."""
+"""Locks that let one run at a time do something: documents with a heartbeat in the control index, one per name."""
 
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
-import os
 import secrets
-import socket
+import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from elasticsearch import ApiError, ConflictError, NotFoundError, TransportError
 
 from cluster.control import CONTROL_BODY, ensure_index
-from indexer.clocks import now
 from indexer.errors import LockedError
+from indexer.lock_document import Place, State
+from indexer.lock_wait import Acquired, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from elasticsearch import AsyncElasticsearch
 
-LOCK_ID = "lock"
-HEARTBEAT_SECONDS = 10.0
-STALE_MILLISECONDS = 30_000
-
-# Tells this process from an earlier one with the same number, as in a container that starts again.
-_INCARNATION = secrets.token_hex(8)
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """Who holds the lock. Times are milliseconds since 1970."""
-
-    host: str
-    pid: int
-    incarnation: str
-    started: int
-    beat: int
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the holder is a dead process of this host, or one whose heart has stopped."""
-        return now() - self.beat > STALE_MILLISECONDS or (self.host == socket.gethostname() and not self._runs)
-
-    @property
-    def _runs(self) -> bool:
-        if self.pid == os.getpid():
-            return self.incarnation == _INCARNATION
-        if os.name != "posix":
-            return True
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+HEARTBEAT_SECONDS = 5.0
+# A beat without an answer for as long is given up for the next one, or silence would look like death.
+_BEAT_LIMIT_SECONDS = 10.0
+# A wish is renewed each second; one that has not moved for as long was left behind by a run that was killed.
+_WISH_SECONDS = 3.0
 
 
 class Lock:
-    """A lock that is held."""
+    """A lock that is held.
 
-    def __init__(self, client: AsyncElasticsearch, index: str) -> None:
-        """Describe this process."""
-        self._client = client
-        self._index = index
-        self._version: dict[str, Any] = {}
+    `token` rises with every acquisition and is never used again. `opaque_id` names this holding in requests
+    (X-Opaque-Id). `inherited` is the `opaque_id` of the holder before if it went without releasing, else None.
+    """
+
+    def __init__(self, place: Place, acquired: Acquired) -> None:
+        """Hold what was acquired."""
+        self._place = place
+        self._found = acquired.found
+        self._state = acquired.found.state
         self._beating = asyncio.Lock()
-        self._holder = Holder(socket.gethostname(), os.getpid(), _INCARNATION, now(), now())
+        self._wish: int | None = None
+        self._wish_moved = 0.0
+        self.inherited = acquired.inherited
 
-    async def acquire(self) -> None:
-        """Take the lock, from a holder that is gone if need be; raise LockedError naming a holder that is not."""
-        try:
-            await self._write(op_type="create")
-        except ConflictError:
-            await self._take_over()
+    @property
+    def token(self) -> int:
+        """The number of this holding."""
+        return self._state.token
 
-    async def _take_over(self) -> None:
-        try:
-            answer = await self._client.get(index=self._index, id=LOCK_ID)
-        except NotFoundError:
-            raise LockedError("Another run has just held the lock: try again.") from None
-        holder = msgspec.convert(answer["_source"], Holder)
-        if not holder.is_gone:
-            raise _locked(holder)
-        try:
-            await self._write(**_condition(answer))
-        except ConflictError:
-            raise LockedError("Another run has just taken over the lock: try again later.") from None
-
-    async def _write(self, **condition: Any) -> None:
-        self._holder = msgspec.structs.replace(self._holder, beat=now())
-        document = msgspec.to_builtins(self._holder)
-        answer = await self._client.index(index=self._index, id=LOCK_ID, document=document, refresh=True, **condition)
-        self._version = _condition(answer)
+    @property
+    def opaque_id(self) -> str:
+        """The mark of this holding."""
+        return self._state.holder.opaque_id if self._state.holder else ""
 
     async def verify(self) -> None:
         """Beat, and raise LockedError where another run has taken over since this one seemed dead."""
         async with self._beating:
             try:
-                await self._write(**self._version)
+                self._found = await self._place.write(self._state, self._found)
             except (ConflictError, NotFoundError):
                 if not await self._is_ours():
                     raise LockedError("The lock was lost to another run: nothing more was changed.") from None
 
-    async def _is_ours(self) -> bool:
-        """Read who holds the lock: the answer to an earlier beat may have been lost."""
-        try:
-            answer = await self._client.get(index=self._index, id=LOCK_ID)
-        except NotFoundError:
-            return False
-        holder = msgspec.convert(answer["_source"], Holder)
-        self._version = _condition(answer)
-        return (holder.incarnation, holder.started) == (self._holder.incarnation, self._holder.started)
+    async def is_wanted(self) -> bool:
+        """Whether another run waits for this lock. The wish of one that was killed counts for seconds at most."""
+        wish, at = await self._place.wished(), time.monotonic()
+        if wish != self._wish:
+            self._wish, self._wish_moved = wish, at
+        return wish is not None and at < self._wish_moved + _WISH_SECONDS
 
     async def beat(self) -> None:
         """Keep the lock for as long as the task runs; a heartbeat that fails is tried again at the next."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
-            with suppress(ApiError, TransportError, LockedError):
-                await self.verify()
+            with suppress(ApiError, TransportError, LockedError, TimeoutError):
+                async with asyncio.timeout(_BEAT_LIMIT_SECONDS):
+                    await self.verify()
 
     async def release(self) -> None:
         """Give the lock back; one that another run has taken over is left to it."""
         with suppress(ApiError, TransportError):
             if await self._is_ours():
-                await self._client.delete(index=self._index, id=LOCK_ID, **self._version)
+                await self._place.write(State(self.token, None), self._found)
+
+    async def _is_ours(self) -> bool:
+        """Read who holds the lock: the answer to an earlier beat may have been lost."""
+        found = await self._place.read()
+        if found is None or found.state != self._state:
+            return False
+        self._found = found
+        return True
 
 
-def _condition(answer: Any) -> dict[str, int]:
-    return {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
-
-
-def _locked(holder: Holder) -> LockedError:
-    since = dt.datetime.fromtimestamp(holder.started // 1000, dt.UTC).isoformat()
-    return LockedError(f"Process {holder.pid} on {holder.host} has held the lock since {since}: wait for its end.")
+def _say_nothing(_sentence: str) -> None:
+    """Tell nobody of a wait."""
 
 
 @asynccontextmanager
-async def locked(client: AsyncElasticsearch, control_index: str) -> AsyncIterator[Lock]:
-    """Hold the lock of a control index, which is created if need be."""
+async def locked(
+    client: AsyncElasticsearch,
+    control_index: str,
+    name: str = "run",
+    *,
+    wait_seconds: float = 30.0,
+    on_wait: Callable[[str], None] = _say_nothing,
+) -> AsyncIterator[Lock]:
+    """Hold the lock of a name, whose control index is created if need be.
+
+    The lock of a dead process of this host is taken over at once. Any other holder is waited for, `wait_seconds` at
+    most, and taken over when it has been silent for SILENT_SECONDS; `on_wait` gets a sentence about it now and then.
+    Raises LockedError naming a holder that still has the lock at the end.
+    """
     await ensure_index(client, control_index, CONTROL_BODY)
-    lock = Lock(client, control_index)
-    await lock.acquire()
+    place = Place(client, control_index, name)
+    lock = Lock(place, await Wait(place, secrets.token_hex(8), wait_seconds, on_wait).over())
     heart = asyncio.create_task(lock.beat())
     try:
         yield lock

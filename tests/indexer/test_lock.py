@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,20 +15,32 @@ import pytest
 
 from cluster.control import CONTROL_BODY, ensure_index
 from indexer import LockedError
-from indexer import lock as lock_module
-from indexer.clocks import now
-from indexer.lock import LOCK_ID, STALE_MILLISECONDS, Holder, locked
-from mappings import TEAM
+from indexer.lock import locked
+from indexer.lock_document import Holder, Place, State
+from mappings import COMPANY, TEAM
 from tests.records import envelope
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
+# Holds the lock in another process until it is killed.
+HOLD = """
+import asyncio, sys
+from cluster.connection import ConnectionSettings, connect
+from indexer.lock import locked
+async def hold(url, index):
+    async with connect(ConnectionSettings(url=(url,)), connections=4, timeout=30) as client:
+        async with locked(client, index, wait_seconds=0) as lock:
+            print(lock.token, lock.opaque_id, flush=True)
+            await asyncio.sleep(3600)
+asyncio.run(hold(*sys.argv[1:]))
+"""
+
 
 def holder(**changes: Any) -> Holder:
-    """Return a living holder on another host."""
-    living = Holder(host="elsewhere", pid=1, incarnation="other", started=0, beat=now())
-    return msgspec.structs.replace(living, **changes)
+    """Return a holder on another host."""
+    elsewhere = Holder(host="elsewhere", pid=1, incarnation="other", started=0, opaque_id="brokerage-run-7-other")
+    return msgspec.structs.replace(elsewhere, **changes)
 
 
 def dead_process() -> int:
@@ -37,16 +50,42 @@ def dead_process() -> int:
     return process.pid
 
 
-async def hold(bench: Bench, by: Holder) -> None:
-    """Write the lock of another run."""
+def place(bench: Bench, name: str = "run") -> Place:
+    """Return where a lock of the corner is kept."""
+    return Place(bench.client, bench.connection.control_index, name)
+
+
+async def hold(bench: Bench, by: Holder, token: int = 7) -> None:
+    """Write the lock of another run, or a beat of it."""
     await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
-    document = msgspec.to_builtins(by)
-    await bench.client.index(index=bench.connection.control_index, id=LOCK_ID, document=document, refresh=True)
+    await place(bench).write(State(token, by), await place(bench).read())
 
 
-async def is_held(bench: Bench) -> bool:
-    """Whether there is a lock document."""
-    return bool(await bench.client.exists(index=bench.connection.control_index, id=LOCK_ID))
+async def state(bench: Bench, name: str = "run") -> State:
+    """Return what the control index says of a lock."""
+    found = await place(bench, name).read()
+    assert found is not None
+    return found.state
+
+
+async def token(bench: Bench) -> int:
+    """Hold the lock for a moment and return its token."""
+    async with locked(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
+        return lock.token
+
+
+@pytest.fixture
+async def killed(bench: Bench) -> tuple[int, str]:
+    """The token and mark of another process of this host that was killed while it held the lock."""
+    arguments = (sys.executable, "-c", HOLD, bench.connection.url[0], bench.connection.control_index)
+    process = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    number, mark = (await process.stdout.readline()).decode().split()
+    with pytest.raises(LockedError, match=f"Process {process.pid} on {socket.gethostname()} has held the lock since"):
+        await token(bench)
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    return int(number), mark
 
 
 async def test_a_second_run_is_told_who_holds_the_lock_and_since_when(bench: Bench) -> None:
@@ -54,7 +93,7 @@ async def test_a_second_run_is_told_who_holds_the_lock_and_since_when(bench: Ben
     with pytest.raises(LockedError, match=r"Process 1 on elsewhere has held the lock since 2026-01-02T03:04:05"):
         await bench.build({TEAM: [envelope(TEAM)]})
     assert await bench.indices() == []
-    assert await is_held(bench)
+    assert (await state(bench)).holder is not None
 
 
 async def test_two_runs_of_one_process_exclude_each_other_too(bench: Bench) -> None:
@@ -64,19 +103,27 @@ async def test_two_runs_of_one_process_exclude_each_other_too(bench: Bench) -> N
     assert (await bench.build({})).exit_code == 0
 
 
+async def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
+    bench: Bench, killed: tuple[int, str]
+) -> None:
+    async with locked(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
+        assert (lock.token, lock.inherited) == (killed[0] + 1, killed[1])
+    async with locked(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
+        assert (lock.token, lock.inherited) == (killed[0] + 2, None)
+
+
 @pytest.mark.parametrize(
     "gone",
     [
-        holder(beat=now() - STALE_MILLISECONDS - 1000),
         holder(host=socket.gethostname(), pid=dead_process()),
         holder(host=socket.gethostname(), pid=os.getpid(), incarnation="before the restart"),
     ],
-    ids=["silent for too long", "dead process of this host", "same number before a restart"],
+    ids=["dead process of this host", "same number before a restart"],
 )
-async def test_the_lock_of_a_holder_that_is_gone_is_taken_over_and_given_back(bench: Bench, gone: Holder) -> None:
+async def test_the_lock_of_a_dead_holder_is_taken_over_and_given_back(bench: Bench, gone: Holder) -> None:
     await hold(bench, gone)
     assert (await bench.build({})).exit_code == 0
-    assert not await is_held(bench)
+    assert await state(bench) == State(8, None)
 
 
 async def test_a_living_process_of_this_host_keeps_its_lock(bench: Bench) -> None:
@@ -85,17 +132,24 @@ async def test_a_living_process_of_this_host_keeps_its_lock(bench: Bench) -> Non
         await bench.build({})
 
 
-async def test_the_heart_beats_while_the_lock_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.02)
+async def test_tokens_rise_over_release_takeover_and_failure(bench: Bench) -> None:
+    first = await token(bench)
+    with pytest.raises(ZeroDivisionError):
+        async with locked(bench.client, bench.connection.control_index) as failing:
+            raise ZeroDivisionError
+    await hold(bench, holder(host=socket.gethostname(), pid=dead_process()), token=failing.token + 1)
+    assert (first, failing.token, await token(bench), await token(bench)) == (1, 2, 4, 5)
+
+
+async def test_locks_of_different_names_are_independent(bench: Bench) -> None:
     index = bench.connection.control_index
-    async with locked(bench.client, index):
-        first = (await bench.client.get(index=index, id=LOCK_ID))["_source"]
-        latest = first
-        while latest["beat"] == first["beat"]:
-            await asyncio.sleep(0.02)
-            latest = (await bench.client.get(index=index, id=LOCK_ID))["_source"]
-    assert latest["started"] == first["started"]
-    assert latest["beat"] > first["beat"]
+    async with locked(bench.client, index, "one", wait_seconds=0) as one:
+        async with locked(bench.client, index, "two", wait_seconds=0) as two:
+            assert (one.token, two.token) == (1, 1)
+            assert one.opaque_id.startswith("brokerage-one-1-")
+            assert two.opaque_id.startswith("brokerage-two-1-")
+        await one.verify()
+    assert (await state(bench, "one")).holder is (await state(bench, "two")).holder is None
 
 
 async def test_a_run_that_lost_its_lock_swaps_nothing_and_leaves_the_new_holder_alone(bench: Bench) -> None:
@@ -108,5 +162,5 @@ async def test_a_run_that_lost_its_lock_swaps_nothing_and_leaves_the_new_holder_
     with pytest.raises(LockedError, match="The lock was lost"):
         await bench.build({}, on_progress=on_progress)
     await usurping[0]
-    assert await bench.indices() == []
-    assert await is_held(bench)
+    assert not await bench.client.indices.exists_alias(name=bench.connection.alias(COMPANY))
+    assert await state(bench) == State(7, holder())
