@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.control import Mark
+from indexer.fate import Fate
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
     from indexer.documents import Draft
+    from indexer.scan import Row
 
+Stamp = tuple[int, int]  # clock in milliseconds since 1970, sequence
 
-class Known(NamedTuple):
-    """What a live document says about its last change."""
-
-    content: int
-    clock: int
-    sequence: int
+# Sequences from here on say that a document of a candidate waits for its stamp; the rest is its place among those.
+PROVISIONAL = 2**62
+# Behind the places of the lines of a source, the one of all records that it lacks.
+VANISHED = PROVISIONAL + 2**61
 
 
 def now() -> int:
@@ -27,63 +28,71 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Stamper(Protocol):
+    """Whatever gives a draft its stamp."""
+
+    def give(self, draft: Draft, fate: Fate, known: Row | None) -> Stamp:
+        """Return the stamp under which a draft is written."""
+
+
+class SourceStamps:
+    """The first build of a resource: the source's own times, capped at the present, in the order of its lines."""
+
+    def give(self, draft: Draft, _fate: Fate, _known: Row | None) -> Stamp:
+        """Return the source's time (decisions, `updated_since` clock)."""
+        return min(draft.stamped_at, now()), draft.line.number
+
+
+class CarriedStamps:
+    """A rebuild: what is unchanged carries its stamp, the rest waits for the one it gets right before the swap."""
+
+    def give(self, draft: Draft, fate: Fate, known: Row | None) -> Stamp:
+        """Return the stamp of the live document, or a place in the queue for one."""
+        if known is not None and fate is Fate.UNCHANGED:
+            return known.clock, known.sequence
+        return 0, PROVISIONAL + draft.line.number
+
+
 @dataclass
 class Stamps:
-    """Gives stamps above everything published, or, in the first build of a resource, the source's own times.
+    """Changes of what is live: every stamp lies above the mark that was published last."""
 
-    `mark` is None in that first build.
-    """
-
-    mark: Mark | None
-    clock: int = field(init=False)
-    sequence: int = field(init=False)
+    mark: Mark
+    sequence: int = 0
+    clock: int = 0
 
     def __post_init__(self) -> None:
         """Start at the mark."""
-        self.clock = self.mark.clock if self.mark else 0
-        self.sequence = self.mark.sequence if self.mark else 0
+        self.sequence = self.mark.sequence
+        self.clock = self.mark.clock
 
-    def give(self, draft: Draft, known: Known | None) -> tuple[int, int]:
-        """Return clock and sequence of a document (decisions, `updated_since` clock)."""
-        if known is not None and known.content == draft.content:
-            return known.clock, known.sequence
+    def fresh(self) -> Stamp:
+        """Return a stamp above everything published."""
         self.sequence += 1
-        clock = min(draft.stamped_at, now()) if self.mark is None else max(now(), self.mark.clock + 1)
-        self.clock = max(self.clock, clock)
-        return clock, self.sequence
+        self.clock = max(self.clock, now(), self.mark.clock + 1)
+        return self.clock, self.sequence
 
-    def published(self, generation: str) -> Mark:
-        """Return the mark to publish: at or above every stamp given, and not behind the present."""
-        epoch = self.mark.epoch if self.mark else 0
-        return Mark(clock=max(self.clock, now()), sequence=self.sequence, epoch=epoch, generation=generation)
+    def give(self, _draft: Draft, fate: Fate, known: Row | None) -> Stamp:
+        """Return the stamp that an unchanged record has, or a fresh one."""
+        if known is not None and fate is Fate.UNCHANGED:
+            return known.clock, known.sequence
+        return self.fresh()
+
+    def published(self, generation: str, *, epoch: int | None = None) -> Mark:
+        """Return the mark to publish, at or above every stamp given and not behind the present, and go on above it."""
+        epoch = self.mark.epoch if epoch is None else epoch
+        self.clock = max(self.clock, now())
+        self.mark = Mark(clock=self.clock, sequence=self.sequence, epoch=epoch, generation=generation)
+        return self.mark
 
 
-async def baseline(client: AsyncElasticsearch, live: str | None, mark: Mark | None) -> Mark | None:
+async def baseline(client: AsyncElasticsearch, live: str, mark: Mark | None) -> Mark:
     """Return the mark to stamp above.
 
-    A run that died between swap and mark has left stamps above the mark in the live generation: they count too.
+    A run that died has left stamps above the mark in the live generation, whose writes are visible: they count too.
     """
-    if live is None:
-        return mark
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
     found = (await client.search(index=live, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(found[name]["value"] or 0) for name in ("clock", "sequence"))
-    if mark is None:
-        return Mark(clock=clock, sequence=sequence, epoch=0, generation=live)
-    return Mark(max(mark.clock, clock), max(mark.sequence, sequence), mark.epoch, mark.generation)
-
-
-async def look_up(client: AsyncElasticsearch, live: str, identifiers: list[str]) -> dict[str, Known]:
-    """Return what the live generation knows of the given records, from doc values alone."""
-    answer = await client.search(
-        index=live,
-        query={"bool": {"filter": {"terms": {"id": identifiers}}}},
-        docvalue_fields=[{"field": name} for name in ("id", *Known._fields)],
-        stored_fields="_none_",
-        size=len(identifiers),
-    )
-    return {hit["fields"]["id"][0]: _known(hit["fields"]) for hit in answer["hits"]["hits"]}
-
-
-def _known(fields: dict[str, list[Any]]) -> Known:
-    return Known(fields["content"][0], fields["clock"][0], fields["sequence"][0])
+    known = mark or Mark(clock=0, sequence=0, epoch=0, generation=live)
+    return Mark(max(known.clock, clock), max(known.sequence, sequence), known.epoch, known.generation)

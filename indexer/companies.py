@@ -41,6 +41,11 @@ class Companies:
         if number is not None:
             self.numbers.setdefault(number, key)
 
+    async def reload(self, client: AsyncElasticsearch, alias: str) -> None:
+        """Take over what is live now, for whoever holds these companies."""
+        found = await from_index(client, alias)
+        self.keys, self.numbers = found.keys, found.numbers
+
     def check(self, record: Any) -> None:
         """Raise ItemError for a company whose key or number is malformed or belongs to another company."""
         key, number = record.platform_company_id, record.numeric_id
@@ -83,7 +88,7 @@ def _newest(source: Source) -> dict[str, Any]:
     decode = Decoder(COMPANY)
     newest: dict[str, Any] = {}
     with source.open(COMPANY) as reading:
-        for line in reading.lines:
+        for line in reading.sound:
             with suppress(ItemError):
                 envelope = decode(line.data)
                 key = envelope.record.platform_company_id

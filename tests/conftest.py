@@ -15,7 +15,7 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from elasticsearch import AsyncElasticsearch
 
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 # No test asserts a time, hypothesis neither: a busy machine is no defect.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make soak` ask for the full number of repetitions."""
+    parser.addoption("--soak", action="store_true", help="repeat as often as the published figures say")
+
+
+@pytest.fixture(scope="session")
+def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
+    """Return the first number, how often something is repeated in every run, or with `--soak` the second."""
+    is_soak = request.config.getoption("--soak")
+    return lambda usual, full: full if is_soak else usual
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import orjson
 import pytest
 
 from cluster.control import Mark, read_mark
-from indexer import IndexerSettings, Summary, reindex
+from indexer import Engine, IndexerSettings, Summary, open_source, reindex, update
 from indexer.report import ignore
 from mappings import COMPANY, RESOURCES, Resource
 from tests.records import envelope, write
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
     from cluster.connection import ConnectionSettings
+    from indexer import Source
 
     Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
 
@@ -44,16 +46,30 @@ class Bench:
         return await self.build_folder(list(lines) or [COMPANY], **options)
 
     async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> Summary:
-        """Rebuild from the source folder as it is; options are settings or `on_progress`."""
-        on_progress = options.pop("on_progress", ignore)
-        chosen = replace(self.settings, **options)
-        return await reindex(
-            self.client, self.connection, chosen, self.folder, resources=resources, on_progress=on_progress
-        )
+        """Rebuild from the source folder as it is; options are settings, `force` or `on_progress`."""
+        with open_source(str(self.folder)) as source:
+            return await self.build_source(source, resources, **options)
+
+    async def build_source(
+        self, source: Source, resources: Collection[Resource] = RESOURCES, **options: Any
+    ) -> Summary:
+        """Rebuild from any source; options are as for a folder."""
+        given = {name: options.pop(name) for name in ("force", "on_progress") if name in options}
+        return await reindex(self.engine(**options), source, resources=resources, **given)
+
+    async def update(self, lines: Lines, **options: Any) -> Summary:
+        """Write a source beside the other and apply it to what is live."""
+        folder = write(self.folder.parent / f"changes-{secrets.token_hex(4)}", lines)
+        with open_source(str(folder)) as source:
+            return await update(self.engine(**options), source, on_progress=ignore)
+
+    def engine(self, **options: Any) -> Engine:
+        """Return this corner of the engine; options are settings."""
+        return Engine(self.client, self.connection, replace(self.settings, **options))
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
-        answer = await self.client.search(index=self.connection.alias(resource), size=1000)
+        answer = await self.client.search(index=self.connection.alias(resource), size=10_000)
         return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
 
     async def live(self, resource: Resource) -> str:
@@ -91,6 +107,10 @@ class Bench:
 def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path) -> Bench:
     """A corner of the engine, a source folder, and settings that lose no time."""
     settings = IndexerSettings(
-        dead_letter_folder=str(tmp_path / "dead-letters"), retry_seconds=5.0, green_seconds=5, merge=False
+        dead_letter_folder=str(tmp_path / "dead-letters"),
+        retry_seconds=5.0,
+        lock_wait_seconds=0.0,
+        green_seconds=5,
+        merge=False,
     )
     return Bench(client, connection, settings, tmp_path / "source")

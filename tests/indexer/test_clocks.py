@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from cluster.control import Mark, publish_mark
 from indexer.clocks import Stamps
 from mappings import LISTING, TEAM
-from tests.indexer.lines import accept
 from tests.records import deletion, envelope
 
 if TYPE_CHECKING:
@@ -54,9 +53,11 @@ async def test_a_rebuild_keeps_the_stamps_of_the_unchanged_and_stamps_the_rest_a
     kept = {name for name in after if name in before and stamp(after[name]) == stamp(before[name])}
     assert kept == {"same", "touched", "moved", "dead"}
     assert all(after[name]["clock"] > mark.clock for name in after.keys() - kept)
-    assert sorted(after[name]["sequence"] for name in after.keys() - kept) == [8, 9, 10]
+    assert [after[name]["sequence"] for name in ("changed", "deleted", "new", "gone")] == [8, 9, 10, 11]
     assert all(document["clock"] <= published.clock for document in after.values())
-    assert published.sequence == 10
+    assert published.sequence == 11
+    assert after["gone"]["deleted"] is True
+    assert after["gone"]["reason"] == "vanished"
     assert published.clock > mark.clock
 
 
@@ -97,10 +98,12 @@ async def test_stamps_that_were_never_published_are_not_given_again(bench: Bench
     assert after["three"]["clock"] > max(document["clock"] for document in before.values())
 
 
-def test_stamps_never_fall_behind_what_was_given() -> None:
-    stamps = Stamps(Mark(clock=5, sequence=7, epoch=2, generation="old"))
-    given = [stamps.give(accept(TEAM, envelope(TEAM, {"uuid": str(n)})), None) for n in range(3)]
+def test_stamps_never_fall_behind_what_was_given_or_published() -> None:
+    stamps = Stamps(Mark(clock=present() + 60_000, sequence=7, epoch=2, generation="old"))
+    given = [stamps.fresh() for _ in range(3)]
     assert [sequence for _, sequence in given] == [8, 9, 10]
+    assert all(clock > present() + 50_000 for clock, _ in given)
     published = stamps.published("new")
     assert published.clock >= max(clock for clock, _ in given)
     assert (published.sequence, published.epoch, published.generation) == (10, 2, "new")
+    assert stamps.fresh() == (published.clock + 1, 11)
