@@ -6,71 +6,67 @@ Clean sources never come here: the engine reports an identifier that it has seen
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from indexer.intake import Chunk, Intake
+from indexer.scan import look_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from elasticsearch import AsyncElasticsearch
-
-    from indexer.loading import Job
+    from indexer.engine import Engine
+    from indexer.job import Job
+    from indexer.scan import Row
     from indexer.source import Line
     from mappings import Resource
 
-_LOOKED_UP_TOGETHER = 500
 
+class Settled(NamedTuple):
+    """Of some records, how many envelopes a newer one of the same source supersedes.
 
-async def settle(client: AsyncElasticsearch, index: str, job: Job, repeated: set[str]) -> None:
-    """Count the older envelopes of a record as superseded, and refuse those of other companies than the newest's.
-
-    The index is refreshed: what it holds is the newest, since every write carries its version.
+    `copied` counts the records of which no envelope is what the index holds: that is a copy of what is live.
     """
-    owners = await _owners(client, index, sorted(repeated))
-    await asyncio.to_thread(_classify, job, owners)
+
+    superseded: int = 0
+    copied: int = 0
 
 
-def _classify(job: Job, owners: dict[str, str]) -> None:
-    intake, found = Intake(job.resource, job.companies), set[str]()
-    for line in _suspects(job, owners):
+async def settle(engine: Engine, index: str, job: Job, repeated: set[str]) -> Settled:
+    """Judge every envelope of the repeated records.
+
+    Those of other companies than the newest's are refused. The index is refreshed: what it holds is the newest, since
+    every write carries its version.
+    """
+    if not repeated:
+        return Settled()
+    return await asyncio.to_thread(_classify, job, await look_up(engine, index, sorted(repeated)))
+
+
+def _classify(job: Job, held: Mapping[str, Row]) -> Settled:
+    intake, superseded = Intake(job.resource, job.companies), 0
+    found, taken = set[str](), set[str]()
+    for line in _suspects(job, held):
         draft = intake.accept(line, Chunk())
-        owner = owners[draft.id]
+        owner = held[draft.id].feed_key.partition(":")[0]
         if draft.company != owner:
             reason = f"{draft.id} belongs to the company {owner}: no two companies may share an identifier"
             job.letters.add(line, f"record.{job.resource.identifier}", reason)
             continue
-        job.report.superseded += draft.id in found
+        superseded += draft.id in found
         found.add(draft.id)
+        if (draft.version, draft.content) == (held[draft.id].version, held[draft.id].content):
+            taken.add(draft.id)
+    return Settled(superseded, len(found - taken))
 
 
-async def _owners(client: AsyncElasticsearch, index: str, identifiers: list[str]) -> dict[str, str]:
-    """Return the company of each record that the index holds."""
-    owners: dict[str, str] = {}
-    remaining = iter(identifiers)
-    while some := list(islice(remaining, _LOOKED_UP_TOGETHER)):
-        answer = await client.search(
-            index=index,
-            query={"bool": {"filter": {"terms": {"id": some}}}},
-            docvalue_fields=[{"field": "feed_key"}],
-            stored_fields="_none_",
-            size=len(some),
-        )
-        for hit in answer["hits"]["hits"]:
-            company, _, identifier = hit["fields"]["feed_key"][0].partition(":")
-            owners[identifier] = company
-    return owners
-
-
-def _suspects(job: Job, owners: dict[str, str]) -> Iterator[Line]:
+def _suspects(job: Job, held: Mapping[str, Row]) -> Iterator[Line]:
     """Yield the accepted lines of the given records; the others are skipped at the cost of their identifier alone."""
     decode = _identifier_decoder(job.resource)
     with job.source.open(job.resource) as reading:
-        for line in reading.lines:
-            if line.number not in job.letters.numbers and decode(line.data).record.identifier in owners:
+        for line in reading.sound:
+            if line.number not in job.letters.numbers and decode(line.data).record.identifier in held:
                 yield line
 
 

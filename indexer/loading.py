@@ -1,111 +1,177 @@
-"""Loads one resource into one index: chunks are read, stamped and sent, several under way together."""
+"""Loads one resource into a candidate: chunks are read, stamped and sent, several under way together."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING
 
-from indexer.bulk import Operation, Sender, operation
-from indexer.clocks import Known, Stamps, look_up
-from indexer.errors import RefusedError
+from indexer.bulk import Write
+from indexer.checkpoint import Phase
+from indexer.clocks import CarriedStamps, SourceStamps
+from indexer.errors import ItemError
+from indexer.fate import Fate, fate_in_rebuild
 from indexer.intake import Chunk, Chunks, Intake
-from indexer.retry import patiently
+from indexer.scan import fetch, look_up
 
 if TYPE_CHECKING:
-    from indexer.companies import Companies
-    from indexer.dead_letters import DeadLetters
+    from indexer.bulk import Sender, Verdict
+    from indexer.checkpoint import Checkpoint, Progress
+    from indexer.clocks import Stamper
     from indexer.engine import Engine
-    from indexer.report import OnProgress, ResourceReport
-    from indexer.source import Source
-    from mappings import Resource
+    from indexer.gate import Sample
+    from indexer.job import Job
+    from indexer.scan import Row
+    from indexer.source import Line
 
-_ALWAYS_ALLOWED = 10
-# While reading, the share is taken of at least this many envelopes, so that a bad start does not condemn a long file.
-_FIRST_JUDGED = 10_000
+# A killed run repeats no more than this and what was under way.
+_CHECKPOINT_SECONDS = 2.0
+# A checkpoint of some megabytes every other second would be a load of its own.
+_SAVED_RECORDS = 50_000
 
 
-@dataclass(frozen=True)
-class Job:
-    """The build of one resource: what is read, and where its outcome is written down."""
+@dataclass
+class _Done:
+    """A chunk that is acknowledged: what stood in the way of some of its documents, what was there before."""
 
-    resource: Resource
-    source: Source
-    companies: Companies
-    report: ResourceReport
-    letters: DeadLetters
-
-    def refuse_above(self, share: float, *, at_end: bool = True) -> None:
-        """Bring the count of bad envelopes up to date; raise RefusedError when there are too many."""
-        report = self.report
-        report.bad, report.dead_letters = len(self.letters.numbers), self.letters.path
-        judged = report.read if at_end else max(report.read, _FIRST_JUDGED)
-        if report.bad > max(_ALWAYS_ALLOWED, share * judged):
-            raise RefusedError(
-                f"{report.bad} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
-                f"({share:g}) allows: nothing was swapped; see {report.dead_letters}."
-            )
+    chunk: Chunk
+    refused: list[tuple[Line, str]] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
+    copied: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Loader:
-    """One pass over the source into the index `candidate`. `live` is the generation that is served meanwhile."""
+    """One pass over the source into the candidate of `progress`, from the line behind its last acknowledged one.
+
+    `repeated` collects the identifiers that were there before they were written, `copied` those of which the live
+    generation knew better.
+    """
 
     engine: Engine
     job: Job
-    candidate: str
-    live: str | None
-    stamps: Stamps
-    on_progress: OnProgress
+    checkpoint: Checkpoint
+    progress: Progress
+    sender: Sender
+    sample: Sample
     repeated: set[str] = field(default_factory=set)
+    copied: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Nothing is read yet."""
+        self.repeated.update(self.progress.repeated)
+        self.copied.update(self.progress.copied)
+        self._stamper: Stamper = CarriedStamps() if self.progress.live else SourceStamps()
+        self._waiting: dict[int, _Done] = {}
+        self._next = 0
+        self._saved = time.monotonic()
+        self._saving = asyncio.Lock()
 
     async def load(self) -> None:
-        """Write every envelope; `repeated` then holds the identifiers that were written more than once."""
-        settings = self.engine.settings
-        slots = asyncio.Semaphore(settings.bulks_in_flight)
-        sender = Sender(self.engine.client, self.candidate, settings.retry_seconds)
-        with self.job.source.open(self.job.resource) as reading:
-            self.job.report.bytes_total = reading.total
-            chunks = Chunks(Intake(self.job.resource, self.job.companies), reading, settings)
+        """Write every envelope."""
+        job = self.job
+        with job.source.open(job.resource) as reading:
+            job.report.bytes_total = reading.total
+            behind = dropwhile(lambda line: line.number <= self.progress.line, reading.lines)
+            chunks = Chunks(Intake(job.resource, job.companies), replace(reading, lines=behind), self.engine.settings)
             try:
-                async with asyncio.TaskGroup() as under_way:
-                    while (chunk := await asyncio.to_thread(chunks.next)) is not None:
-                        self._count(chunk)
-                        operations = await self._stamped(chunk)
-                        await slots.acquire()
-                        under_way.create_task(self._send(sender, operations, slots))
+                await self._every(chunks)
             except BaseExceptionGroup as failures:
                 raise failures.exceptions[0] from None
 
-    def _count(self, chunk: Chunk) -> None:
-        report = self.job.report
+    async def _every(self, chunks: Chunks) -> None:
+        slots = asyncio.Semaphore(self.engine.settings.bulks_in_flight + 1)
+        number = 0
+        async with asyncio.TaskGroup() as under_way:
+            await slots.acquire()
+            while (chunk := await asyncio.to_thread(chunks.next)) is not None:
+                under_way.create_task(self._handle(number, chunk, slots))
+                number += 1
+                await slots.acquire()
+
+    async def _handle(self, number: int, chunk: Chunk, slots: asyncio.Semaphore) -> None:
+        try:
+            self._waiting[number] = await self._written(chunk)
+        finally:
+            slots.release()
+        while (done := self._waiting.pop(self._next, None)) is not None:
+            self._next += 1
+            self._absorb(done)
+        if time.monotonic() - self._saved > _CHECKPOINT_SECONDS:
+            await self.save()
+
+    async def _written(self, chunk: Chunk) -> _Done:
+        """Write the drafts of a chunk; where the live generation knows better, its document is written instead."""
+        known = await self._known([draft.id for draft in chunk.drafts])
+        writes, better = list[Write](), list[str]()
+        for draft in chunk.drafts:
+            row = known.get(draft.id)
+            if (outcome := fate_in_rebuild(draft, row)) is Fate.STALE:
+                better.append(draft.id)
+                continue
+            stamp = self._stamper.give(draft, outcome, row)
+            writes.append(Write(draft.id, draft.version, draft.source(*stamp), draft))
+        copies = await self._copies(better)
+        verdict = await self.sender.send([*writes, *copies])
+        self._sampled(writes, verdict)
+        # One copy stands for all lines of its record in the chunk.
+        repeated = [identifier for identifier, lines in Counter(better).items() if lines > 1]
+        repeated += [write.id for write in verdict.repeated]
+        refused = [(write.draft.line, reason) for write, reason in verdict.refused if write.draft is not None]
+        return _Done(chunk, refused, repeated, better)
+
+    def _sampled(self, writes: list[Write], verdict: Verdict) -> None:
+        """Offer to the sample what the engine has taken."""
+        refused = {write.id for write, _ in verdict.refused}
+        for write in writes:
+            if write.draft is not None and write.id not in refused:
+                self.sample.offer(write.draft)
+
+    async def _known(self, identifiers: list[str]) -> dict[str, Row]:
+        if self.progress.live is None or not identifiers:
+            return {}
+        return await look_up(self.engine, self.progress.live, identifiers)
+
+    async def _copies(self, identifiers: list[str]) -> list[Write]:
+        if self.progress.live is None or not identifiers:
+            return []
+        found = await fetch(self.engine, self.progress.live, identifiers)
+        return [Write(document.id, document.version, document.source) for document in found]
+
+    def _absorb(self, done: _Done) -> None:
+        """Count an acknowledged chunk, in the order of the lines."""
+        report, chunk, job = self.job.report, done.chunk, self.job
         report.read += chunk.read
         report.rounded += chunk.rounded
         report.corrected += chunk.corrected
-        report.bytes_read = chunk.position
-        for line, error in chunk.faults:
-            self.job.letters.add(line, error.field, error.reason)
-        self.job.refuse_above(self.engine.settings.dead_letter_limit, at_end=False)
-        self.on_progress(report)
+        report.bytes_read, report.retries = chunk.position, self.sender.pace.retries
+        refused = [(line, ItemError("", reason)) for line, reason in done.refused]
+        for line, error in [*chunk.faults, *refused]:
+            job.letters.add(line, error.field, error.reason)
+        self.repeated.update(done.repeated)
+        self.progress.newest = max([self.progress.newest, *(draft.stamped_at for draft in chunk.drafts)])
+        self.copied.update(done.copied)
+        self.progress.line = chunk.last
+        job.refuse_above(at_end=False)
+        job.show()
 
-    async def _stamped(self, chunk: Chunk) -> list[Operation]:
-        known = await self._known([draft.id for draft in chunk.drafts])
-        return [operation(draft, *self.stamps.give(draft, known.get(draft.id))) for draft in chunk.drafts]
+    async def save(self) -> None:
+        """Write the checkpoint: everything up to its line is acknowledged.
 
-    async def _known(self, identifiers: list[str]) -> dict[str, Known]:
-        if self.live is None or not identifiers:
-            return {}
-        live = self.live
-        return await patiently(
-            lambda: look_up(self.engine.client, live, identifiers), self.engine.settings.retry_seconds
-        )
-
-    async def _send(self, sender: Sender, operations: list[Operation], slots: asyncio.Semaphore) -> None:
-        try:
-            verdict = await sender.send(operations) if operations else None
-        finally:
-            slots.release()
-        if verdict is not None:
-            self.repeated.update(verdict.repeated)
-            for draft, reason in verdict.refused:
-                self.job.letters.add(draft.line, "", reason)
+        Beyond so many exceptional records none is written until all is loaded: a run that is killed repeats more.
+        """
+        async with self._saving:
+            self._saved = time.monotonic()
+            progress, letters, report = self.progress, self.job.letters, self.job.report
+            is_loading = progress.phase is Phase.LOADING
+            if is_loading and len(self.repeated) + len(self.copied) > _SAVED_RECORDS:
+                return
+            letters.flush()
+            progress.repeated = sorted(self.repeated) if is_loading else []
+            progress.copied = sorted(self.copied) if is_loading else []
+            progress.bad = sorted(letters.numbers)
+            progress.counts = report.counted
+            await self.checkpoint.write(progress)

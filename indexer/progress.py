@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from indexer.report import Summary
 
 _EVERY_SECONDS = 5.0
+_DONE = frozenset({Stage.SWAPPED, Stage.ABSENT, Stage.UPDATED, Stage.CHECKED})
 
 
 class Bars:
-    """One bar per resource: share of the source read, records, rate and bad ones."""
+    """One bar per resource: share of the source read, records, rate, time left, retries and dead letters."""
 
     def __init__(self, console: Console) -> None:
         """Draw nothing before the first report."""
         self._console = console
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(),
             console=console,
@@ -50,42 +51,55 @@ class Bars:
         if name not in self._tasks:
             self._started[name] = time.monotonic()
             self._tasks[name] = self._progress.add_task(f"{name:13}", total=None, counts="")
-        done = report.stage in {Stage.SWAPPED, Stage.ABSENT}
-        total = max(1, report.bytes_total)
-        self._progress.update(
-            self._tasks[name], total=total, completed=total if done else report.bytes_read, counts=self._counts(report)
-        )
+        total = max(report.bytes_total, report.bytes_read, 1) if report.bytes_total or report.stage in _DONE else None
+        done = total if report.stage in _DONE and total is not None else report.bytes_read
+        self._progress.update(self._tasks[name], total=total, completed=done, counts=self._counts(report))
 
     def _counts(self, report: ResourceReport) -> str:
         if report.stage is Stage.ABSENT:
             return "not in the source"
+        if report.note and report.stage not in _DONE:
+            return f"[yellow]{report.note}[/yellow]"
         seconds = max(time.monotonic() - self._started[report.resource], 0.001)
-        bad = f", [red]{report.bad:,} bad[/red]" if report.bad else ""
-        return f"{report.read:,} records, {report.read / seconds:,.0f}/s{bad} ({report.stage})"
+        counts = [f"{report.read:,} read", f"{(report.read - report.resumed_at) / seconds:,.0f}/s"]
+        counts += [f"{report.retries:,} retries"] if report.retries else []
+        counts += [f"[red]{report.dead:,} dead letters[/red]"] if report.dead else []
+        return f"{', '.join(counts)} ({report.stage})"
 
     def finish(self, summary: Summary) -> None:
         """Say what came of each resource."""
         for report in summary.resources:
-            self._console.print(_sentence(report), highlight=False, soft_wrap=True)
+            self._console.print(sentence(report), highlight=False, soft_wrap=True)
 
 
-def _sentence(report: ResourceReport) -> str:
-    if report.stage is not Stage.SWAPPED:
+def sentence(report: ResourceReport) -> str:
+    """Return what came of one resource in one line."""
+    if report.stage in {Stage.ABSENT, Stage.WAITING, Stage.REFUSED}:
         return f"{report.resource}: {report.refusal or report.stage}"
-    counts = {"bad": report.bad, "superseded": report.superseded, "tombstones": report.tombstones}
-    mended = {"numbers rounded": report.rounded, "OnMarket values corrected": report.corrected}
-    details = "".join(f", {count:,} {name}" for name, count in (counts | mended).items() if count)
+    counts = {"read": report.read, "indexed": report.indexed, "unchanged": report.unchanged, "stale": report.stale}
+    rare = {
+        "dead": report.dead,
+        "vanished": report.vanished,
+        "carried over": report.carried,
+        "numbers rounded": report.rounded,
+        "OnMarket values corrected": report.corrected,
+        "retries": report.retries,
+    }
+    shown = {"read": report.read} if report.stage is Stage.CHECKED else counts
+    told = ", ".join(f"{count:,} {name}" for name, count in (shown | rare).items() if count or name == "read")
+    served = f" {report.documents:,} live in {report.generation};" if report.stage is Stage.SWAPPED else ""
+    resumed = f"; went on behind line {report.resumed_at:,}" if report.resumed_at else ""
     letters = f"; see {report.dead_letters}" if report.dead_letters else ""
-    return f"{report.resource}: {report.accepted:,} live in {report.generation}{details}{letters}"
+    return f"{report.resource}:{served} {told}{resumed}{letters}"
 
 
 class JsonLines:
-    """One line per change of stage, one every five seconds while reading, and one for the summary."""
+    """One line per change of stage or note, one every five seconds in between, and one for the summary."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to a stream that is the caller's."""
         self._stream = stream
-        self._stage: tuple[str, Stage] | None = None
+        self._said: tuple[str, Stage, str | None] | None = None
         self._written = 0.0
 
     def __enter__(self) -> Self:
@@ -97,10 +111,10 @@ class JsonLines:
 
     def show(self, report: ResourceReport) -> None:
         """Write the report unless it says nothing new."""
-        stage = (report.resource, report.stage)
-        if stage == self._stage and time.monotonic() - self._written < _EVERY_SECONDS:
+        said = (report.resource, report.stage, report.note)
+        if said == self._said and time.monotonic() - self._written < _EVERY_SECONDS:
             return
-        self._stage, self._written = stage, time.monotonic()
+        self._said, self._written = said, time.monotonic()
         self._write({"event": "progress", **asdict(report)})
 
     def finish(self, summary: Summary) -> None:

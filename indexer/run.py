@@ -1,4 +1,4 @@
-"""Rebuilds: each resource is loaded into a new generation, verified, and swapped in on its own."""
+"""Full rebuilds: each resource of a source is built, compared and swapped in on its own, one run at a time."""
 
 from __future__ import annotations
 
@@ -6,152 +6,122 @@ import asyncio
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elasticsearch import ApiError, TransportError
-
-from cluster.control import publish_mark, read_mark
 from indexer import companies
-from indexer.clocks import Stamps, baseline
+from indexer.build import Build
 from indexer.dead_letters import DeadLetters
-from indexer.duplicates import settle
-from indexer.engine import Engine
 from indexer.errors import RefusedError, SourceError, engine_errors
-from indexer.lifecycle import Generations, Lifecycle
-from indexer.loading import Job, Loader
+from indexer.job import Job
+from indexer.lifecycle import Lifecycle
 from indexer.lock import Lock, locked
+from indexer.pace import Pace
+from indexer.preflight import preflight
 from indexer.report import OnProgress, ResourceReport, Stage, Summary, ignore
-from indexer.source import Directory
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from cluster.control import Mark
     from indexer.companies import Companies
-    from indexer.settings import IndexerSettings
+    from indexer.engine import Engine
     from indexer.source import Source
     from mappings import Resource
 
+# The live generation, the candidate, and room for merging it.
+_ROOM = 2.2
 
-async def reindex(  # noqa: PLR0913 - where to build, what to build, whom to tell
-    client: AsyncElasticsearch,
-    connection: ConnectionSettings,
-    settings: IndexerSettings,
-    source: Source | Path,
+
+async def reindex(
+    engine: Engine,
+    source: Source,
     *,
     resources: Collection[Resource] = RESOURCES,
+    force: bool = False,
     on_progress: OnProgress = ignore,
 ) -> Summary:
-    """Build what the source has of the given resources and swap each build in once it is verified.
+    """Build what the source has of the given resources and swap each build in once it is let through the gate.
 
-    A resource that is refused leaves its live generation untouched; refused companies end the run. Raises
-    SourceError, EngineError or LockedError.
+    A resource that is refused leaves its live generation untouched; refused companies end the run. `force` overrides
+    the gate's bounds and the preflight, and notes what it overrode. Raises SourceError, EngineError, RefusedError or
+    LockedError.
     """
-    opened = Directory(source) if isinstance(source, Path) else source
     ordered = [resource for resource in RESOURCES if resource in resources]
-    if not [resource for resource in ordered if opened.has(resource)]:
-        raise SourceError(f"The source has no file for any of: {', '.join(resource.alias for resource in ordered)}.")
+    if not [resource for resource in ordered if source.has(resource)]:
+        raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
+    summary = Summary([ResourceReport(resource.alias) for resource in ordered])
+    run = _Run(engine, source, summary, on_progress, is_forced=force)
     with engine_errors():
-        async with locked(client, connection.control_index) as lock:
-            engine = Engine(client, connection, settings)
-            return await _Run(engine, opened, lock, on_progress).over(ordered)
+        settings = engine.settings
+        async with locked(
+            engine.client,
+            engine.connection.control_index,
+            wait_seconds=settings.lock_wait_seconds,
+            on_wait=run.tell,
+        ) as lock:
+            return await run.over(ordered, lock)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
     """One run under the lock."""
 
     engine: Engine
     source: Source
-    lock: Lock
+    summary: Summary
     on_progress: OnProgress
+    is_forced: bool
 
-    async def over(self, resources: list[Resource]) -> Summary:
-        summary = Summary([ResourceReport(resource.alias) for resource in resources])
+    def tell(self, note: str) -> None:
+        """Show what is being waited for, beside the first resource."""
+        report = self.summary.resources[0]
+        report.note = note
+        self.on_progress(report)
+
+    async def over(self, resources: list[Resource], lock: Lock) -> Summary:
         known = await self._companies()
-        for resource, report in zip(resources, summary.resources, strict=True):
+        await self._preflight(resources)
+        for resource, report in zip(resources, self.summary.resources, strict=True):
+            report.note = None
             if not self.source.has(resource):
                 self._enter(report, Stage.ABSENT)
                 continue
-            await self._attempt(resource, known, report)
+            await self._attempt(resource, known, report, lock)
             if resource is COMPANY and report.refusal:
                 break
-        return summary
+        return self.summary
 
     async def _companies(self) -> Companies:
         if self.source.has(COMPANY):
             return await asyncio.to_thread(companies.from_source, self.source)
         return await companies.from_index(self.engine.client, self.engine.connection.alias(COMPANY))
 
+    async def _preflight(self, resources: list[Resource]) -> None:
+        sizes = [await self._size(resource) for resource in resources if self.source.has(resource)]
+        needed = int(max(sizes, default=0) * _ROOM)
+        overridden = await preflight(self.engine.client, needed_bytes=needed, force=self.is_forced)
+        self.summary.resources[0].overridden += overridden
+
+    async def _size(self, resource: Resource) -> int:
+        lifecycle = Lifecycle(self.engine, resource)
+        with suppress(RefusedError):  # an alias that is not ours is told by the build of its resource
+            if live := await lifecycle.live():
+                return await lifecycle.size(live)
+        return 0
+
     def _enter(self, report: ResourceReport, stage: Stage) -> None:
         report.stage = stage
         self.on_progress(report)
 
-    async def _attempt(self, resource: Resource, known: Companies, report: ResourceReport) -> None:
+    async def _attempt(self, resource: Resource, known: Companies, report: ResourceReport, lock: Lock) -> None:
         """Rebuild one resource; a refusal is reported, not raised."""
-        started = time.monotonic()
-        with closing(DeadLetters(self.engine.settings.dead_letter_folder, resource.alias)) as letters:
+        started, settings = time.monotonic(), self.engine.settings
+        with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as letters:
+            limit = settings.dead_letter_limit
+            job = Job(resource, self.source, known, report, letters, limit, self.is_forced, self.on_progress)
             try:
-                await self._rebuild(Job(resource, self.source, known, report, letters))
+                await Build(self.engine, job, lock, Pace(settings)).run()
             except RefusedError as refusal:
                 report.refusal = str(refusal)
             report.seconds = time.monotonic() - started
         self._enter(report, Stage.REFUSED if report.refusal else Stage.SWAPPED)
-
-    async def _rebuild(self, job: Job) -> None:
-        """Build the next generation and swap it in; whatever fails before the swap deletes it again."""
-        lifecycle = Lifecycle(self.engine, job.resource)
-        present = await lifecycle.generations()
-        stamps = Stamps(await self._baseline(lifecycle, present))
-        candidate = await lifecycle.create(present)
-        job.report.generation, job.report.previous = candidate, present.live
-        try:
-            await self._fill(job, lifecycle, candidate, stamps)
-            await self.lock.verify()
-            await lifecycle.swap(candidate, present.live)
-        except BaseException:
-            with suppress(ApiError, TransportError):
-                await lifecycle.discard(candidate)
-            raise
-        await publish_mark(
-            self.engine.client, self.engine.connection.control_index, lifecycle.alias, stamps.published(candidate)
-        )
-        await lifecycle.prune(await lifecycle.generations())
-
-    async def _baseline(self, lifecycle: Lifecycle, present: Generations) -> Mark | None:
-        client, control = self.engine.client, self.engine.connection.control_index
-        return await baseline(client, present.live, await read_mark(client, control, lifecycle.alias))
-
-    async def _fill(self, job: Job, lifecycle: Lifecycle, candidate: str, stamps: Stamps) -> None:
-        """Load the candidate and verify what it holds."""
-        live = job.report.previous
-        self._enter(job.report, Stage.READING)
-        loader = Loader(self.engine, job, candidate, live, stamps, self.on_progress)
-        await loader.load()
-        self._enter(job.report, Stage.FINISHING)
-        await lifecycle.refresh(candidate)
-        if loader.repeated:
-            await settle(self.engine.client, candidate, job, loader.repeated)
-        job.refuse_above(self.engine.settings.dead_letter_limit)
-        await verify(job.report, lifecycle, candidate, live)
-        await lifecycle.finish(candidate)
-
-
-async def verify(report: ResourceReport, lifecycle: Lifecycle, candidate: str, live: str | None) -> None:
-    """Raise RefusedError unless the candidate holds exactly what was accepted, and something if `live` does."""
-    report.accepted = report.read - report.bad - report.superseded
-    report.tombstones = await lifecycle.count(candidate, deleted=True)
-    counted = await lifecycle.count(candidate)
-    if counted != report.accepted:
-        raise RefusedError(
-            f"{candidate} holds {counted} documents, but {report.accepted} were accepted: not swapped; run again."
-        )
-    if counted == report.tombstones and live is not None and await lifecycle.count(live, deleted=False):
-        raise RefusedError(
-            f"The source has no {report.resource}, but {live} has some: nothing was swapped. Is the source complete?"
-        )

@@ -33,6 +33,7 @@ def environment(bench: Bench, **changes: str) -> dict[str, str]:
         "BROKERAGE_INDEX_PREFIX": bench.connection.prefix,
         "BROKERAGE_DEAD_LETTER_DIR": bench.settings.dead_letter_folder,
         "BROKERAGE_MERGE_AFTER_BUILD": "false",
+        "BROKERAGE_LOCK_WAIT_SECONDS": "0",
         **changes,
     }
 
@@ -57,10 +58,10 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
         assert (code, err) == (0, "")
         *progress, summary = lines(out)
         stages = [event["stage"] for event in progress if event["resource"] == "companies"]
-        assert stages[0] == "reading"
-        assert stages[-2:] == ["finishing", "swapped"]
-        assert summary["event"] == "summary"
-        assert summary["resources"]["companies"]["accepted"] == 1
+        assert list(dict.fromkeys(stages)) == ["reading", "comparing", "finishing", "swapping", "swapped"]
+        assert (summary["event"], summary["exit_code"]) == ("summary", 0)
+        report = summary["resources"]["companies"]
+        assert (report["read"], report["indexed"], report["unchanged"]) == (1, 2 - number, number - 1)
         assert summary["resources"]["companies"]["generation"].endswith(f"companies-v000{number}")
         assert summary["resources"]["teams"]["stage"] == "absent"
     code, out, err = await run(bench, "rollback", "companies", "--yes", "--json")
@@ -71,7 +72,7 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
     assert re.search(r"^companies +v0001 +v0002 ", out, flags=re.MULTILINE)
     assert "current" in out
     code, out, err = await run(bench, "prune", "--yes")
-    assert (code, out) == (0, f"Deleted: {bench.connection.prefix}companies-v0002.\n")
+    assert (code, out) == (0, f"Deleted: {bench.connection.prefix}companies-v0002, 0 tombstones.\n")
     code, out, err = await run(bench, "rollback", "companies", "--yes")
     assert (code, err) == (1, "companies has no earlier generation to roll back to.\n")
 
@@ -96,13 +97,24 @@ async def test_a_refused_swap_ends_with_1_and_the_reason(bench: Bench) -> None:
     ("arguments", "changes", "said"),
     [
         (("reindex", "nowhere"), {}, "does not exist"),
-        (("reindex", "."), {}, "The source has no file for any of: companies"),
+        (("reindex", "."), {}, "The source has nothing for any of: companies"),
         (("reindex", ".", "tems"), {}, "'tems' is not one of 'companies'"),
+        (("update", "nowhere"), {}, "does not exist"),
+        (("update", ".", "--resource", "tems"), {}, "'tems' is not one of 'companies'"),
         (("rollback", "tems"), {}, "'tems' is not one of 'companies'"),
         (("status",), {"ELASTICSEARCH_URL": ""}, "ELASTICSEARCH_URL is not set"),
         (("status",), {"BROKERAGE_BULK_DOCUMENTS": "many"}, "BROKERAGE_BULK_DOCUMENTS='many' cannot be used"),
     ],
-    ids=["no folder", "no files", "resource", "rollback of what", "no address", "setting"],
+    ids=[
+        "no folder",
+        "no files",
+        "resource",
+        "no update",
+        "update of what",
+        "rollback of what",
+        "no address",
+        "setting",
+    ],
 )
 async def test_wrong_usage_ends_with_2(
     bench: Bench, arguments: tuple[str, ...], changes: dict[str, str], said: str
@@ -133,3 +145,15 @@ async def test_a_locked_index_ends_with_4(bench: Bench) -> None:
     code, _, err = await run(bench, "reindex", source)
     assert code == 4
     assert err == "Process 1 on elsewhere has held the lock since 1970-01-01T00:00:00+00:00: wait for its end.\n"
+
+
+async def test_rollback_asks_and_does_nothing_without_an_answer(bench: Bench) -> None:
+    for name in ("old", "new"):
+        await bench.build({COMPANY: [envelope(COMPANY, {"name": name})]})
+    code, out, err = await run(bench, "rollback", "companies")
+    prefix = bench.connection.prefix
+    assert (code, out) == (1, "")
+    assert f"served from {prefix}companies-v0002 and will be served from {prefix}companies-v0001" in err
+    assert await bench.live(COMPANY) == "companies-v0002"
+    code, out, err = await run(bench, "rollback", "companies", "--yes")
+    assert (code, out, err) == (0, f"companies is served from {prefix}companies-v0001.\n", "")

@@ -23,14 +23,14 @@ async def test_of_a_records_history_the_newest_is_served_whatever_the_order(benc
     report = summary.of("teams")
     assert served["t0"]["deleted"] is True
     assert {served[f"t{n}"]["record"]["name"] for n in (1, 2, 3)} == {DAYS[-1]}
-    assert (report.read, report.accepted, report.superseded, report.bad) == (37, 4, 33, 0)
+    assert (report.read, report.indexed, report.stale, report.dead) == (37, 4, 33, 0)
     assert report.tombstones == 1
     assert summary.exit_code == 0
 
 
 async def test_an_envelope_that_comes_twice_is_one_record(bench: Bench) -> None:
     summary = await bench.build({TEAM: [envelope(TEAM)] * 3})
-    assert (summary.of("teams").accepted, summary.of("teams").superseded) == (1, 2)
+    assert (summary.of("teams").indexed, summary.of("teams").stale) == (1, 2)
 
 
 async def test_an_identifier_of_two_companies_is_refused_to_the_older_one(bench: Bench) -> None:
@@ -48,7 +48,7 @@ async def test_an_identifier_of_two_companies_is_refused_to_the_older_one(bench:
     report = summary.of("teams")
     assert served["team-1"]["company"] == "acme"
     assert served["team-1"]["record"]["name"] == "newest"
-    assert (report.read, report.accepted, report.superseded, report.bad) == (6, 2, 1, 3)
+    assert (report.read, report.indexed, report.stale, report.dead) == (6, 2, 1, 3)
     refused = [letter for letter in bench.letters() if letter["field"] == "record.uuid"]
     assert [letter["line"] for letter in refused] == [1, 6]
     assert {letter["reason"] for letter in refused} == {

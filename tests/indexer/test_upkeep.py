@@ -1,4 +1,4 @@
-"""Swap, rollback and pruning: what the alias points at, and what stays behind."""
+"""Swap and pruning: what the alias points at, what stays behind, and what becomes of a build that was interrupted."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from indexer import RefusedError, previous, prune, rollback, status, superfluous
-from indexer.engine import Engine
+from indexer import Stage, prune, superfluous
+from indexer.checkpoint import Checkpoint
 from indexer.lifecycle import Lifecycle
 from mappings import COMPANY, TEAM
+from tests.indexer.model import at
 from tests.records import envelope
 
 if TYPE_CHECKING:
+    from indexer.report import OnProgress
     from tests.indexer.conftest import Bench
 
 
@@ -36,78 +38,96 @@ async def test_a_rebuild_swaps_and_keeps_as_many_generations_as_are_asked_for(be
     assert await bench.indices() == ["companies-v0004"]
 
 
-async def test_a_rollback_brings_back_what_was_replaced_and_raises_the_epoch(bench: Bench) -> None:
-    await build(bench, "old")
-    await build(bench, "new")
-    before = await bench.mark(COMPANY)
-    arguments = bench.client, bench.connection, bench.settings, COMPANY
-    prefix = bench.connection.prefix
-    assert await previous(*arguments) == (f"{prefix}companies-v0002", f"{prefix}companies-v0001")
-    assert await rollback(*arguments) == f"{prefix}companies-v0001"
-    assert await company_name(bench) == "old"
-    after = await bench.mark(COMPANY)
-    assert (after.epoch, after.generation) == (before.epoch + 1, f"{prefix}companies-v0001")
-    assert (after.clock, after.sequence) == (before.clock, before.sequence)
-    with pytest.raises(RefusedError, match="no earlier generation"):
-        await rollback(*arguments)
-
-
-async def test_after_a_rollback_the_next_build_replaces_what_was_brought_back(bench: Bench) -> None:
-    await build(bench, "good")
-    await build(bench, "bad")
-    await rollback(bench.client, bench.connection, bench.settings, COMPANY)
-    await build(bench, "better")
-    assert await bench.indices() == ["companies-v0001", "companies-v0003"]
-    await rollback(bench.client, bench.connection, bench.settings, COMPANY)
-    assert await company_name(bench) == "good"
-
-
 async def test_pruning_deletes_left_overs_of_failed_builds_and_nothing_that_is_kept(bench: Bench) -> None:
     await build(bench, "old")
     await build(bench, "new")
-    lifecycle = Lifecycle(Engine(bench.client, bench.connection, bench.settings), COMPANY)
+    lifecycle = Lifecycle(bench.engine(), COMPANY)
     left = await lifecycle.create(await lifecycle.generations())
     neighbour = f"{bench.connection.prefix}companies-vx-v0001"
     await bench.client.indices.create(index=neighbour)
-    arguments = bench.client, bench.connection, bench.settings
-    assert await superfluous(*arguments) == [left]
-    assert await prune(*arguments) == [left]
+    assert await superfluous(bench.engine()) == ([left], 0)
+    assert await prune(bench.engine()) == ([left], 0)
     assert await bench.indices() == ["companies-v0001", "companies-v0002", "companies-vx-v0001"]
     assert await bench.live(COMPANY) == "companies-v0002"
 
 
-async def test_a_build_that_fails_on_the_way_leaves_the_live_index_and_no_candidate(bench: Bench) -> None:
-    await build(bench, "old")
-
-    def stop(_report: object) -> None:
-        raise KeyError("the display broke")
-
-    with pytest.raises(KeyError):
-        await bench.build({COMPANY: [envelope(COMPANY, {"name": "new"})]}, on_progress=stop)
-    assert await company_name(bench) == "old"
-    assert await bench.indices() == ["companies-v0001"]
+class Broken(Exception):
+    """What ends a build on its way."""
 
 
-async def test_a_count_that_differs_from_what_was_accepted_refuses_the_swap(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def breaking(stage: Stage) -> OnProgress:
+    """Return a display that breaks the build of the teams at a stage."""
+
+    def stop() -> None:
+        raise Broken
+
+    return at(stage, stop)
+
+
+TEAMS = [envelope(TEAM, {"uuid": f"t{number}", "name": "new"}) for number in range(30)]
+
+
+async def interrupted(bench: Bench, stage: Stage) -> str:
+    """Interrupt a second build of teams, and return its candidate without the prefix."""
+    old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
+    with pytest.raises(Broken):
+        await bench.build({TEAM: TEAMS}, on_progress=breaking(stage))
+    assert await bench.indices() == ["companies-v0001", "teams-v0001", "teams-v0002"]
+    assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"old"}
+    return "teams-v0002"
+
+
+async def identity(bench: Bench, index: str) -> str:
+    """Return what tells an index from another of the same name."""
+    name = f"{bench.connection.prefix}{index}"
+    return str((await bench.client.indices.get_settings(index=name))[name]["settings"]["index"]["uuid"])
+
+
+@pytest.mark.parametrize("stage", [Stage.READING, Stage.COMPARING, Stage.FINISHING, Stage.SWAPPING])
+async def test_a_build_that_is_interrupted_is_gone_on_with(bench: Bench, stage: Stage) -> None:
+    candidate = await interrupted(bench, stage)
+    first = await identity(bench, candidate)
+    summary = await bench.build_folder([TEAM])
+    report = summary.of("teams")
+    assert (report.read, report.indexed, report.dead, report.refusal) == (30, 30, 0, None)
+    assert await bench.live(TEAM) == candidate
+    assert await identity(bench, candidate) == first
+    served = await bench.served(TEAM)
+    assert {document["record"]["name"] for document in served.values()} == {"new"}
+    assert sorted(document["sequence"] for document in served.values()) == list(range(31, 61))
+    assert await Checkpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
+
+
+@pytest.mark.parametrize("what", ["source", "live", "shape"])
+async def test_an_interrupted_build_of_another_source_live_generation_or_shape_is_discarded(
+    bench: Bench, what: str
 ) -> None:
-    await build(bench, "old")
-
-    async def lose(lifecycle: Lifecycle, index: str) -> None:
-        await lifecycle._client.delete(index=index, id="acme", refresh=True)
-
-    monkeypatch.setattr(Lifecycle, "refresh", lose)
-    summary = await bench.build({})
-    assert "holds 0 documents, but 1 were accepted" in str(summary.of("companies").refusal)
-    monkeypatch.undo()
-    assert await company_name(bench) == "old"
-    assert await bench.indices() == ["companies-v0001"]
+    candidate = await interrupted(bench, Stage.SWAPPING)
+    checkpoint = Checkpoint(bench.engine(), bench.connection.alias(TEAM))
+    progress = await checkpoint.read()
+    assert progress is not None
+    if what == "source":
+        await bench.build({TEAM: TEAMS[:29]})
+    elif what == "live":
+        progress.live = f"{bench.connection.alias(TEAM)}-v0000"
+    else:
+        progress.fingerprint = "another"
+    if what != "source":
+        await checkpoint.write(progress)
+        await bench.build_folder([TEAM])
+    assert candidate not in await bench.indices()
+    assert await bench.live(TEAM) == "teams-v0003"
+    names = [document.get("record", {}).get("name") for document in (await bench.served(TEAM)).values()]
+    assert names.count("new") == (29 if what == "source" else 30)
+    assert names.count(None) == (what == "source")
 
 
 async def test_an_index_that_has_the_name_of_an_alias_is_told(bench: Bench) -> None:
     await bench.client.indices.create(index=bench.connection.alias(TEAM))
-    summary = await bench.build({TEAM: [envelope(TEAM)]})
+    summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
     assert "is an index, not an alias: rename or delete that index" in str(summary.of("teams").refusal)
+    assert summary.of("companies").stage is Stage.SWAPPED
     await bench.client.indices.delete(index=bench.connection.alias(TEAM))
 
 
@@ -118,18 +138,3 @@ async def test_an_alias_of_two_indices_is_told(bench: Bench) -> None:
     await bench.client.indices.put_alias(index=f"{alias}-v0001", name=alias)
     summary = await bench.build({})
     assert f"The alias {alias} points at {alias}-v0001, {alias}-v0002" in str(summary.of("companies").refusal)
-
-
-async def test_status_tells_what_is_live_and_what_is_stale(bench: Bench) -> None:
-    await build(bench, "old")
-    await build(bench, "new")
-    first, *others = await status(bench.client, bench.connection, bench.settings)
-    prefix = bench.connection.prefix
-    assert (first.resource, first.alias) == ("companies", f"{prefix}companies")
-    assert (first.live, first.others) == (f"{prefix}companies-v0002", [f"{prefix}companies-v0001"])
-    assert (first.documents, first.tombstones, first.is_current) == (1, 0, True)
-    assert first.size > 0
-    assert first.mark == (await bench.mark(COMPANY)).clock
-    assert all(other.live is None and other.mark is None and not other.is_current for other in others)
-    await bench.client.indices.put_mapping(index=f"{prefix}companies-v0002", meta={"fingerprint": "another"})
-    assert (await status(bench.client, bench.connection, bench.settings))[0].is_current is False

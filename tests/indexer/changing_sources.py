@@ -1,0 +1,75 @@
+"""Sources of many small teams in which everything happens that can happen to a record between two of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mappings import COMPANY, TEAM
+from tests.records import deletion, envelope, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+
+    Lines = list[dict[str, Any] | bytes]
+
+FIRST, BEFORE, SECOND, NEWER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 3, 5, 7))
+# Later than any source is read, so that what a source lacks is newer than it.
+BEYOND = "2200-01-01T00:00:00Z"
+BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="nobody"), b'{"record": 1}']
+
+
+def team(number: int | str, name: str, updated_at: str) -> dict[str, Any]:
+    """Return a team of a name and a date."""
+    return envelope(TEAM, {"uuid": f"t{number}", "name": name}, updated_at=updated_at)
+
+
+def with_bad(lines: Lines) -> Lines:
+    """Return lines with the bad ones between them, the first of all, the last, and one in the middle."""
+    middle = len(lines) // 2
+    return [BAD[0], *lines[:middle], BAD[1], *lines[middle:], BAD[2]]
+
+
+def bad_numbers(lines: Lines) -> list[int]:
+    """Return the numbers of the bad lines."""
+    return [number for number, line in enumerate(lines, 1) if line in BAD]
+
+
+def first(count: int) -> Lines:
+    """Return a source for the first build; some teams have a history in it, some are deleted."""
+    lines: Lines = [team(n, "first", FIRST) for n in range(count)]
+    again = [team(n, "corrected", BEFORE) for n in range(0, count, 97)]
+    return with_bad([*lines, *again, *[deletion(TEAM, f"t{n}", BEFORE) for n in range(5, count, 89)]])
+
+
+def live_changes(count: int) -> Lines:
+    """Return what comes between two full sources: newer records, deletions, what the next source cannot know yet."""
+    newer: Lines = [team(n, "newer", NEWER) for n in range(1, count, 23)]
+    gone: Lines = [deletion(TEAM, f"t{n}", NEWER) for n in range(2, count, 29)]
+    return [*newer, *gone, deletion(TEAM, "never", NEWER), *[team(f"beyond{n}", "new", BEYOND) for n in range(7)]]
+
+
+def second(count: int) -> Lines:
+    """Return the next full source: a tenth changed, some new, some vanished, some deleted, some with a history."""
+    lines: Lines = []
+    for n in range(count):
+        if n % 31 == 3:
+            continue
+        if n % 37 == 4:
+            lines.append(deletion(TEAM, f"t{n}", SECOND))
+        else:
+            lines.append(team(n, "second", SECOND) if n % 10 == 0 else team(n, "first", FIRST))
+        if n % 41 == 0:
+            lines.append(team(n, "between", BEFORE))
+    return with_bad([*lines, *[team(f"new{n}", "second", SECOND) for n in range(count // 20)]])
+
+
+def source(bench: Bench, lines: Lines) -> Path:
+    """Write teams, and the company they belong to, as the full source of a bench."""
+    return write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: lines})
+
+
+def changes(bench: Bench, lines: Lines) -> Path:
+    """Write teams as a source of changes beside the other."""
+    return write(bench.folder.parent / "changes", {TEAM: lines})

@@ -1,0 +1,131 @@
+"""Kills a running command at chosen moments and starts it again until it ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.indexer.fault_proxy import FaultProxy, cut_before
+from tests.indexer.process import running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from aiohttp import web
+
+    from tests.indexer.conftest import Bench
+    from tests.indexer.process import Running
+
+SIGKILLED = -9
+_LONGEST_DELAY_SECONDS = 0.02
+
+
+class Moment(NamedTuple):
+    """When to kill: at the n-th request of a kind behind the beginning of a stage, or so many seconds after it.
+
+    `is_effective` says whether the request still has its effect.
+    """
+
+    stage: str
+    requests: int = 0
+    only_bulks: bool = False
+    is_effective: bool = True
+    seconds: float = 0.0
+
+
+class KillingProxy(FaultProxy):
+    """Forwards everything, bulk requests with some delay, and calls `kill` at a chosen request.
+
+    What was under way then arrives later, as it does in life.
+    """
+
+    def __init__(self, target: str, chance: random.Random) -> None:
+        """Kill nobody yet."""
+        super().__init__(target)
+        self._chance = chance
+        self._moment: Moment | None = None
+        self._left = 0
+        self._kill: Callable[[], None]
+
+    def arm(self, moment: Moment | None, kill: Callable[[], None]) -> None:
+        """Kill at a moment that is counted in requests from now on; None kills no more."""
+        self._moment, self._left, self._kill = moment, moment.requests if moment else 0, kill
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Forward a request; kill before or behind it if it is the chosen one."""
+        is_bulk, moment = request.path.endswith("/_bulk"), self._moment
+        if moment is None or (moment.only_bulks and not is_bulk):
+            return await self._delayed(request, is_bulk=is_bulk)
+        self._left -= 1
+        if self._left:
+            return await self._delayed(request, is_bulk=is_bulk)
+        self._moment = None
+        if not moment.is_effective:
+            self._kill()
+            return await cut_before(self, request, b"")
+        answered = await self._delayed(request, is_bulk=is_bulk)
+        self._kill()
+        return answered
+
+    async def _delayed(self, request: web.Request, *, is_bulk: bool) -> web.StreamResponse:
+        if is_bulk:
+            await asyncio.sleep(self._chance.uniform(0, _LONGEST_DELAY_SECONDS))
+        return await super().answer(request)
+
+
+@dataclass
+class Killer:
+    """Runs commands of a bench through a proxy. `resumed` collects the lines behind which runs went on."""
+
+    bench: Bench
+    proxy: KillingProxy
+    address: str
+    kills: int = 0
+    resumed: list[int] = field(default_factory=list)
+
+    async def run(
+        self, moments: list[Moment], *arguments: str, between: Callable[[], Awaitable[None]], **changes: str
+    ) -> Running:
+        """Run a command until it ends by itself, killing it at each of the moments that it comes to.
+
+        `between` is awaited before each start. Returns the run that ended, its output read.
+        """
+        for moment in [*moments, None]:
+            await between()
+            async with running(self.bench, *arguments, ELASTICSEARCH_URL=self.address, **changes) as run:
+                if moment is not None:
+                    await self._kill(run, moment)
+                code, complaint = await run.end()
+            self.proxy.arm(None, lambda: None)
+            self.resumed += [event["resumed_at"] for event in run.events if event.get("resumed_at")]
+            if code != SIGKILLED:
+                assert code in (0, 1), complaint
+                break
+            self.kills += 1
+        return run
+
+    async def _kill(self, run: Running, moment: Moment) -> None:
+        """Have the run killed at the moment, or let it end before."""
+
+        def kill() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                run.process.kill()
+
+        if not moment.stage or await run.until(moment.stage):
+            if moment.requests:
+                self.proxy.arm(moment, kill)
+            else:
+                await asyncio.sleep(moment.seconds)
+                kill()
+
+
+@asynccontextmanager
+async def killer(bench: Bench, seed: int) -> AsyncIterator[Killer]:
+    """Serve a proxy for as long as something is run and killed."""
+    proxy = KillingProxy(bench.connection.url[0], random.Random(seed))  # noqa: S311 - repeatable
+    async with proxy.running() as address:
+        yield Killer(bench, proxy, address)

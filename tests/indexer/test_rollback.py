@@ -1,0 +1,182 @@
+"""Rollback: the earlier generation comes back with every update since, in one step, under a higher epoch."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import connect
+from indexer import RefusedError, previous, rollback
+from indexer.desk import Desk
+from indexer.lifecycle import Lifecycle
+from indexer.pace import Pace
+from mappings import COMPANY, TEAM
+from tests.indexer.fault_proxy import FaultProxy
+from tests.indexer.lines import accept
+from tests.indexer.test_upkeep import build, company_name
+from tests.indexer.watch import stamps
+from tests.records import deletion, envelope
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from tests.indexer.conftest import Bench
+
+DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 29)]
+
+
+def team(name: str, day: int, identifier: str = "t") -> dict[str, Any]:
+    """Return a team of the given name, updated on a day of January."""
+    return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=DAYS[day])
+
+
+async def start(bench: Bench, *teams: dict[str, Any]) -> None:
+    """Build the company of the test records, and its teams."""
+    summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams})
+    assert summary.exit_code == 0
+
+
+async def names(bench: Bench) -> dict[str, str | None]:
+    """Return the names of the teams that are served, None for tombstones."""
+    return {
+        identifier: None if document["deleted"] else document["record"]["name"]
+        for identifier, document in (await bench.served(TEAM)).items()
+    }
+
+
+async def test_a_rollback_brings_back_what_was_replaced_and_raises_the_epoch(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    before = await bench.mark(COMPANY)
+    prefix = bench.connection.prefix
+    assert await previous(bench.engine(), COMPANY) == (f"{prefix}companies-v0002", f"{prefix}companies-v0001")
+    assert await rollback(bench.engine(), COMPANY) == f"{prefix}companies-v0001"
+    assert await company_name(bench) == "old"
+    after = await bench.mark(COMPANY)
+    assert (after.epoch, after.generation) == (before.epoch + 1, f"{prefix}companies-v0001")
+    assert after.clock >= before.clock
+    assert after.sequence == before.sequence
+    with pytest.raises(RefusedError, match="no earlier generation"):
+        await rollback(bench.engine(), COMPANY)
+
+
+async def test_after_a_rollback_the_next_build_replaces_what_was_brought_back(bench: Bench) -> None:
+    await build(bench, "good")
+    await build(bench, "bad")
+    await rollback(bench.engine(), COMPANY)
+    await build(bench, "better")
+    assert await bench.indices() == ["companies-v0001", "companies-v0003"]
+    await rollback(bench.engine(), COMPANY)
+    assert await company_name(bench) == "good"
+    assert (await bench.mark(COMPANY)).epoch == 2
+
+
+async def test_updates_since_the_swap_are_in_what_comes_back(bench: Bench) -> None:
+    await start(bench, *(team("first", 0, identifier) for identifier in ("t", "u", "d", "o")))
+    await bench.update({TEAM: [team("before the build", 1, "o")]})
+    await start(bench, *(team("bad", 2, identifier) for identifier in ("t", "u", "d", "o", "b")))
+    await bench.update({TEAM: [team("since", 3, "u"), deletion(TEAM, "d", DAYS[3]), team("since", 3, "n")]})
+    assert (await names(bench))["b"] == "bad"
+    await rollback(bench.engine(), TEAM)
+    assert await names(bench) == {"t": "first", "u": "since", "d": None, "o": "before the build", "n": "since"}
+
+
+async def test_updates_that_were_late_for_the_live_generation_are_in_what_comes_back(bench: Bench) -> None:
+    await start(bench, team("first", 0), team("first", 6, "u"), team("first", 0, "d"))
+    await start(bench, team("bad", 9), team("bad", 9, "u"), team("bad", 9, "d"))
+    summary = await bench.update({TEAM: [team("late", 5), team("late", 5, "u"), deletion(TEAM, "d", DAYS[5])]})
+    assert summary.of("teams").stale == 3
+    assert await names(bench) == {"t": "bad", "u": "bad", "d": "bad"}
+    await rollback(bench.engine(), TEAM)
+    assert await names(bench) == {"t": "late", "u": "first", "d": None}
+    mark = await bench.mark(TEAM)
+    assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in (await stamps(bench)).values())
+
+
+async def test_a_late_update_makes_no_index_of_a_generation_that_is_not_kept(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await start(bench, team("second", 9))
+    engine = bench.engine(kept_generations=1)
+    desk, lifecycle = Desk(engine, TEAM, Pace(engine.settings), print), Lifecycle(engine, TEAM)
+    await desk.apply({"n": accept(TEAM, team("new", 1, "n"))})
+    await lifecycle.prune(await lifecycle.generations())
+    outcome = await desk.apply({"t": accept(TEAM, team("late", 5))})
+    await desk.publish()
+    await desk.rest()
+    assert outcome.stale == 1
+    assert [index for index in await bench.indices() if "teams" in index] == ["teams-v0002"]
+
+
+async def test_an_earlier_generation_of_another_shape_is_refused(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    prefix = bench.connection.prefix
+    await bench.client.indices.put_mapping(index=f"{prefix}companies-v0001", meta={"fingerprint": "another"})
+    said = f"{prefix}companies-v0001 has another shape than this program declares"
+    with pytest.raises(RefusedError, match=said):
+        await previous(bench.engine(), COMPANY)
+    with pytest.raises(RefusedError, match=said):
+        await rollback(bench.engine(), COMPANY)
+    assert (await bench.live(COMPANY), await company_name(bench)) == ("companies-v0002", "new")
+
+
+async def test_a_rollback_during_updates_loses_none(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await start(bench, team("bad", 1))
+    done, begun, over = 0, asyncio.Event(), asyncio.Event()
+
+    async def updating() -> None:
+        nonlocal done
+        while not over.is_set() or done < 3:
+            await bench.update({TEAM: [team("update", 2, f"n{done}"), team(f"update {done}", 2 + done, "u")]})
+            done += 1
+            begun.set()
+
+    stream = asyncio.create_task(updating())
+    await begun.wait()
+    await rollback(bench.engine(), TEAM)
+    at_rollback = done
+    over.set()
+    await stream
+    new = {f"n{number}": "update" for number in range(done)}
+    assert await names(bench) == {"t": "first", "u": f"update {done - 1}"} | new
+    assert (await bench.mark(TEAM)).epoch == 1
+    assert at_rollback > 0
+
+
+class Counting(FaultProxy):
+    """Notes which aliases each change of aliases moves."""
+
+    def __init__(self, target: str) -> None:
+        """Nothing is noted yet."""
+        super().__init__(target)
+        self.moves: list[bytes] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Note a change of aliases and forward everything."""
+        if request.path == "/_aliases":
+            self.moves.append(await request.read())
+        return await super().answer(request)
+
+
+async def test_a_rollback_moves_the_alias_in_one_request(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    proxy = Counting(bench.connection.url[0])
+    async with (
+        proxy.running() as address,
+        connect(replace(bench.connection, url=(address,)), connections=8, timeout=30) as client,
+    ):
+        await rollback(replace(bench.engine(), client=client), COMPANY)
+    served = f'"alias":"{bench.connection.alias(COMPANY)}"'.encode()
+    moving = [move for move in proxy.moves if served in move]
+    assert len(moving) == 1
+    assert moving[0].count(served) == 2
+    assert (
+        len(proxy.moves) == 4
+    )  # a fence each for the writer and the builder, the move, and what is left of the fences
+    assert proxy.bulks == 0
+    assert await company_name(bench) == "old"
