@@ -1,0 +1,44 @@
+"""The digest of a set of records: whatever their order and however they are split, equal sets have equal digests.
+
+Records are dealt into 256 buckets, so that sets that differ tell where. All of it follows from SHA-256; integers are
+signed, 8 bytes long and big-endian, and texts are UTF-8:
+
+- the bucket of a record is the first byte of SHA-256(identifier);
+- the hash of a record is the first 8 bytes of SHA-256(values, then identifier), read as an unsigned integer;
+- the digest of a set is how many records it has, and the sum of their hashes modulo 2**64.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from hashlib import sha256
+
+BUCKETS = 256
+_MODULUS = 2**64
+
+
+def bucket(identifier: str) -> int:
+    """Return the bucket of a record, 0 to 255: the first byte of the SHA-256 of its identifier."""
+    return sha256(identifier.encode()).digest()[0]
+
+
+@dataclass(slots=True)
+class Digest:
+    """Of a set of records: their count, and the sum of their hashes modulo 2**64."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, identifier: str, *values: int) -> None:
+        """Count a record in: its identifier, and the signed 64-bit integers that stand for its state.
+
+        That is its content hash, or whatever else must be equal; how many there are is the same in one digest.
+        """
+        packed = struct.pack(f">{len(values)}q", *values)
+        self.count += 1
+        self.total = (self.total + int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])) % _MODULUS
+
+    def __add__(self, other: Digest) -> Digest:
+        """Return the digest of both sets together, which share no record."""
+        return Digest(self.count + other.count, (self.total + other.total) % _MODULUS)
