@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
-.PHONY: help install develop demo test lint unit bench-feed lock clean
+.PHONY: help install develop demo test lint unit soak bench-feed bench-load lock clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,8 +29,14 @@ lint: develop  ## Style and types.
 unit: develop  ## The tests, on a real Elasticsearch.
 	$(BIN)/pytest
 
+soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
+	$(BIN)/pytest --soak tests/indexer
+
 bench-feed: develop  ## Measure feed pages against Elasticsearch itself; prints ratios.
 	@$(BIN)/python -m bench.feed
+
+bench-load: develop  ## Measure the indexer against ready-made bulk bodies; prints ratios. LOAD="--listings 1000000".
+	@$(BIN)/python -m bench.load $(LOAD)
 
 lock: develop  ## Renew the locked versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt

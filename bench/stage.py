@@ -18,7 +18,7 @@ import aiohttp
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from embedded.ports import free_ports
-from indexer import IndexerSettings, reindex
+from indexer import Engine, IndexerSettings, open_source, reindex
 from sample import write_source
 from service.keys.store import Grant, KeyStore
 
@@ -53,7 +53,8 @@ async def _load(connection: ConnectionSettings, listings: int) -> str:
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS) as client:
         with tempfile.TemporaryDirectory() as folder:
             write_source(Path(folder) / "source", listings)
-            await reindex(client, connection, IndexerSettings(), Path(folder) / "source")
+            with open_source(str(Path(folder) / "source")) as source:
+                await reindex(Engine(client, connection, IndexerSettings()), source)
         text = await KeyStore(client, connection.keys_index).create(Grant("bench", all_companies=True))
         return text.reveal()
 

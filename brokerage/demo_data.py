@@ -16,7 +16,7 @@ from rich.console import Console
 
 from cluster.connection import ConnectionSettings, connect
 from embedded.folders import cache_folder
-from indexer import IndexerSettings, reindex
+from indexer import Engine, IndexerSettings, open_source, reindex
 from indexer.progress import Bars
 from mappings import AGENT, LISTING, RESOURCES
 from mappings.index import fingerprint
@@ -80,8 +80,8 @@ async def _load(client: AsyncElasticsearch, connection: ConnectionSettings, list
     try:
         click.echo(f"writing {listings:,} sample listings", err=True)
         write_source(source, listings)
-        with Bars(Console(stderr=True)) as bars:
-            await reindex(client, connection, IndexerSettings(), source, on_progress=bars.show)
+        with Bars(Console(stderr=True)) as bars, open_source(str(source)) as opened:
+            await reindex(Engine(client, connection, IndexerSettings()), opened, on_progress=bars.show)
     finally:
         shutil.rmtree(source)
     state = _wanted(listings) | {"loaded": time.time()}

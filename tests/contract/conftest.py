@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import ConnectionSettings, connect
-from indexer import IndexerSettings, reindex
+from indexer import Engine, IndexerSettings, open_source, reindex
 from sample import write_source
 from service.app import create_app
 from service.keys.store import Grant, KeyStore
@@ -40,7 +40,8 @@ async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
         settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
-        summary = await reindex(client, connection, settings, source)
+        with open_source(str(source)) as opened:
+            summary = await reindex(Engine(client, connection, settings), opened)
         assert summary.exit_code == 0
         store = KeyStore(client, connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
