@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # A killed run repeats no more than this and what was under way.
 _CHECKPOINT_SECONDS = 2.0
+# Chunks beyond those in flight: one is being read, one waits for its turn.
+_READ_AHEAD = 2
 # A checkpoint of some megabytes every other second would be a load of its own.
 _SAVED_RECORDS = 50_000
 
@@ -83,23 +85,22 @@ class Loader:
                 raise failures.exceptions[0] from None
 
     async def _every(self, chunks: Chunks) -> None:
-        slots = asyncio.Semaphore(self.engine.settings.bulks_in_flight + 1)
+        """Read ahead by a few chunks, counted from the first that is not acknowledged: memory stays flat."""
+        room = asyncio.Semaphore(self.engine.settings.bulks_in_flight + _READ_AHEAD)
         number = 0
         async with asyncio.TaskGroup() as under_way:
-            await slots.acquire()
+            await room.acquire()
             while (chunk := await asyncio.to_thread(chunks.next)) is not None:
-                under_way.create_task(self._handle(number, chunk, slots))
+                under_way.create_task(self._handle(number, chunk, room))
                 number += 1
-                await slots.acquire()
+                await room.acquire()
 
-    async def _handle(self, number: int, chunk: Chunk, slots: asyncio.Semaphore) -> None:
-        try:
-            self._waiting[number] = await self._written(chunk)
-        finally:
-            slots.release()
+    async def _handle(self, number: int, chunk: Chunk, room: asyncio.Semaphore) -> None:
+        self._waiting[number] = await self._written(chunk)
         while (done := self._waiting.pop(self._next, None)) is not None:
             self._next += 1
             self._absorb(done)
+            room.release()
         if time.monotonic() - self._saved > _CHECKPOINT_SECONDS:
             await self.save()
 
