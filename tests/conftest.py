@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
 
+_DELETED_TOGETHER = 20
+
 # No test asserts a time, hypothesis neither: a busy machine is no defect.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -85,5 +87,6 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticse
 async def remove_indices(client: AsyncElasticsearch, prefix: str) -> None:
     """Delete by exact names what carries a prefix."""
     names = list(await client.indices.get(index=f"{prefix}*", expand_wildcards="all"))
-    if names:
-        await client.indices.delete(index=names)
+    # All names stand in the address, which may have 4,096 bytes.
+    for at in range(0, len(names), _DELETED_TOGETHER):
+        await client.indices.delete(index=names[at : at + _DELETED_TOGETHER])
