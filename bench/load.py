@@ -29,6 +29,7 @@ from bench.bodies import write_bodies, written
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerSettings
+from indexer.bulk import BULK_HEADERS
 from mappings import COMPANY, LISTING
 from mappings.index import index_body
 from sample import write_source
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
 _TIMEOUT_SECONDS = 600.0
-_HEADERS = dict.fromkeys(("accept", "content-type"), "application/vnd.elasticsearch+json; compatible-with=9")
 _FILTER = {"filter_path": "errors"}
 
 
@@ -75,7 +75,9 @@ async def _raw(client: AsyncElasticsearch, bodies: Path, arm: Arm) -> None:
 async def _sending(client: AsyncElasticsearch, waiting: Iterator[tuple[int, bytes]]) -> int:
     done = 0
     for documents, body in waiting:
-        answer = await client.perform_request("POST", "/raw-v0001/_bulk", params=_FILTER, headers=_HEADERS, body=body)
+        answer = await client.perform_request(
+            "POST", "/raw-v0001/_bulk", params=_FILTER, headers=BULK_HEADERS, body=body
+        )
         if answer["errors"]:
             raise SystemExit("Elasticsearch refused a raw document.")
         done += documents

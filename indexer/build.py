@@ -95,7 +95,7 @@ class Build:
         for name, count in progress.counts.items():
             setattr(report, name, count)
         letters.resume(progress.dead_letters, progress.bad)
-        report.dead, report.dead_letters = len(letters.numbers), letters.path
+        letters.count_in(report)
 
     async def _prepare(self, progress: Progress) -> None:
         if progress.phase is Phase.LOADING:
@@ -115,7 +115,7 @@ class Build:
         await self._lifecycle.refresh(progress.candidate)
         settled = await settle(self._engine, progress.candidate, job, loader.repeated)
         copied = len(loader.copied - loader.repeated) + settled.copied
-        report.dead, report.dead_letters = len(job.letters.numbers), job.letters.path
+        job.letters.count_in(report)
         progress.accepted = report.read - report.dead - settled.superseded
         await self._gate.loaded(progress.candidate, progress.accepted)
         waiting = {"range": {"sequence": {"gte": PROVISIONAL}}}

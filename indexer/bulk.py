@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from indexer.settings import IndexerSettings
 
 # As JSON the client passes the body on as it is; as NDJSON it would copy it twice, which costs more than all the rest.
-_MEDIA_TYPE = "application/vnd.elasticsearch+json; compatible-with=9"
+BULK_HEADERS = dict.fromkeys(("accept", "content-type"), "application/vnd.elasticsearch+json; compatible-with=9")
 # The answer then holds a few bytes per document, so that reading it costs next to nothing.
 _FILTER = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by"
 _CREATED = 201
@@ -86,7 +86,7 @@ class Sender:
         self._head = b'{"index":{"_id":%b,"version":%d,"version_type":"' + kind + b'"}}\n'
         self._path = f"/{index}/_bulk"
         self._parameters = {"filter_path": _FILTER} | ({"require_alias": "true"} if terms.require_alias else {})
-        self._headers = {"accept": _MEDIA_TYPE, "content-type": _MEDIA_TYPE}
+        self._headers = dict(BULK_HEADERS)
         if terms.opaque_id:
             self._headers["x-opaque-id"] = terms.opaque_id
 

@@ -37,8 +37,17 @@ async def replay(engine: Engine, origin: str, after: int, sender: Sender, index:
     async for page in stored(engine, origin, query={"range": {"_seq_no": {"gt": after}}}, order="_seq_no"):
         known = await look_up(engine, index, [document.id for document in page])
         newer = [document for document in page if not _is_behind(document, known.get(document.id))]
-        await take_over(sender, [Write(document.id, document.version, document.source) for document in newer])
+        await take_over(sender, [_copy(document) for document in newer])
         await _unsettle(engine, index, _overruled(page, known), sender)
+
+
+def _copy(document: Stored) -> Write:
+    return Write(document.id, document.version, document.source)
+
+
+async def copies(engine: Engine, index: str, identifiers: list[str]) -> list[Write]:
+    """Return the writes that bring given documents of an index into another as they are."""
+    return [_copy(document) for document in await fetch(engine, index, identifiers)]
 
 
 async def take_over(sender: Sender, writes: list[Write]) -> None:
@@ -72,14 +81,11 @@ async def _unsettle(engine: Engine, index: str, identifiers: list[str], sender: 
     await take_over(sender, writes)
 
 
-async def restamp(engine: Engine, candidate: str, writer: Writer, sender: Sender) -> int:
-    """Give what waits for a stamp one above everything published, in the order of the source; return how many."""
-    count = 0
+async def restamp(engine: Engine, candidate: str, writer: Writer, sender: Sender) -> None:
+    """Give what waits for a stamp one above everything published, in the order of the source."""
     waiting = {"range": {"sequence": {"gte": PROVISIONAL}}}
     async for page in stored(engine, candidate, query=waiting, order="sequence"):
         await _stamped(page, writer, sender)
-        count += len(page)
-    return count
 
 
 async def overtaken(engine: Engine, candidate: str, writer: Writer, sender: Sender, above: int) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from indexer.clocks import now
 from indexer.dead_letters import DeadLetters
 from indexer.desk import Desk
-from indexer.errors import ItemError, RefusedError
+from indexer.errors import RefusedError
 from indexer.fate import newest
 from indexer.intake import Chunk, Intake
-from indexer.job import FIRST_JUDGED, is_too_many
+from indexer.job import too_many
 from indexer.ledger import Entry, enter
 from indexer.report import ignore
 from indexer.source import Fault
@@ -74,30 +74,23 @@ class Counter:
             self._letters.add(line, error.field, error.reason)
         if self._desk is not None and drafts:
             await self._hand_in(self._desk, drafts)
-        report.dead, report.dead_letters = len(self._letters.numbers), self._letters.path
+        self._letters.count_in(report)
         self._changed()
         self._stop_above(self._engine.settings.dead_letter_limit)
 
     def _stop_above(self, share: float) -> None:
         """Raise RefusedError when too many lines are bad: the source is not what it seems to be."""
-        report = self._report
-        if is_too_many(report.dead, share * max(report.read, FIRST_JUDGED)):
-            raise RefusedError(
-                f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
-                f"({share:g}) allows: nothing more was read; see {report.dead_letters}."
-            )
+        complaint = too_many(self._report, share, at_end=False)
+        if complaint is not None:
+            raise RefusedError(f"{complaint}: nothing more was read; see {self._report.dead_letters}.")
 
     def _checked(self, items: list[Item]) -> Chunk:
         chunk = Chunk()
         for item in items:
-            if isinstance(item, Fault) or self._intake is None:
-                fault = item if isinstance(item, Fault) else Fault(item, ItemError("resource", "is missing"), None)
-                chunk.faults.append((fault.line, fault.error))
-                continue
-            try:
-                chunk.drafts.append(self._intake.accept(item, chunk))
-            except ItemError as error:
-                chunk.faults.append((item, error))
+            if self._intake is not None:
+                self._intake.take(item, chunk)
+            elif isinstance(item, Fault):
+                chunk.faults.append((item.line, item.error))
         return chunk
 
     async def _hand_in(self, desk: Desk, drafts: dict[str, Draft]) -> None:

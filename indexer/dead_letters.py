@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 import orjson
 
 if TYPE_CHECKING:
+    from indexer.report import ResourceReport
     from indexer.source import Line
 
 
@@ -31,6 +32,10 @@ class DeadLetters:
     def path(self) -> str | None:
         """The file, or None while nothing was refused."""
         return str(self._path) if self.numbers else None
+
+    def count_in(self, report: ResourceReport) -> None:
+        """Bring the count of bad envelopes in a report up to date."""
+        report.dead, report.dead_letters = len(self.numbers), self.path
 
     def add(self, line: Line, field: str, reason: str) -> None:
         """Write one refused line; each counts once."""

@@ -72,7 +72,7 @@ class Desk:
             except LockedError:
                 self._lost = {**lost, **self._unpublished}
                 anew |= drafts.keys()
-                await self._abandon()
+                await self.rest()
         raise LockedError(f"The lock of {self._resource.alias} was lost {_ATTEMPTS} times: nothing more was written.")
 
     async def _opened(self) -> Writer:
@@ -81,7 +81,8 @@ class Desk:
             self._writer = await self._holding.enter_async_context(writing_now)
         return self._writer
 
-    async def _abandon(self) -> None:
+    async def rest(self) -> None:
+        """Let go of the lock until there is more to do."""
         self._writer, holding = None, self._holding
         self._holding, self._written, self._unpublished = AsyncExitStack(), {}, {}
         await holding.aclose()
@@ -145,7 +146,7 @@ class Desk:
             await self._writer.publish()
         except LockedError:
             self._lost = {**self._lost, **self._unpublished}
-            await self._abandon()
+            await self.rest()
             await self.apply({})
             return await self.publish()
         self._written, self._unpublished = {}, {}
@@ -155,15 +156,11 @@ class Desk:
     async def _give_way(self, writer: Writer) -> None:
         if not await writer.lock.is_wanted():
             return
-        await self._abandon()
+        await self.rest()
         for _ in range(_LOOKS):
             await asyncio.sleep(_LOOK_SECONDS)
             if not await writer.lock.is_wanted():
                 break
-
-    async def rest(self) -> None:
-        """Let go of the lock until there is more to do."""
-        await self._abandon()
 
 
 def _row(draft: Draft, stamp: Stamp) -> Row:

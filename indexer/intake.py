@@ -63,6 +63,16 @@ class Intake:
             chunk.corrected += self._apply_rules(envelope)
         return self._draft(line, envelope, company)
 
+    def take(self, item: Line | Fault, chunk: Chunk) -> None:
+        """Put the draft of a line into a chunk, or what is wrong with it."""
+        if isinstance(item, Fault):
+            chunk.faults.append((item.line, item.error))
+            return
+        try:
+            chunk.drafts.append(self.accept(item, chunk))
+        except ItemError as error:
+            chunk.faults.append((item, error))
+
     def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
         """Return an envelope and what completes its record; which of the two ways was taken does not show in either.
 
@@ -106,16 +116,10 @@ class Chunks:
         """Read the next chunk, None at the end. It may run in a thread: it shares nothing."""
         chunk, size = Chunk(), 0
         for item in islice(self._reading.lines, self._settings.bulk_documents):
-            line = item.line if isinstance(item, Fault) else item
             chunk.read += 1
-            chunk.last = line.number
-            size += len(line.data)
-            try:
-                if isinstance(item, Fault):
-                    raise item.error
-                chunk.drafts.append(self._intake.accept(line, chunk))
-            except ItemError as error:
-                chunk.faults.append((line, error))
+            chunk.last = item.number
+            size += len(item.data)
+            self._intake.take(item, chunk)
             if size >= self._settings.bulk_bytes:
                 break
         chunk.position = self._reading.position()

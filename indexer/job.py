@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 _ALWAYS_ALLOWED = 10
 # While reading, the share is taken of at least this many envelopes, so that a bad start does not condemn a long file.
-FIRST_JUDGED = 10_000
+_FIRST_JUDGED = 10_000
 
 
-def is_too_many(dead: int, allowed: float) -> bool:
-    """Whether so many bad envelopes condemn a source; a few never do."""
-    return dead > max(_ALWAYS_ALLOWED, allowed)
+def too_many(report: ResourceReport, share: float, *, at_end: bool) -> str | None:
+    """Return the sentence, without its end, that condemns a source with so many bad envelopes; a few never do."""
+    judged = report.read if at_end else max(report.read, _FIRST_JUDGED)
+    if report.dead <= max(_ALWAYS_ALLOWED, share * judged):
+        return None
+    return (
+        f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
+        f"({share:g}) allows"
+    )
 
 
 @dataclass(frozen=True)
@@ -54,13 +60,10 @@ class Job:
     def refuse_above(self, *, at_end: bool = True) -> None:
         """Bring the count of bad envelopes up to date; object when there are too many."""
         report, share = self.report, self.dead_letter_limit
-        report.dead, report.dead_letters = len(self.letters.numbers), self.letters.path
-        judged = report.read if at_end else max(report.read, FIRST_JUDGED)
-        if is_too_many(report.dead, share * judged) and (at_end or not self.is_forced):
-            self.object(
-                f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "
-                f"({share:g}) allows: see {report.dead_letters}"
-            )
+        self.letters.count_in(report)
+        complaint = too_many(report, share, at_end=at_end)
+        if complaint is not None and (at_end or not self.is_forced):
+            self.object(f"{complaint}: see {report.dead_letters}")
 
     def object(self, objection: str) -> None:
         """Raise RefusedError, or note the objection where force overrides it."""

@@ -10,12 +10,13 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from indexer.bulk import Write
+from indexer.catch_up import copies
 from indexer.checkpoint import Phase
 from indexer.clocks import CarriedStamps, SourceStamps
 from indexer.errors import ItemError
 from indexer.fate import Fate, fate_in_rebuild
 from indexer.intake import Chunk, Chunks, Intake
-from indexer.scan import fetch, look_up
+from indexer.scan import look_up
 
 if TYPE_CHECKING:
     from indexer.bulk import Sender, Verdict
@@ -139,8 +140,7 @@ class Loader:
     async def _copies(self, identifiers: list[str]) -> list[Write]:
         if self.progress.live is None or not identifiers:
             return []
-        found = await fetch(self.engine, self.progress.live, identifiers)
-        return [Write(document.id, document.version, document.source) for document in found]
+        return await copies(self.engine, self.progress.live, identifiers)
 
     def _absorb(self, done: _Done) -> None:
         """Count an acknowledged chunk, in the order of the lines."""

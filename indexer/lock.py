@@ -93,7 +93,7 @@ class Lock:
         return True
 
 
-def _say_nothing(_sentence: str) -> None:
+def say_nothing(_sentence: str) -> None:
     """Tell nobody of a wait."""
 
 
@@ -104,7 +104,7 @@ async def locked(
     name: str = "run",
     *,
     wait_seconds: float = 30.0,
-    on_wait: Callable[[str], None] = _say_nothing,
+    on_wait: Callable[[str], None] = say_nothing,
 ) -> AsyncIterator[Lock]:
     """Hold the lock of a name, whose control index is created if need be.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from indexer.bulk import Write
-from indexer.catch_up import take_over
+from indexer.catch_up import copies, take_over
 from indexer.clocks import VANISHED
 from indexer.documents import tombstone
-from indexer.scan import fetch, look_up, rows
+from indexer.scan import look_up, rows
 from indexer.tombstones import is_expired
 from mappings.document import Reason
 
@@ -34,7 +34,7 @@ async def reconcile(engine: Engine, progress: Progress, sender: Sender) -> None:
     async for lacking in _lacking(engine, progress.live, progress):
         gone = [row for row in lacking if not row.deleted and row.version >> 10 <= progress.taken_at]
         kept = [row for row in lacking if row.deleted or row.version >> 10 > progress.taken_at]
-        writes = await _copies(engine, progress.live, [row.id for row in kept if not is_expired(engine, row)])
+        writes = await copies(engine, progress.live, [row.id for row in kept if not is_expired(engine, row)])
         await take_over(sender, [*writes, *map(_vanished, gone)])
 
 
@@ -46,10 +46,6 @@ def _vanished(row: Row) -> Write:
     company = row.feed_key.partition(":")[0]
     draft = tombstone(row.id, company, row.version >> 10, Reason.VANISHED)
     return Write(draft.id, draft.version, draft.source(0, VANISHED), draft)
-
-
-async def _copies(engine: Engine, index: str, identifiers: list[str]) -> list[Write]:
-    return [Write(found.id, found.version, found.source) for found in await fetch(engine, index, identifiers)]
 
 
 async def _lacking(engine: Engine, live: str, progress: Progress) -> AsyncIterator[list[Row]]:

@@ -36,6 +36,11 @@ class Fault(NamedTuple):
         """The number of the line."""
         return self.line.number
 
+    @property
+    def data(self) -> bytes:
+        """The line as it came."""
+        return self.line.data
+
 
 @dataclass(frozen=True)
 class Reading:

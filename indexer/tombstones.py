@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from indexer.bulk import BULK_HEADERS
 from indexer.clocks import now
+from indexer.errors import EngineError, reason
 from indexer.lifecycle import Lifecycle
 from indexer.retry import patiently
 from indexer.scan import rows
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 _DAY_MILLISECONDS = 86_400_000
 _TOGETHER = 1_000
-_MEDIA_TYPE = "application/vnd.elasticsearch+json; compatible-with=9"
 
 
 def expired(engine: Engine) -> dict[str, Any]:
@@ -54,9 +55,16 @@ async def forget(engine: Engine, resource: Resource, on_wait: Callable[[str], No
 
 
 async def _delete(writer: Writer, identifiers: list[str]) -> None:
-    """Delete documents through the fence; while it stands nobody else writes, so no version has to be given."""
+    """Delete documents through the fence; while it stands nobody else writes, so no version has to be given.
+
+    Raises EngineError when one cannot be deleted, as when another run has taken the fence away.
+    """
     body = b"".join(b'{"delete":{"_id":%b}}\n' % orjson.dumps(identifier) for identifier in identifiers)
-    headers = {"accept": _MEDIA_TYPE, "content-type": _MEDIA_TYPE}
-    engine, path = writer.engine, f"/{writer.fence}/_bulk?require_alias=true&filter_path=errors"
+    engine, path = writer.engine, f"/{writer.fence}/_bulk?require_alias=true&filter_path=errors,items.*.error"
     send = engine.client.perform_request
-    await patiently(lambda: send("POST", path, headers=headers, body=body), engine.settings.retry_seconds)
+    response = await patiently(
+        lambda: send("POST", path, headers=BULK_HEADERS, body=body), engine.settings.retry_seconds
+    )
+    if response.body["errors"]:
+        refused = next(item["delete"] for item in response.body["items"] if item)
+        raise EngineError(f"Elasticsearch did not delete a tombstone: {reason(refused)}.")

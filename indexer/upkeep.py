@@ -11,7 +11,7 @@ from indexer.clocks import baseline
 from indexer.errors import RefusedError, engine_errors
 from indexer.fence import put_up
 from indexer.lifecycle import Generations, Lifecycle
-from indexer.lock import locked
+from indexer.lock import locked, say_nothing
 from indexer.pace import Pace
 from indexer.tombstones import expired, forget
 from indexer.writer import writing
@@ -26,17 +26,13 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 
-def _quiet(_sentence: str) -> None:
-    """Say nothing."""
-
-
 async def previous(engine: Engine, resource: Resource) -> tuple[str, str]:
     """Return the live generation and the one that a rollback would bring back; raise RefusedError without one."""
     with engine_errors():
         return _step_back(await Lifecycle(engine, resource).generations(), resource)
 
 
-async def rollback(engine: Engine, resource: Resource, on_wait: Callable[[str], None] = _quiet) -> str:
+async def rollback(engine: Engine, resource: Resource, on_wait: Callable[[str], None] = say_nothing) -> str:
     """Bring back the generation that the live one replaced, with every update since the swap, and return its name.
 
     The mark's epoch rises, since records then are as they were before. Raises RefusedError, EngineError or LockedError.
@@ -97,7 +93,7 @@ async def superfluous(engine: Engine) -> tuple[list[str], int]:
         return names, tombstones
 
 
-async def prune(engine: Engine, on_wait: Callable[[str], None] = _quiet) -> tuple[list[str], int]:
+async def prune(engine: Engine, on_wait: Callable[[str], None] = say_nothing) -> tuple[list[str], int]:
     """Delete what is superfluous and return names and number of tombstones; raise EngineError or LockedError."""
     with engine_errors():
         seconds, names, tombstones = engine.settings.lock_wait_seconds, list[str](), 0

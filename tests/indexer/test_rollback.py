@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,29 +14,17 @@ from indexer.desk import Desk
 from indexer.lifecycle import Lifecycle
 from indexer.pace import Pace
 from mappings import COMPANY, TEAM
+from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.fault_proxy import FaultProxy
 from tests.indexer.lines import accept
 from tests.indexer.test_upkeep import build, company_name
 from tests.indexer.watch import stamps
-from tests.records import deletion, envelope
+from tests.records import deletion
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from tests.indexer.conftest import Bench
-
-DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 29)]
-
-
-def team(name: str, day: int, identifier: str = "t") -> dict[str, Any]:
-    """Return a team of the given name, updated on a day of January."""
-    return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=DAYS[day])
-
-
-async def start(bench: Bench, *teams: dict[str, Any]) -> None:
-    """Build the company of the test records, and its teams."""
-    summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams})
-    assert summary.exit_code == 0
 
 
 async def names(bench: Bench) -> dict[str, str | None]:

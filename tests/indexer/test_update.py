@@ -8,23 +8,11 @@ import pytest
 
 from indexer import RefusedError, rollback
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion, envelope
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench, Lines
-
-DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 10)]
-
-
-def team(name: str, day: int, identifier: str = "t") -> dict[str, Any]:
-    """Return a team of the given name, updated on a day of January."""
-    return envelope(TEAM, {"uuid": identifier, "name": name}, updated_at=DAYS[day])
-
-
-async def start(bench: Bench, *teams: dict[str, Any]) -> None:
-    """Build the company of the test records, and its teams."""
-    summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams})
-    assert summary.exit_code == 0
 
 
 def counts(summary: Any, alias: str = "teams") -> tuple[int, int, int, int, int]:

@@ -8,7 +8,11 @@ import pytest
 
 from indexer import Stage, prune, superfluous
 from indexer.checkpoint import Checkpoint
+from indexer.errors import EngineError
+from indexer.fence import lift
 from indexer.lifecycle import Lifecycle
+from indexer.tombstones import _delete
+from indexer.writer import writing
 from mappings import COMPANY, TEAM
 from tests.indexer.model import at
 from tests.records import envelope
@@ -138,3 +142,12 @@ async def test_an_alias_of_two_indices_is_told(bench: Bench) -> None:
     await bench.client.indices.put_alias(index=f"{alias}-v0001", name=alias)
     summary = await bench.build({})
     assert f"The alias {alias} points at {alias}-v0001, {alias}-v0002" in str(summary.of("companies").refusal)
+
+
+async def test_a_tombstone_that_is_not_deleted_is_not_counted_as_gone(bench: Bench) -> None:
+    await build(bench, "the only one")
+    async with writing(bench.engine(), COMPANY, lambda _: None) as writer:
+        await lift(bench.engine(), writer.live, writer.fence)
+        with pytest.raises(EngineError, match="did not delete a tombstone: no such index"):
+            await _delete(writer, ["acme"])
+    assert await company_name(bench) == "the only one"

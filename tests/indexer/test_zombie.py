@@ -141,17 +141,22 @@ async def test_what_a_writer_had_not_published_when_it_fell_asleep_is_stamped_ag
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await start(bench)
+    between = await publish_asleep(bench, Rival(bench, monkeypatch), Lifecycle, "refresh")
+    assert (await stamp(bench, "early"))[0] > between.clock
+    assert (await stamp(bench, "early"))[0] <= (await bench.mark(TEAM)).clock
+
+
+async def publish_asleep(bench: Bench, rival: Rival, owner: type, method: str) -> Mark:
+    """Publish a record with a writer that falls asleep before `method`; return the mark of the rival that came."""
     zombie, waits = desk(bench, lambda _: waits.set()), asyncio.Event()
     await hand_in(zombie, "early")
-    rival = Rival(bench, monkeypatch)
-    rival.come(Lifecycle, "refresh")
+    rival.come(owner, method)
     publishing = asyncio.create_task(zombie.publish())
     await first_of(publishing, waits)
     between = await rival.check()
     await publishing
     await zombie.rest()
-    assert (await stamp(bench, "early"))[0] > between.clock
-    assert (await stamp(bench, "early"))[0] <= (await bench.mark(TEAM)).clock
+    return between
 
 
 async def first_of(task: asyncio.Task[Any], event: asyncio.Event) -> None:
@@ -165,15 +170,7 @@ async def test_a_writer_that_slept_before_its_mark_publishes_none_above_what_it_
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await start(bench)
-    zombie, waits = desk(bench, lambda _: waits.set()), asyncio.Event()
-    await hand_in(zombie, "early")
-    rival = Rival(bench, monkeypatch)
-    rival.come(Writer, "release_mark")
-    publishing = asyncio.create_task(zombie.publish())
-    await first_of(publishing, waits)
-    await rival.check()
-    await publishing
-    await zombie.rest()
+    await publish_asleep(bench, Rival(bench, monkeypatch), Writer, "release_mark")
     assert (await stamp(bench, "early"))[0] <= (await bench.mark(TEAM)).clock
 
 
