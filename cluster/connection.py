@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from elastic_transport.client_utils import basic_auth_to_header
 from elasticsearch import AsyncElasticsearch
 
 from cluster.raw import serializers
@@ -37,6 +38,12 @@ class ConnectionSettings:
     def alias(self, resource: Resource) -> str:
         """Return the alias under which a resource's live generation is found."""
         return self.prefix + resource.alias
+
+    def authorization(self) -> dict[str, str]:
+        """Return the header that authenticates requests which do not pass the typed client."""
+        if self.api_key:
+            return {"authorization": f"ApiKey {self.api_key}"}
+        return {"authorization": basic_auth_to_header((self.username, self.password))} if self.username else {}
 
     @property
     def keys_index(self) -> str:

@@ -1,0 +1,121 @@
+"""How the service reaches a node: the client's own node handling over connections that copy no answer.
+
+The client's nodes on aiohttp copy an answer three times on its way in and spend more on a request than the rest of the
+service together (docs/performance.md). This one is for reads: a request whose connection turns out to have been closed
+before anything came back is sent once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, Any, cast
+
+from elastic_transport import (
+    AiohttpHttpNode,
+    ApiResponseMeta,
+    ConnectionError,  # noqa: A004 - the client's name for it
+    ConnectionTimeout,
+    HttpHeaders,
+    NodeConfig,
+    TlsError,
+)
+from elastic_transport._node import NodeApiResponse
+from elastic_transport.client_utils import DEFAULT
+
+from cluster.channel import Channel
+from cluster.head import FramingError
+
+if TYPE_CHECKING:
+    from cluster.framing import Framing
+    from cluster.head import Head
+
+
+# A connection unused for longer may have been dropped on its way without a word.
+_KEEPALIVE_SECONDS = 15.0
+
+
+class ReadingNode(AiohttpHttpNode):
+    """A node that is asked over `Channel`s; bodies come as bytearrays that belong to whoever asked."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        """Open no connection yet."""
+        super().__init__(config)
+        if config.ssl_assert_fingerprint:
+            raise ValueError("Fingerprints of certificates are not checked here: name the certificates that sign.")
+        if config.http_compress:
+            raise ValueError("Answers are not unpacked here: do not ask for compressed ones.")
+        self._idle: list[Channel] = []
+        self._turns = asyncio.Semaphore(config.connections_per_node)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self._fixed = {**self.headers, "host": f"{host}:{self.port}"}
+
+    async def perform_request(  # type: ignore[override]
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        headers: HttpHeaders | None = None,
+        request_timeout: Any = DEFAULT,
+    ) -> NodeApiResponse:
+        """Return the whole answer; raise the transport's ConnectionTimeout or ConnectionError.
+
+        `request_timeout` is in seconds and includes waiting for a connection.
+        """
+        seconds = self.config.request_timeout if request_timeout is DEFAULT else request_timeout
+        request = self._encoded(method, target, body or b"", headers or HttpHeaders())
+        started = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(seconds), self._turns:
+                answer = await self._ask(request, is_head=method == "HEAD")
+        except TimeoutError as error:
+            raise ConnectionTimeout("Connection timed out", errors=(error,)) from None
+        except ssl.SSLError as error:
+            raise TlsError(str(error), errors=(error,)) from None
+        except (OSError, FramingError) as error:
+            raise ConnectionError(str(error) or type(error).__name__, errors=(error,)) from None
+        return self._response(answer, asyncio.get_running_loop().time() - started)
+
+    def _encoded(self, method: str, target: str, body: bytes, headers: HttpHeaders) -> bytes:
+        sent = {**self._fixed, **headers, "content-length": str(len(body))}
+        lines = "\r\n".join(f"{name}: {value}" for name, value in sent.items())
+        return f"{method} {self.path_prefix}{target} HTTP/1.1\r\n{lines}\r\n\r\n".encode("latin-1") + body
+
+    async def _ask(self, request: bytes, *, is_head: bool) -> Framing:
+        channel = self._waiting()
+        if channel is not None:
+            try:
+                return await self._ask_over(channel, request, is_head=is_head)
+            except (OSError, FramingError):
+                if not channel.was_stale:
+                    raise
+        return await self._ask_over(await self._connect(), request, is_head=is_head)
+
+    async def _ask_over(self, channel: Channel, request: bytes, *, is_head: bool) -> Framing:
+        answer = await channel.ask(request, is_head=is_head)
+        self._idle.append(channel)
+        return answer
+
+    def _waiting(self) -> Channel | None:
+        """Return a connection that waits for a request, the one used last; drop those that are of no more use."""
+        while self._idle:
+            channel = self._idle.pop()
+            if channel.is_usable(_KEEPALIVE_SECONDS):
+                return channel
+            channel.close()
+        return None
+
+    async def _connect(self) -> Channel:
+        loop = asyncio.get_running_loop()
+        _, channel = await loop.create_connection(Channel, self.host, self.port, ssl=self._ssl_context)
+        return channel
+
+    def _response(self, answer: Framing, seconds: float) -> NodeApiResponse:
+        head = cast("Head", answer.head)
+        meta = ApiResponseMeta(head.status, "1.1", HttpHeaders(head.headers), seconds, self.config)
+        return NodeApiResponse(meta, answer.body())  # type: ignore[arg-type]  # bytes in all but name
+
+    async def close(self) -> None:  # type: ignore[override]
+        """Drop all connections that wait for requests."""
+        while self._idle:
+            self._idle.pop().close()

@@ -1,0 +1,134 @@
+"""Connections of `ReadingNode`: reused, limited, replaced when stale, closed when anything is wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from elastic_transport import ConnectionTimeout
+
+from tests.cluster.answers import OK, in_chunks, sized
+from tests.cluster.scripted import answering, scripted, silent
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.cluster.scripted import Connection
+    from tests.loops import Run
+
+ANSWER = sized(b"x")
+
+
+def test_a_connection_is_used_again(run: Run) -> None:
+    async def scenario() -> None:
+        async with scripted(answering(ANSWER, in_chunks([b"x"]), ANSWER)) as server:
+            node = server.node()
+            for _ in range(5):
+                assert (await node.perform_request("GET", "/")).body == b"x"
+            assert (server.accepted, len(server.requests)) == (1, 5)
+            await node.close()
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+def test_a_connection_that_waits_does_not_hold_on_to_its_answer(run: Run) -> None:
+    async def scenario() -> None:
+        async with scripted(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            (channel,) = node._idle
+            assert channel._framing is None
+            await node.close()
+
+    run(scenario())
+
+
+def test_no_more_connections_than_allowed_and_everyone_has_a_turn(run: Run) -> None:
+    async def script(connection: Connection) -> None:
+        while await connection.request():
+            await asyncio.sleep(0.005)
+            await connection.send(ANSWER)
+
+    async def scenario() -> None:
+        async with scripted(script) as server:
+            node = server.node(connections_per_node=3)
+            answers = await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(30)))
+            assert [answer.body for answer in answers] == [b"x"] * 30
+            assert (server.accepted, server.most_open, len(server.requests)) == (3, 3, 30)
+            await node.close()
+
+    run(scenario())
+
+
+def test_who_waits_for_a_turn_in_vain_times_out_and_harms_nobody(run: Run) -> None:
+    go_on = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        while await connection.request():
+            await go_on.wait()
+            await connection.send(ANSWER)
+
+    async def scenario() -> None:
+        async with scripted(script) as server:
+            node = server.node(connections_per_node=1)
+            first = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: len(server.requests) == 1)
+            with pytest.raises(ConnectionTimeout):
+                await node.perform_request("GET", "/", request_timeout=0.05)
+            go_on.set()
+            assert (await first).body == b"x"
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            assert (server.accepted, len(server.requests)) == (1, 2)
+            await node.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("begun", [b"", OK, sized(b"x" * 9)[:-4]])
+def test_a_time_out_closes_the_connection(run: Run, begun: bytes) -> None:
+    async def scenario() -> None:
+        async with scripted(silent(after=begun)) as server:
+            node = server.node(request_timeout=0.1)
+            with pytest.raises(ConnectionTimeout):
+                await node.perform_request("GET", "/")
+            await until(lambda: server.open == 0)
+            assert len(server.requests) == 1
+
+    run(scenario())
+
+
+def test_who_is_cancelled_closes_the_connection(run: Run) -> None:
+    async def scenario() -> None:
+        async with scripted(silent(after=OK)) as server:
+            node = server.node(connections_per_node=1)
+            asked = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: len(server.requests) == 1)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await until(lambda: server.open == 0)
+            assert not node._turns.locked()
+
+    run(scenario())
+
+
+def test_who_is_cancelled_when_the_answer_has_just_come_leaves_no_connection_behind(run: Run) -> None:
+    async def scenario() -> None:
+        async with scripted(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            (channel,) = node._idle
+            settle = channel._settle
+
+            def settle_and_cancel(error: Exception | None) -> None:
+                settle(error)
+                asked.cancel()
+
+            channel._settle = settle_and_cancel  # type: ignore[method-assign]
+            asked = asyncio.create_task(node.perform_request("GET", "/"))
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await until(lambda: server.open == 0)
+
+    run(scenario())

@@ -1,0 +1,19 @@
+"""Waiting for what happens elsewhere: in another task, process or server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PATIENCE_SECONDS = 60
+_LOOK_EVERY_SECONDS = 0.01
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Return once the condition holds; raise TimeoutError when it never does."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
