@@ -1,4 +1,4 @@
-"""From stored records to answered ones: variants, flags and underscored keys, by plans compiled once.
+"""From stored records to answered ones: variants, flags and underscored keys, by forms compiled once.
 
 The default index variant of listings is stored as it is answered: its bytes pass through untouched.
 """
@@ -6,24 +6,23 @@ The default index variant of listings is stored as it is answered: its bytes pas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 
-from mappings.fields import Kind
-from mappings.naming import underscore
+from service.form import Form, Style
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mappings.fields import Field, View
     from mappings.resource import Resource
     from service.answer import Encoded
 
-    Project = Callable[["Record"], "Record"]
-
 Record = dict[str, Any]
+_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True)
@@ -37,42 +36,62 @@ class Variant:
 
     def encode(self, records: Sequence[Encoded]) -> Sequence[Encoded]:
         """Return the encoded records in this form."""
-        project = _projection(self)
-        if project is None:
-            return records
-        return [orjson.dumps(project(orjson.loads(record))) for record in records]
+        projection = _projection(self)
+        return records if projection is None else projection.encode(records)
 
     def render(self, record: Record) -> bytes:
         """Return one parsed record in this form, encoded."""
-        project = _projection(self)
-        return orjson.dumps(record if project is None else project(record))
+        (encoded,) = self.encode([orjson.dumps(record)])
+        return bytes(encoded)
 
     def spell(self, name: str, underscored: str) -> str:
         """Return one of two spellings of an envelope's key."""
         return underscored if self.underscored else name
 
 
+@dataclass(frozen=True)
+class _Projection:
+    """How stored records become a variant's: which members are shown, and which of these without their values."""
+
+    shown: tuple[Field, ...]
+    emptied: frozenset[str]
+    underscored: bool
+
+    @cached_property
+    def strict(self) -> Form:
+        """What reads the records that the indexer wrote."""
+        return Style(self.underscored, strict=True).form(self.shown, self.emptied)
+
+    @cached_property
+    def lenient(self) -> Form:
+        """What reads values of any type, at a higher cost; compiled when the first such record comes."""
+        return Style(self.underscored, strict=False).form(self.shown, self.emptied)
+
+    def encode(self, records: Sequence[Encoded]) -> Sequence[Encoded]:
+        # Written into one buffer and copied out of it, a record takes no more memory than it is long.
+        buffer = bytearray()
+        return [self._encode(record, buffer) for record in records]
+
+    def _encode(self, record: Encoded, buffer: bytearray) -> bytes:
+        form = self.strict
+        try:
+            read = form.decode(record)
+        except msgspec.DecodeError:
+            form = self.lenient
+            read = form.decode(record)
+        form.answer(read)
+        _ENCODER.encode_into(read, buffer)
+        return bytes(buffer)
+
+
 @cache
-def _projection(variant: Variant) -> Project | None:
+def _projection(variant: Variant) -> _Projection | None:
     """Compile a variant; None when it is the stored form."""
-    shown = [field for field in variant.resource.view(variant.view) if not _vanishes(field, variant)]
+    shown = tuple(field for field in variant.resource.view(variant.view) if not _vanishes(field, variant))
     emptied = frozenset(field.name for field in shown if _unasked(field, variant))
-    if tuple(shown) == variant.resource.stored and not emptied and not variant.underscored:
+    if shown == variant.resource.stored and not emptied and not variant.underscored:
         return None
-    return _compile(shown, variant, emptied)
-
-
-def _compile(fields: Sequence[Field], variant: Variant, emptied: frozenset[str]) -> Project:
-    """Return the function that picks and spells an object's members; `emptied` are those that nobody asked for."""
-    plan = [(field.name, _key(field, variant), field.empty, _nested(field, variant)) for field in fields]
-
-    def project(record: Record) -> Record:
-        return {
-            key: empty if name in emptied else _value(record.get(name, empty), nested)
-            for name, key, empty, nested in plan
-        }
-
-    return project
+    return _Projection(shown, emptied, variant.underscored)
 
 
 def _vanishes(field: Field, variant: Variant) -> bool:
@@ -83,46 +102,13 @@ def _unasked(field: Field, variant: Variant) -> bool:
     return field.flag is not None and variant.view in field.flag.views and field.flag.parameter not in variant.flags
 
 
-def _key(field: Field, variant: Variant) -> str:
-    return field.underscored if variant.underscored else field.name
+def identifier(resource: Resource, record: Encoded) -> str:
+    """Return the identifier of an encoded record; nothing else of it is decoded."""
+    found: str = _identified(resource).decode(record).id
+    return found
 
 
-def _nested(field: Field, variant: Variant) -> Project | None:
-    """Compile the renaming of an object's members; they are stored as they are answered otherwise."""
-    if not variant.underscored:
-        return None
-    if field.kind in {Kind.UNTYPED, Kind.UNTYPED_LIST}:
-        return _rename_all
-    return _compile(field.members, variant, frozenset()) if field.members else None
-
-
-def _rename_all(value: Any) -> Any:
-    """Respell every key of a value whose shape is not declared."""
-    if isinstance(value, dict):
-        return {underscore(key): _rename_all(inner) for key, inner in value.items()}
-    return [_rename_all(element) for element in value] if isinstance(value, list) else value
-
-
-def _value(value: Any, nested: Project | None) -> Any:
-    if nested is None or value is None:
-        return value
-    return [nested(element) for element in value] if isinstance(value, list) else nested(value)
-
-
-def brief_records(resource: Resource, hits: list[dict[str, Any]], *, underscored: bool) -> list[Encoded]:
-    """Return the encoded `timestamps_only` records of hits that carry doc values.
-
-    Shape: the resource's identifiers, `last_updated` (unix seconds of the filter clock), `modification_timestamp`
-    (ISO 8601 of the source).
-    """
-    names = {name: underscore(name) if underscored else name for name in resource.timestamps}
-    return [orjson.dumps(_brief(resource, names, hit["fields"])) for hit in hits]
-
-
-def _brief(resource: Resource, names: dict[str, str], values: dict[str, list[Any]]) -> Record:
-    identifiers = {names[name]: values.get(source, [None])[0] for name, source in resource.timestamps.items()}
-    return {
-        **identifiers,
-        "last_updated": values["clock"][0] // 1000,
-        "modification_timestamp": values.get("modified", [None])[0],
-    }
+@cache
+def _identified(resource: Resource) -> msgspec.json.Decoder[Any]:
+    fields = [("id", str)]
+    return msgspec.json.Decoder(msgspec.defstruct("Identified", fields, rename={"id": resource.identifier}))

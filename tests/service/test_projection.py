@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -11,19 +13,23 @@ from hypothesis import strategies as st
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.fields import INDEX_ONLY, Field, Kind, View
-from service.projection import Variant, brief_records
+from mappings.record_type import record_type
+from service.projection import Variant, _projection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FLAGS = sorted({*AGENT.flags(View.INDEX), *AGENT.flags(View.SHOW)})
 
 
-def filled(fields: tuple[Field, ...]) -> dict[str, Any]:
-    """Return a record in which every member has a value of its own."""
-    return {field.name: _value(field) for field in fields}
+def filled(fields: tuple[Field, ...], samples: Mapping[Kind, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return a record in which every member has a value of its own, or the sample of its kind."""
+    return {field.name: samples.get(field.kind) or _value(field, samples) for field in fields}
 
 
-def _value(field: Field) -> Any:
+def _value(field: Field, samples: Mapping[Kind, Any] = MappingProxyType({})) -> Any:
     if field.members:
-        inner = filled(field.members)
+        inner = filled(field.members, samples)
         return [inner, inner] if field.kind is Kind.OBJECTS else inner
     return [f"a {field.name}"] if field.kind.is_list else f"the {field.name}"
 
@@ -142,34 +148,27 @@ def test_each_record_is_projected_in_its_place(remarks: list[str]) -> None:
     ]
 
 
+SAMPLES = {
+    Kind.DATE: "2026-01-01",
+    Kind.DATE_TIME: "2026-01-01T00:00:00Z",
+    Kind.INTEGER: 2**53,
+    Kind.UNIX: 2**62,
+    Kind.NUMBER: 0.025,
+    Kind.BOOLEAN: True,
+    Kind.UNTYPED: {"Fee": [350.5]},
+    Kind.UNTYPED_LIST: [350.5, {}],
+}
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
+@pytest.mark.parametrize("view", View)
+def test_what_the_indexer_writes_is_never_read_twice(resource: Resource, view: View) -> None:
+    held = filled(resource.stored, SAMPLES) | {resource.identifier: "x1"}
+    projection = _projection(Variant(resource, view, frozenset(resource.flags(view)), underscored=True))
+    assert projection is not None
+    projection.strict.decode(msgspec.json.encode(msgspec.convert(held, record_type(resource))))
+
+
 def test_the_envelope_is_spelt_as_its_records() -> None:
     assert Variant(LISTING, View.INDEX).spell("FinalPage", "final_page") == "FinalPage"
     assert Variant(LISTING, View.INDEX, underscored=True).spell("FinalPage", "final_page") == "final_page"
-
-
-VALUES = {"id": ["a1"], "listing_id": ["M1"], "platform_agent_id": ["p1"], "clock": [1_700_000_000_999]}
-
-
-@pytest.mark.parametrize(
-    ("resource", "underscored", "identifiers"),
-    [
-        (LISTING, False, {"PlatformListingId": "a1", "ListingID": "M1"}),
-        (LISTING, True, {"platform_listing_id": "a1", "listing_id": "M1"}),
-        (SOLD_LISTING, False, {"PlatformListingId": "a1", "ListingID": "M1"}),
-        (AGENT, False, {"platform_agent_id": "p1", "agent_uuid": "a1"}),
-        (OFFICE, False, {"platform_office_id": "a1"}),
-    ],
-)
-def test_brief_records_have_identifiers_and_the_two_clocks(
-    resource: Resource, underscored: bool, identifiers: dict[str, str]
-) -> None:
-    hits = [{"fields": VALUES | {"modified": ["2026-01-01T00:00:00Z"]}}]
-    (record,) = brief_records(resource, hits, underscored=underscored)
-    clocks = {"last_updated": 1_700_000_000, "modification_timestamp": "2026-01-01T00:00:00Z"}
-    assert orjson.loads(record) == identifiers | clocks
-
-
-def test_a_brief_record_without_a_value_says_null() -> None:
-    (record,) = brief_records(LISTING, [{"fields": {"id": ["a1"], "clock": [0]}}], underscored=False)
-    expected = {"PlatformListingId": "a1", "ListingID": None, "last_updated": 0, "modification_timestamp": None}
-    assert orjson.loads(record) == expected
