@@ -109,7 +109,7 @@ def _sorted(query: dict[str, Any] | None, by: list[str], after: list[Any], size:
 
 
 def _any_of(identifiers: Sequence[str]) -> dict[str, Any]:
-    return {"bool": {"filter": {"terms": {"id": identifiers}}}}
+    return {"bool": {"filter": {"terms": {"_id": identifiers}}}}
 
 
 def _cut(identifiers: Sequence[str], size: int) -> list[Sequence[str]]:

@@ -96,7 +96,9 @@ def envelope_code(name: str) -> SearchField:
 
 # On every document of every resource.
 BOOKKEEPING = (
-    SearchField(name="id", mapping={"type": "keyword"}, origin=Origin.INDEXER),
+    # Sorts the answers of several companies, which begin behind a cursor by its skipper. It is not indexed, for the
+    # reason given for the feed key; a record is found by its identifier through `_id`, which is the same.
+    SearchField(name="id", mapping={"type": "keyword", "index": False}, origin=Origin.INDEXER),
     # `<company key>:<id>`: sorts the index, so that one range is company filter and cursor in one. It must not be
     # indexed: a range over an indexed keyword visits every term, a range over doc values seeks by the skipper.
     SearchField(name="feed_key", mapping={"type": "keyword", "index": False}, origin=Origin.INDEXER),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mappings.document import feed_key, feed_range
@@ -25,6 +25,11 @@ _WINDOW_ROUNDING_SECONDS = 60
 def term(field: str, value: object) -> Clause:
     """Match documents whose field is the value."""
     return {"term": {field: value}}
+
+
+def identified(identifier: str) -> Clause:
+    """Match the record with this identifier: by `_id`, since the field `id` is for order and ranges only."""
+    return term("_id", identifier)
 
 
 def terms(field: str, values: Iterable[object]) -> Clause:
@@ -80,12 +85,21 @@ class Selection:
         """Return the sort value of a record."""
         return identifier if self.scope.single is None else feed_key(self.scope.single, identifier)
 
+    def restricted(self, clause: Clause) -> Selection:
+        """Return the records of this selection that match one clause more."""
+        return replace(self, clauses=(*self.clauses, clause))
+
+    def query(self, after: str = "") -> Clause:
+        """Return the query for the records behind the identifier `after`; tombstones are no records."""
+        clauses = [*_within(self.scope, after), term("deleted", value=False), *self.clauses]
+        return {"bool": {"filter": clauses}}
+
 
 def page_body(selection: Selection, size: int, after: str = "", *, brief: bool = False) -> Body:
     """Return the body for `size` records behind `after`; `brief` reads doc values for `timestamps_only`, no record."""
     return {
         "size": size,
-        "query": _query(selection, after),
+        "query": selection.query(after),
         "sort": [selection.sort_field],
         **(_brief(selection.resource) if brief else {}),
     }
@@ -94,28 +108,24 @@ def page_body(selection: Selection, size: int, after: str = "", *, brief: bool =
 def walk_body(selection: Selection, size: int, after: str | None, *, brief: bool = False) -> Body:
     """Return the body for one page of a walk, behind the identifier `after`.
 
-    One record more than the page holds is asked for: whether it comes is FinalPage.
+    One record more than the page holds is asked for: whether it comes is FinalPage. `search_after` says where to go on;
+    it is the range in the query that makes the search begin there, so that it costs the same at any depth.
     """
     body = page_body(selection, size + 1, after or "", brief=brief) | {"track_total_hits": False}
     return body | ({"search_after": [selection.position(after)]} if after else {})
 
 
-def numbered_body(selection: Selection, number: int, size: int, *, brief: bool = False) -> Body:
-    """Return the body for a page by its number, with the count of all records."""
-    return page_body(selection, size, brief=brief) | {"from": (number - 1) * size, "track_total_hits": True}
-
-
-def _query(selection: Selection, after: str) -> Clause:
-    return {"bool": {"filter": [*_within(selection.scope, after), term("deleted", value=False), *selection.clauses]}}
+def numbered_body(selection: Selection, offset: int, size: int, *, brief: bool = False) -> Body:
+    """Return the body for `size` records from `offset` on, with the count of all records."""
+    return page_body(selection, size, brief=brief) | {"from": offset, "track_total_hits": True}
 
 
 def _within(scope: Scope, after: str) -> list[Clause]:
-    """Restrict to the scope. For one company the range seeks in the sorted index and is the cursor as well."""
-    if scope.companies is None:
-        return []
+    """Restrict to the scope, behind `after`. For one company a single range is both and seeks in the sorted index."""
     if scope.single is not None:
         return [{"range": {"feed_key": feed_range(scope.single, after)}}]
-    return [terms("company", sorted(scope.companies))]
+    companies = [] if scope.companies is None else [terms("company", sorted(scope.companies))]
+    return [*companies, {"range": {"id": {"gt": after}}}] if after else companies
 
 
 def _brief(resource: Resource) -> Body:

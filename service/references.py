@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mappings import AGENT, OFFICE
 from service.answer import hits
 from service.errors import InvalidRequest
-from service.query import Clause, Selection, either, page_body, term
+from service.query import Clause, Selection, either, identified, page_body, term
 from service.scope import COMPANY, PARENT
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _MATCHES = 10
 
 def agent_identifiers(call: Call, guid: str) -> dict[str, Clause]:
     """Return the clauses by which `guid` may mean an agent, in the order in which they count (decisions, `{guid}`)."""
-    clauses = {"agent_uuid": term("id", guid.lower()), "platform_agent_id": term("platform_agent_id", guid)}
+    clauses = {"agent_uuid": identified(guid.lower()), "platform_agent_id": term("platform_agent_id", guid)}
     return clauses | ({"source_agent_id": term("source_agent_id", guid)} if call.scope.named else {})
 
 
@@ -78,7 +78,7 @@ async def office_of(call: Call) -> str | None:
     office: str | None = call.parameters["platform_office_id"]
     if office is None:
         return None
-    body = page_body(Selection(OFFICE, call.scope, (term("id", office),)), 1) | {"_source": False}
+    body = page_body(Selection(OFFICE, call.scope, (identified(office),)), 1) | {"_source": False}
     if not hits(await call.search(OFFICE, body)):
         raise InvalidRequest.of("platform_office_id", f"there is no office {office!r}.")
     return office

@@ -9,7 +9,7 @@ from marshmallow import Schema
 from mappings import COMPANY
 from service.operation import Call, Operation
 from service.parameters.groups import Numbered
-from service.query import either, term
+from service.query import either, identified, term
 from service.resources.records import show
 from service.resources.wholes import small_collection
 
@@ -33,7 +33,7 @@ async def list_companies(call: Call) -> web.Response:
 async def show_company(call: Call) -> web.Response:
     """Answer one company, by its key or its numeric id."""
     company = call.path["platform_company_id"]
-    clause = either(term("id", company), term("numeric_id", company))
+    clause = either(identified(company), term("numeric_id", company))
     return await show(call, COMPANY, "platform_company_id", clause)
 
 
