@@ -10,7 +10,7 @@ import rich_click as click
 from brokerage.failures import fail, told_plainly
 from cluster.connection import ConnectionSettings
 from cluster.settings import read
-from service.run import run
+from service.run import CannotListen, run
 from service.settings import ServiceSettings
 from service.supervisor import Supervisor
 
@@ -28,8 +28,8 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
     click.echo(f"serving on http://{settings.host}:{settings.port}/v1 with {settings.workers} worker(s); Ctrl-C stops")
     try:
         run(settings, connection) if settings.workers == 1 else Supervisor(settings, connection).run()
-    except OSError as error:
-        fail(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. Choose another --port.")
+    except CannotListen as error:
+        fail(str(error))
 
 
 def _settings(host: str | None, port: int | None, workers: int | None) -> ServiceSettings:

@@ -9,18 +9,20 @@ import orjson
 
 from mappings.document import MARK, RECORD_KEY
 from service.errors import DeadlinePassed, EngineUnavailable
+from service.metrics import UNMARKED_ANSWERS
 
 # Elasticsearch writes these members first and in this order; anything else is parsed and judged by its parts.
 _WHOLE = re.compile(
     rb'\{"took":\d+,"timed_out":false,"_shards":\{"total":\d+,"successful":\d+,"skipped":\d+,"failed":0\}'
 )
 _HIT = b'"_index":"'
+_BRACE = ord("}")
 
 # One record as JSON text: bytes of its own, or a view into the answer that it came in.
 Encoded = bytes | memoryview
 
 
-def refuse_partial(answer: bytes) -> None:
+def refuse_partial(answer: bytes | bytearray) -> None:
     """Raise unless every shard answered in time: a page that lacks rows must never look whole."""
     if _WHOLE.match(answer):
         return
@@ -31,40 +33,46 @@ def refuse_partial(answer: bytes) -> None:
         raise EngineUnavailable(f"{parsed['_shards']['failed']} of {parsed['_shards']['total']} shards failed.")
 
 
-def records(answer: bytes) -> list[Encoded]:
+def records(answer: bytes | bytearray, asked: int) -> list[Encoded]:
     """Return the encoded records of a search answer in order, cut out between their TAB marks without being copied.
 
-    Where a document lacks its marks, because something else than the indexer wrote it, the whole answer is parsed.
+    `asked` is the size that the search was given: as many marked records as that are all there are. Of fewer it has to
+    be made sure that none lacks its marks, because something else than the indexer wrote it; if one does, the whole
+    answer is parsed.
     """
     cut = _between_marks(answer)
+    if cut is None or len(cut) != asked:
+        cut = _between_marks(answer, counting=True)
     if cut is not None:
         return cut
+    UNMARKED_ANSWERS.inc()
     return [orjson.dumps(hit["_source"]["record"]) for hit in hits(answer)]
 
 
-def _between_marks(answer: bytes) -> list[Encoded] | None:
+def _between_marks(answer: bytes | bytearray, *, counting: bool = False) -> list[Encoded] | None:
+    """Cut; return None where a mark is not in its place or, with `counting`, where a hit has none."""
     found: list[Encoded] = []
     view = memoryview(answer)
+    find, endswith = answer.find, answer.endswith
     end = 0
-    while (mark := answer.find(MARK, end)) >= 0:
-        # One hit begins between two records; more of them means that a record came without marks.
-        if answer.count(_HIT, end, mark) != 1 or not answer.endswith(RECORD_KEY, end, mark):
+    while (mark := find(MARK, end)) >= 0:
+        if not endswith(RECORD_KEY, end, mark) or (counting and answer.count(_HIT, end, mark) != 1):
             return None
-        end = answer.find(MARK, mark + 1)
-        if end < 0 or not answer.startswith(b"}", end + 1):
+        end = find(MARK, mark + 1)
+        if end < 0 or answer[end + 1] != _BRACE:
             return None
         found.append(view[mark + 1 : end])
         end += 1
-    return found if answer.count(_HIT, end) == 0 else None
+    return None if counting and answer.count(_HIT, end) else found
 
 
-def hits(answer: bytes) -> list[dict[str, Any]]:
+def hits(answer: bytes | bytearray) -> list[dict[str, Any]]:
     """Return the parsed hits of a search answer."""
     parsed: list[dict[str, Any]] = orjson.loads(answer)["hits"]["hits"]
     return parsed
 
 
-def total(answer: bytes) -> int:
+def total(answer: bytes | bytearray) -> int:
     """Return how many documents match, of an answer that counted them all."""
     # The count stands before the first hit, so the records need not be parsed for it.
     match = re.search(rb'"total":\{"value":(\d+),"relation":"eq"\}', answer[:400])

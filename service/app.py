@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from cluster.connection import ConnectionSettings, connect
+from cluster.node import ReadingNode
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from service.directory import read_directory
 from service.elastic import Engine
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from service.settings import ServiceSettings
 
 ROOT = "/v1"
-_SERVICES = web.AppKey("services", Services)
+SERVICES = web.AppKey("services", Services)
 # The indexes whose first page tells the next watermark.
 _WALKED = (LISTING, SOLD_LISTING, AGENT)
 
@@ -49,17 +50,21 @@ def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web
 async def _services(
     app: web.Application, settings: ServiceSettings, connection: ConnectionSettings
 ) -> AsyncIterator[None]:
-    # Later than the request's deadline, so that exactly one clock fires.
-    timeout = settings.deadline_seconds + 1
-    client = connect(connection, connections=settings.connections, timeout=timeout, meta_header=False)
-    app[_SERVICES] = compose(client, settings, connection)
+    client = connect(
+        connection,
+        connections=settings.connections,
+        timeout=settings.deadline_seconds,
+        meta_header=False,
+        node_class=ReadingNode,
+    )
+    app[SERVICES] = compose(client, settings, connection)
     yield
     await client.close()
 
 
 def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: ConnectionSettings) -> Services:
     """Build what handlers work with round one client."""
-    engine = Engine(client, settings.deadline_seconds)
+    engine = Engine(client.transport, connection.authorization(), settings.deadline_seconds)
     ages = Ages(settings.fresh_seconds, settings.stale_seconds)
     return Services(
         engine=engine,
@@ -84,11 +89,11 @@ async def _options(_: web.Request) -> web.Response:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    return await ready(request, request.app[_SERVICES])
+    return await ready(request, request.app[SERVICES])
 
 
 def _answering(operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(request: web.Request) -> web.Response:
-        return await operation.answer(request.app[_SERVICES], request)
+        return await operation.answer(request.app[SERVICES], request)
 
     return answer

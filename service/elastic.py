@@ -2,42 +2,62 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
 from elastic_transport import ConnectionTimeout, TransportError
-from elasticsearch import ApiError, UnsupportedProductError
 
-from cluster.raw import RAW_HEADERS
 from service.answer import refuse_partial
 from service.errors import DeadlinePassed, EngineUnavailable, InternalError
+from service.flights import Flights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Iterator, Mapping
 
-    from elasticsearch import AsyncElasticsearch
+    from elastic_transport import AsyncTransport
 
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
+# JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
+_JSON = {"accept": "application/json", "content-type": "application/json"}
 
 
 class Engine:
     """Searches and reads documents within a deadline, or raises an ApiError."""
 
-    def __init__(self, client: AsyncElasticsearch, deadline_seconds: float) -> None:
-        """Use a client of `cluster.connection.connect`."""
-        self._client = client
+    def __init__(self, transport: AsyncTransport, headers: Mapping[str, str], deadline_seconds: float) -> None:
+        """Use the transport of a client of `cluster.connection.connect`, with the headers that every request needs."""
+        self._transport = transport
+        self._headers = {**headers, **_JSON}
         milliseconds = max(1, round((deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
         # Partial results answer 200 with rows missing unless they are refused outright.
+        # Later than the request's deadline, so that exactly one clock fires.
+        self._timeout = deadline_seconds + 1
+        self._flights: Flights[bytes] = Flights()
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
-    async def search(self, index: str, body: Mapping[str, object]) -> bytes:
-        """Return the whole, unparsed answer of one search."""
-        status, answer = await self._call("POST", f"/{index}/_search?{self._search_options}", orjson.dumps(body))
+    async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
+        """Return the whole, unparsed answer of one search, which others may read too.
+
+        Those who ask the same at once share one search, unless they differ in `since`: what they have read before of
+        the state of the index, which the answer must not be older than.
+        """
+        encoded = orjson.dumps(body)
+        return await self._flights.join((index, encoded, since), partial(self._search, index, encoded))
+
+    async def search_anew(self, index: str, body: Mapping[str, object]) -> bytes:
+        """Return the same of a search that begins now."""
+        return await self._search(index, orjson.dumps(body))
+
+    async def _search(self, index: str, body: bytes) -> bytes:
+        status, answer = await self._call("POST", f"/{index}/_search?{self._search_options}", body)
         if status != 200:
             raise _failure(status, answer)
-        refuse_partial(answer)
+        with _understood(answer):
+            refuse_partial(answer)
         return answer
 
     async def document(self, index: str, identifier: str) -> dict[str, Any] | None:
@@ -47,21 +67,34 @@ class Engine:
             return None
         if status != 200:
             raise _failure(status, answer)
-        source: dict[str, Any] = orjson.loads(answer)["_source"]
+        with _understood(answer):
+            source: dict[str, Any] = orjson.loads(answer)["_source"]
         return source
 
     async def _call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
         try:
-            response = await self._client.perform_request(method, target, body=body, headers=RAW_HEADERS)
+            response = await self._transport.perform_request(
+                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=self._timeout
+            )
         except ConnectionTimeout as error:
             raise DeadlinePassed from error
-        except (TransportError, UnsupportedProductError) as error:
+        except TransportError as error:
             raise EngineUnavailable(f"{type(error).__name__}: {error}") from error
-        except ApiError as error:
-            # A proxy in between answers in text or HTML, which the client hands over as a string.
-            body = error.body.encode() if isinstance(error.body, str) else error.body
-            return error.meta.status, body
-        return response.meta.status, response.body
+        if response.meta.status == 200 and response.meta.headers.get("x-elastic-product") != "Elasticsearch":
+            raise EngineUnavailable("What answers under the cluster's address is not Elasticsearch.")
+        answer = response.body
+        # A proxy in between answers in text or HTML, which the transport hands over as a string; other types it parses.
+        is_raw = isinstance(answer, bytes | bytearray)
+        return response.meta.status, answer if is_raw else str(answer).encode(errors="replace")
+
+
+@contextmanager
+def _understood(answer: bytes) -> Iterator[None]:
+    """Turn what is no answer of Elasticsearch, whatever its status says, into an error with the text for the log."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        raise InternalError(f"Elasticsearch answered what is no answer: {answer[:2000]!r}") from error
 
 
 def _failure(status: int, answer: bytes) -> DeadlinePassed | EngineUnavailable | InternalError:

@@ -38,6 +38,11 @@ class Kept(Generic[Value]):
         self._failure: ApiError | None = None
         self._renewal: asyncio.Task[None] | None = None
 
+    @property
+    def current(self) -> Value | None:
+        """The value as last read, however old it is; None before that."""
+        return self._value
+
     async def get(self) -> Value:
         """Return the value, at most `ages.stale` seconds old unless Elasticsearch is away."""
         age = time.monotonic() - self._read_at

@@ -6,11 +6,17 @@ HTTP -> key -> parameters -> scope -> handler (query, Elasticsearch, paging, pro
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from service.authentication import authenticate
+from service.encoding.answers import encoded
+from service.encoding.packer import Packer
+from service.gathering import Gathering
+from service.layers import Laps, Layer, Ledger
 from service.parameters.parser import parse, unknown_names
+from service.parts import Parts
 from service.scope import COMPANY, PARENT, resolve
 
 if TYPE_CHECKING:
@@ -41,6 +47,9 @@ class Services:
     marks: dict[Resource, Kept[Mark | None]]
     connection: ConnectionSettings
     settings: ServiceSettings
+    packer: Packer = field(default_factory=Packer)
+    gathering: Gathering = field(default_factory=Gathering)
+    ledger: Ledger = field(default_factory=Ledger)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Call:
     """One request whose key, parameters and scope were accepted."""
 
     services: Services
+    laps: Laps
     scope: Scope
     directory: Directory
     parameters: dict[str, Any]
@@ -55,8 +65,12 @@ class Call:
     url: URL
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
-        """Search a resource's live generation."""
-        return await self.services.engine.search(self.services.connection.alias(resource), body)
+        """Search a resource's live generation: at least the state of the mark that this request can have read."""
+        mark = self.services.marks[resource].current if resource in self.services.marks else None
+        self.laps.lap(Layer.QUERY)
+        answer = await self.services.engine.search(self.services.connection.alias(resource), body, mark)
+        self.laps.lap(Layer.ELASTICSEARCH)
+        return answer
 
 
 @dataclass(frozen=True)
@@ -69,15 +83,32 @@ class Operation:
 
     async def answer(self, services: Services, request: web.Request) -> web.Response:
         """Take a request through all steps, within the deadline."""
+        laps = Laps()
         async with asyncio.timeout(services.settings.deadline_seconds):
-            response = await self.handler(await self._accept(services, request))
+            response = await self.handler(await self._accept(services, request, laps))
+            laps.lap(Layer.SPLICE)
+            response = await encoded(request, response, services.packer)
+            laps.lap(Layer.ENCODE)
+        self._account(services, response, laps)
         if services.settings.tolerate_unknown and (ignored := unknown_names(request, self.schema)):
             response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
         return response
 
-    async def _accept(self, services: Services, request: web.Request) -> Call:
+    def _account(self, services: Services, response: web.Response, laps: Laps) -> None:
+        """Tell what each layer cost: those so far to the client, if that is set, and all of them to the metrics."""
+        if services.settings.server_timing:
+            response.headers["Server-Timing"] = laps.header()
+        if isinstance(response.body, Parts):
+            response.body.on_sent = partial(self._sent, services.ledger, laps)
+
+    def _sent(self, ledger: Ledger, laps: Laps) -> None:
+        laps.lap(Layer.WRITE)
+        ledger.add(self.path, laps)
+
+    async def _accept(self, services: Services, request: web.Request, laps: Laps) -> Call:
         key = await authenticate(request, services.keys)
+        laps.lap(Layer.AUTH)
         parameters = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
         directory = await services.directory.get()
         scope = resolve(key, directory, parameters.get(COMPANY), parameters.get(PARENT))
-        return Call(services, scope, directory, parameters, dict(request.match_info), request.rel_url)
+        return Call(services, laps, scope, directory, parameters, dict(request.match_info), request.rel_url)

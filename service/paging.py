@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
-
 from mappings.index import RESULT_WINDOW
-from service.answer import hits, records, total
+from service.answer import records, total
+from service.brief import briefs, doc_values
 from service.errors import InvalidRequest
-from service.projection import brief_records
-from service.query import numbered_body, page_body, walk_body
+from service.layers import Layer
+from service.projection import identifier
+from service.query import Selection, numbered_body, page_body, terms, walk_body
+from service.ranking import DEEP, behind, start
 from service.responses import array, links
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mappings.resource import Resource
     from service.answer import Encoded
+    from service.elastic import Engine
     from service.operation import Call
     from service.projection import Variant
-    from service.query import Selection
 
 _WHOLE_AT_ONCE = 1_000
 
@@ -40,12 +43,13 @@ async def walk_page(call: Call, selection: Selection, variant: Variant, size: in
     after = call.parameters["last_platform_listing_id"]
     answer = await call.search(selection.resource, walk_body(selection, size, after, brief=brief))
     if brief:
-        found = hits(answer)
-        last = found[:size][-1]["fields"]["id"][0] if found else None
-        encoded = brief_records(selection.resource, found[:size], underscored=variant.underscored)
-        return WalkPage(encoded, len(found) <= size, last)
-    stored = records(answer)
-    last = orjson.loads(stored[:size][-1])[selection.resource.identifier] if stored else None
+        found = doc_values(selection.resource, answer)
+        last = found[:size][-1].id[0] if found else None
+        return WalkPage(
+            briefs(selection.resource, found[:size], underscored=variant.underscored), len(found) <= size, last
+        )
+    stored = records(answer, size + 1)
+    last = identifier(selection.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
@@ -58,8 +62,8 @@ class NumberedPage:
     total_pages: int
     total: int
 
-    def enclosed(self, name: str) -> bytes:
-        """Return the body that holds the page's records under `name`, beside the page numbers."""
+    def enclosed(self, name: str) -> list[Encoded]:
+        """Return the parts of the body that holds the page's records under `name`, beside the page numbers."""
         head = f'{{"page_number":{self.number},"total_pages":{self.total_pages},"{name}":'.encode()
         return array(self.records, head, b"}")
 
@@ -86,15 +90,23 @@ async def numbered_page(call: Call, selection: Selection, variant: Variant, size
             "page_number", f"pages reach {RESULT_WINDOW:,} records; the last is {RESULT_WINDOW // size}."
         )
     brief = call.parameters.get("timestamps_only", False)
-    answer = await call.search(selection.resource, numbered_body(selection, number, size, brief=brief))
-    count = total(answer)
-    return NumberedPage(_encoded(answer, selection, variant, brief=brief), number, max(1, -(-count // size)), count)
+    answer, count = await _found(call, selection, (number - 1) * size, size, brief=brief)
+    return NumberedPage(_encoded(answer, variant, size, brief=brief), number, max(1, -(-count // size)), count)
 
 
-def _encoded(answer: bytes, selection: Selection, variant: Variant, *, brief: bool) -> Sequence[Encoded]:
+async def _found(call: Call, selection: Selection, offset: int, size: int, *, brief: bool) -> tuple[bytes, int]:
+    """Return the answer with the records from `offset` on, counted from 0, and how many there are in all."""
+    if offset < DEEP:
+        answer = await call.search(selection.resource, numbered_body(selection, offset, size, brief=brief))
+        return answer, total(answer)
+    place = await start(partial(call.search, selection.resource), selection, offset)
+    return await call.search(selection.resource, behind(selection, place, offset, size, brief=brief)), place.total
+
+
+def _encoded(answer: bytes, variant: Variant, size: int, *, brief: bool) -> Sequence[Encoded]:
     if brief:
-        return brief_records(selection.resource, hits(answer), underscored=variant.underscored)
-    return variant.encode(records(answer))
+        return briefs(variant.resource, doc_values(variant.resource, answer), underscored=variant.underscored)
+    return variant.encode(records(answer, size))
 
 
 async def whole(call: Call, selection: Selection, variant: Variant) -> list[Encoded]:
@@ -102,14 +114,32 @@ async def whole(call: Call, selection: Selection, variant: Variant) -> list[Enco
     found: list[Encoded] = []
     after: str | None = None
     while True:
-        stored = records(await call.search(selection.resource, walk_body(selection, _WHOLE_AT_ONCE, after)))
+        stored = records(
+            await call.search(selection.resource, walk_body(selection, _WHOLE_AT_ONCE, after)), _WHOLE_AT_ONCE + 1
+        )
         found.extend(variant.encode(stored[:_WHOLE_AT_ONCE]))
         if len(stored) <= _WHOLE_AT_ONCE:
             return found
-        after = orjson.loads(stored[_WHOLE_AT_ONCE - 1])[selection.resource.identifier]
+        after = identifier(selection.resource, stored[_WHOLE_AT_ONCE - 1])
 
 
 async def one(call: Call, selection: Selection, variant: Variant) -> Encoded | None:
     """Return the only record of a selection, or None."""
-    found = records(await call.search(selection.resource, page_body(selection, 1)))
+    found = records(await call.search(selection.resource, page_body(selection, 1)), 1)
     return variant.encode(found)[0] if found else None
+
+
+async def one_of_many(call: Call, resource: Resource, name: str, variant: Variant) -> Encoded | None:
+    """Return the record with an identifier within the scope, or None; read together with those of other requests."""
+    alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
+    search = partial(_together, call.services.engine, alias, selection)
+    call.laps.lap(Layer.QUERY)
+    record = await call.services.gathering.get((alias, call.scope.companies), name, search)
+    call.laps.lap(Layer.ELASTICSEARCH)
+    return None if record is None else variant.encode([record])[0]
+
+
+async def _together(engine: Engine, alias: str, selection: Selection, names: Sequence[str]) -> dict[str, Encoded]:
+    body = page_body(selection.restricted(terms("_id", names)), len(names))
+    found = records(await engine.search_anew(alias, body), len(names))
+    return {identifier(selection.resource, record): record for record in found}

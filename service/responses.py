@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from service.authentication import QUERY as KEY_PARAMETER
+from service.parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,22 +19,28 @@ if TYPE_CHECKING:
 NEXT_WATERMARK = "X-Next-Updated-Since"
 
 # The answer depends on the key, which shared caches do not know about.
-_HEADERS = {"Cache-Control": "private, no-cache", "Vary": "x-api-key", "X-Content-Type-Options": "nosniff"}
+_HEADERS = {
+    "Cache-Control": "private, no-cache",
+    "Vary": "x-api-key, Accept-Encoding",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
-def json_answer(body: Encoded, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_answer(parts: Sequence[Encoded], headers: Mapping[str, str] | None = None) -> web.Response:
     """Return 200 with an encoded JSON body."""
-    return web.Response(body=body, headers={**_HEADERS, **(headers or {})}, content_type="application/json")
+    return web.Response(body=Parts(parts), headers={**_HEADERS, **(headers or {})}, content_type="application/json")
 
 
-def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -> bytes:
-    """Join encoded records into a JSON array, with what stands round it; a page of megabytes is copied this once."""
-    parts: list[Encoded] = [before, b"["]
-    for record in records:
-        parts += (record, b",")
+def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -> list[Encoded]:
+    """Return the parts of a JSON array of encoded records, with what stands round it."""
+    parts: list[Encoded] = [b","] * (2 * len(records) + 1)
+    parts[1::2] = records
+    parts[0] = before + b"["
     if records:
-        parts.pop()
-    return b"".join((*parts, b"]", after))
+        parts[-1] = b"]" + after
+    else:
+        parts.append(b"]" + after)
+    return parts
 
 
 def links(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:

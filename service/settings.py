@@ -26,3 +26,9 @@ class ServiceSettings:
         "BROKERAGE_TOLERATE_UNKNOWN_PARAMETERS", default=False, note="Warn in a header instead of answering 400."
     )
     drain_seconds: float = setting("BROKERAGE_DRAIN_SECONDS", 1.0, "Time between going unready and closing the port.")
+    server_timing: bool = setting(
+        "BROKERAGE_SERVER_TIMING", default=False, note="Tell clients in a header what each layer of a request took."
+    )
+    metrics_port: int = setting(
+        "BROKERAGE_METRICS_PORT", 0, "Port of `/metrics` for Prometheus; each further worker takes the next. 0: none."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from marshmallow import INCLUDE, Schema, ValidationError
@@ -12,7 +13,7 @@ from service.authentication import QUERY as KEY_PARAMETER
 from service.errors import Fault, InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from aiohttp import web
 
@@ -32,6 +33,40 @@ _PARSER = QueryParser()
 
 async def parse(request: web.Request, schema: Schema, *, tolerate_unknown: bool) -> dict[str, Any]:
     """Return the values of a schema's parameters, or raise InvalidRequest with every fault."""
+    values = _read_sent(request.query, schema)
+    return await _judge(request, schema, tolerate_unknown=tolerate_unknown) if values is None else values
+
+
+def _read_sent(query: Mapping[str, str], schema: Schema) -> dict[str, Any] | None:
+    """Read what was sent and leave the rest at its default; None where anything is not as it should be.
+
+    marshmallow visits every field of a schema, which costs a show more than all the rest of its way.
+    """
+    values, missing = _defaults(schema)
+    values = values.copy()
+    sent = 0
+    for name, text in query.items():
+        field = schema.fields.get(name)
+        if field is None and name != KEY_PARAMETER:
+            return None
+        sent += 1
+        try:
+            values[name] = None if field is None else field.deserialize(text)
+        except ValidationError:
+            return None
+    values.pop(KEY_PARAMETER, None)
+    return values if sent == len({*query}) and missing <= query.keys() else None
+
+
+@cache
+def _defaults(schema: Schema) -> tuple[dict[str, Any], frozenset[str]]:
+    """Return the values of a schema's parameters when nothing is sent, and the names of those that must be."""
+    required = frozenset(name for name, field in schema.fields.items() if field.required)
+    return {name: None if name in required else field.load_default for name, field in schema.fields.items()}, required
+
+
+async def _judge(request: web.Request, schema: Schema, *, tolerate_unknown: bool) -> dict[str, Any]:
+    """Read everything by the schema, so that every fault is told at once."""
     faults = [*_repeated(request), *([] if tolerate_unknown else _unknown(request, schema))]
     values: dict[str, Any] = {}
     try:

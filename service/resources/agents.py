@@ -82,7 +82,7 @@ async def show_agent(call: Call) -> web.Response:
     if not found:
         raise NotFound(f"There is no agent {guid!r}.")
     refuse_ambiguous("guid", found)
-    return json_answer(_variant(call, View.SHOW).render(found[0]["_source"]["record"]))
+    return json_answer([_variant(call, View.SHOW).render(found[0]["_source"]["record"])])
 
 
 OPERATIONS = (

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mappings.fields import View
 from service.errors import InvalidRequest, NotFound
-from service.paging import one
+from service.paging import one, one_of_many
 from service.projection import Variant
-from service.query import Clause, Selection, term
+from service.query import Clause, Selection
 from service.responses import json_answer
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ async def show(call: Call, resource: Resource, path_name: str, clause: Clause | 
     identifier = call.path[path_name]
     _refuse_other(call, path_name, identifier)
     variant = Variant(resource, View.SHOW, underscored=call.parameters.get("underscore_response", False))
-    record = await one(call, Selection(resource, call.scope, (clause or term("id", identifier),)), variant)
+    if clause is None:
+        record = await one_of_many(call, resource, identifier, variant)
+    else:
+        record = await one(call, Selection(resource, call.scope, (clause,)), variant)
     if record is None:
         raise NotFound(f"There is no {resource.title} {identifier!r}.")
-    return json_answer(record)
+    return json_answer([record])
 
 
 def _refuse_other(call: Call, path_name: str, identifier: str) -> None:

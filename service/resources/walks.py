@@ -32,7 +32,7 @@ async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Res
     return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
 
 
-def _body(variant: Variant, records: Sequence[Encoded], *, final: bool) -> bytes:
+def _body(variant: Variant, records: Sequence[Encoded], *, final: bool) -> list[Encoded]:
     final_page, listings = variant.spell("FinalPage", "final_page"), variant.spell("Listings", "listings")
     truth = "true" if final else "false"
     return array(records, f'{{"{final_page}":{truth},"{listings}":'.encode(), b"}")

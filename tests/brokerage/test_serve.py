@@ -26,9 +26,9 @@ def _status(port: int, path: str = "/livez") -> int:
         return 0
 
 
-def _wait_for(port: int) -> None:
+def _wait_for(port: int, path: str = "/livez") -> None:
     deadline = time.monotonic() + 60
-    while _status(port) != 200:
+    while _status(port, path) != 200:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -9,6 +9,7 @@ import pytest
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.settings import ServiceSettings
+from tests.loops import run
 from tests.service.stand_in import StandIn
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
 
     Open = Callable[..., Awaitable[TestClient[Any, Any]]]
+
+__all__ = ["run"]
 
 # A request line longer than the service accepts must reach it, as in `service.run`.
 _LONGEST_LINE_BYTES = 65_536

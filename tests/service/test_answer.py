@@ -54,8 +54,11 @@ def parsed(raw: bytes) -> list[Any]:
 
 
 def cut(raw: bytes) -> list[Any]:
-    """Return the records as they are cut out."""
-    return [orjson.loads(record) for record in records(raw)]
+    """Return the records as they are cut out, of a full page and of one that could have held one more."""
+    count = len(parsed(raw))
+    full, short = ([orjson.loads(record) for record in records(raw, asked)] for asked in (count, count + 1))
+    assert full == short
+    return full
 
 
 @given(st.lists(RECORDS, max_size=4))
@@ -73,7 +76,7 @@ def test_records_are_right_where_only_some_have_marks(held: list[tuple[dict[str,
 def test_marked_records_are_cut_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = search_answer([marked(at, {"_index": {"_index": "x"}}) for at in range(3)])
     monkeypatch.setattr(answer, "hits", Mock(side_effect=AssertionError))
-    assert records(raw) == [b'{"_index":{"_index":"x"}}'] * 3
+    assert records(raw, 3) == records(raw, 4) == [b'{"_index":{"_index":"x"}}'] * 3
 
 
 TABS_ELSEWHERE = {
@@ -100,7 +103,7 @@ def test_a_tab_in_another_place_leads_to_no_wrong_record(place: str, pattern: st
 
 
 def test_an_answer_without_hits_has_no_records() -> None:
-    assert records(search_answer()) == []
+    assert records(search_answer(), 1) == []
 
 
 def test_a_whole_answer_is_taken_without_parsing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 MEMBERS = {"type", "title", "status", "detail", "instance", "code", "messages", "errors", "request_id"}
 INSIDES = ["secret-node-7", "exception", "shard", "Traceback", "listings/_search", "127.0.0.1", "elastic", "feed_key"]
 
+PARSED = "application/vnd.elasticsearch+json"
+# Answers to the look-up of a document or to a search that are none.
+STRANGE = [
+    "a login page",
+    "an answer in HTML",
+    "an answer without shards",
+    "a gateway finds nothing",
+    "a gateway redirects",
+]
+
 REFUSED: dict[str, tuple[Reply, int]] = {
     "a shard failed": (Reply(body=search_answer(failed=1)), 503),
     "every shard failed": (Reply(body=search_answer(failed=3)), 503),
@@ -37,6 +47,19 @@ REFUSED: dict[str, tuple[Reply, int]] = {
     "an error has no body": (Reply(status=503, body=b""), 503),
     "a gateway speaks plain text": (Reply(status=503, body=b"no healthy upstream", content_type="text/plain"), 503),
     "a gateway speaks HTML": (Reply(status=502, body=b"<html>bad gateway</html>", content_type="text/html"), 503),
+    "a gateway speaks HTML of another kind": (Reply(status=403, body=b"<html/>", content_type="text/html"), 500),
+    "a gateway cannot spell": (Reply(status=503, body=b"\xff\xfe", content_type="text/plain"), 503),
+    "a gateway halves a character": (Reply(status=503, body=b"\xed\xa0\x80", content_type="text/html"), 503),
+    "a gateway redirects": (Reply(status=301, body=b"<html/>", content_type="text/html"), 500),
+    "a gateway finds nothing": (Reply(status=404, body=b"<html/>", content_type="text/html"), 503),
+    "a login page": (Reply(body=b"<html>log in</html>", content_type="text/html", product=None), 503),
+    "an answer of another type": (Reply(body=search_answer(), content_type="application/cbor"), 503),
+    "an answer in HTML": (Reply(body=b"<html/>", content_type="text/html"), 500),
+    "an answer that the transport parses": (Reply(body=search_answer(), content_type=PARSED), 500),
+    "an error that the transport parses": (Reply(status=503, body=b'{"error":1}', content_type=PARSED), 503),
+    "an answer without shards": (Reply(body=b"{}"), 500),
+    "an answer that is no object": (Reply(body=b"[]"), 500),
+    "an empty answer": (Reply(body=b""), 500),
     "the query is refused": (refusal(400, "x_content_parse_exception"), 500),
     "the service may not read": (refusal(403, "security_exception"), 500),
     "the credentials are wrong": (refusal(401, "security_exception"), 500),
@@ -75,6 +98,16 @@ async def test_whatever_index_is_away_the_answer_is_503(
 ) -> None:
     stand_in.out(REFUSED[fault][0], index)
     assert (await refused(api, stand_in)).status == 503
+
+
+@pytest.mark.parametrize("index", ["api_keys", "companies", "control", "listings"])
+@pytest.mark.parametrize("fault", STRANGE)
+async def test_whatever_index_answers_strangely_it_is_a_problem(
+    api: TestClient[Any, Any], stand_in: StandIn, fault: str, index: str
+) -> None:
+    reply, status = REFUSED[fault]
+    stand_in.out(reply, index)
+    assert (await refused(api, stand_in)).status == status
 
 
 @pytest.mark.parametrize("index", ["api_keys", "companies", "control", "listings"])

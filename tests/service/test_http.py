@@ -109,10 +109,11 @@ async def raw_get(api: TestClient[Any, Any], path: str, key: str) -> tuple[int, 
 async def test_extra_slashes_do_not_touch_identifier_and_parameters(
     api: TestClient[Any, Any], stand_in: StandIn, key: dict[str, str]
 ) -> None:
+    stand_in.add("listings", "a/b", {"PlatformListingId": "a/b"})
     path = as_sent("/v1//listings/a%2Fb//?platform_company_id=acme&platform_listing_id=a/b")
     assert (await api.get(path, headers=key)).status == 200
     _, body = stand_in.asked[-1]
-    assert {"term": {"id": "a/b"}} in body["query"]["bool"]["filter"]
+    assert {"terms": {"_id": ["a/b"]}} in body["query"]["bool"]["filter"]
 
 
 async def test_a_slash_too_many_does_not_get_round_the_key(api: TestClient[Any, Any]) -> None:

@@ -1,0 +1,85 @@
+"""`/metrics` of `brokerage serve`: on a port of its own, one for each worker."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded.ports import free_ports
+from tests.brokerage.conftest import run, running
+from tests.brokerage.test_serve import _status, _wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _text(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def _neighbours() -> tuple[int, int]:
+    """Return two free ports that follow each other."""
+    while True:
+        (port,) = free_ports(1)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port + 1)) != 0:
+                return port, port + 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_each_worker_tells_its_metrics_on_a_port_of_its_own(on_engine: dict[str, str], workers: int) -> None:
+    (port,), metrics = free_ports(1), _neighbours()
+    environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(metrics[0])}
+    with running("serve", "--port", str(port), "--workers", str(workers), environment=environment):
+        for told in metrics[:workers]:
+            _wait_for(told, "/metrics")
+        _wait_for(port)
+        pages = [_text(told) for told in metrics[:workers]]
+        assert all("brokerage_shared_searches_total 0.0" in page for page in pages)
+        # Each is another process.
+        assert len({_started(page) for page in pages}) == workers
+        assert (_status(port, "/metrics"), _status(metrics[0], "/v1/companies")) == (404, 404)
+        assert _status(metrics[1], "/metrics") == (200 if workers == 2 else 0)
+
+
+def _started(page: str) -> str:
+    (line,) = (line for line in page.splitlines() if line.startswith("process_start_time_seconds "))
+    return line
+
+
+def test_without_a_port_there_are_no_metrics(on_engine: dict[str, str]) -> None:
+    (port,) = free_ports(1)
+    with running("serve", "--port", str(port), environment=on_engine):
+        _wait_for(port)
+        assert _status(port, "/metrics") == 404
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that something else listens on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_a_taken_port_of_the_metrics_is_told_as_such(on_engine: dict[str, str], taken: int) -> None:
+    (port,) = free_ports(1)
+    ended = run("serve", "--port", str(port), environment={**on_engine, "BROKERAGE_METRICS_PORT": str(taken)})
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"Cannot listen on 127.0.0.1:{taken}: ")
+    assert "BROKERAGE_METRICS_PORT" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_worker_tells_it_too(on_engine: dict[str, str], taken: int) -> None:
+    (port,) = free_ports(1)
+    environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(taken)}
+    with running("serve", "--port", str(port), "--workers", "2", environment=environment) as service:
+        told = service.read_until("BROKERAGE_METRICS_PORT.")
+        assert f"Cannot listen on 127.0.0.1:{taken}: " in told
+        assert "Traceback" not in told

@@ -1,0 +1,119 @@
+"""Single records that are asked for together: each gets its own, and nobody an older one than when he came."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from service.gathering import Gathering
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PLACE = "listings"
+
+
+class Searches:
+    """Searches that end when they are told to; what is asked for by a name in capitals is not there."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.asked: list[Sequence[str]] = []
+        self.ends: list[asyncio.Future[None]] = []
+
+    async def __call__(self, names: Sequence[str]) -> Mapping[str, bytes]:
+        """Wait, then find."""
+        self.asked.append(list(names))
+        self.ends.append(asyncio.get_running_loop().create_future())
+        await self.ends[-1]
+        return {name: name.encode() for name in names if name.islower()}
+
+    async def end(self, number: int, error: Exception | None = None) -> None:
+        """End a search, and let those who asked go on."""
+        if error is None:
+            self.ends[number].set_result(None)
+        else:
+            self.ends[number].set_exception(error)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+async def begun(gathering: Gathering, search: Searches, *names: str) -> list[asyncio.Task[object]]:
+    """Ask for records, one request each."""
+    tasks: list[asyncio.Task[object]] = [asyncio.create_task(gathering.get(PLACE, name, search)) for name in names]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def test_what_is_asked_for_meanwhile_goes_together() -> None:
+    gathering, search = Gathering(), Searches()
+    tasks = [*await begun(gathering, search, "a"), *await begun(gathering, search, "b")]
+    tasks += await begun(gathering, search, "c", "D", "e", "c")
+    assert search.asked == [["a"], ["b"]]
+    await search.end(0)
+    assert search.asked == [["a"], ["b"], ["c", "D", "e"]]
+    await search.end(1)
+    await search.end(2)
+    assert await asyncio.gather(*tasks) == [b"a", b"b", b"c", None, b"e", b"c"]
+
+
+async def test_a_record_is_never_answered_by_a_search_that_began_before_the_request() -> None:
+    gathering, search = Gathering(), Searches()
+    early = await begun(gathering, search, "a")
+    late = await begun(gathering, search, "a")
+    assert search.asked == [["a"], ["a"]]
+    await search.end(0)
+    assert (early[0].done(), late[0].done()) == (True, False)
+    await search.end(1)
+    assert late[0].result() == b"a"
+
+
+async def test_other_places_are_asked_apart() -> None:
+    gathering, here, there = Gathering(), Searches(), Searches()
+    tasks = await begun(gathering, here, "a")
+    other = asyncio.create_task(gathering.get("elsewhere", "a", there))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await there.end(0)
+    assert (await other, tasks[0].done()) == (b"a", False)
+    await here.end(0)
+
+
+async def test_a_failure_reaches_those_who_asked_and_nobody_else() -> None:
+    gathering, search = Gathering(), Searches()
+    (failing,) = await begun(gathering, search, "a")
+    await search.end(0, ValueError("broken"))
+    with pytest.raises(ValueError, match="broken"):
+        await failing
+    (again,) = await begun(gathering, search, "a")
+    await search.end(1)
+    assert await again == b"a"
+
+
+async def test_who_leaves_takes_nothing_from_the_others() -> None:
+    gathering, search = Gathering(), Searches()
+    leaving, staying = await begun(gathering, search, "a", "a")
+    leaving.cancel()
+    await search.end(0)
+    assert await staying == b"a"
+
+
+async def test_a_failure_that_nobody_waits_for_is_no_complaint(caplog: pytest.LogCaptureFixture) -> None:
+    gathering, search = Gathering(), Searches()
+    (leaving,) = await begun(gathering, search, "a")
+    leaving.cancel()
+    await search.end(0, ValueError("broken"))
+    assert caplog.records == []
+
+
+async def test_many_go_in_several_searches_and_nothing_is_kept_in_the_end() -> None:
+    gathering, search = Gathering(), Searches()
+    tasks = await begun(gathering, search, *(f"r{number:03}" for number in range(200)))
+    while not all(task.done() for task in tasks):
+        await search.end(next(number for number, end in enumerate(search.ends) if not end.done()))
+    assert max(map(len, search.asked)) == 64
+    assert sorted(name for names in search.asked for name in names) == [f"r{number:03}" for number in range(200)]
+    assert gathering._queues == {}
