@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
-.PHONY: help install develop demo test lint unit soak bench-feed bench-load lock clean
+.PHONY: help install develop demo test lint unit soak bench bench-quick bench-load lock clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,8 +32,11 @@ unit: develop  ## The tests, on a real Elasticsearch.
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer
 
-bench-feed: develop  ## Measure feed pages against Elasticsearch itself; prints ratios.
-	@$(BIN)/python -m bench.feed
+bench: develop  ## Measure the service on 1,000,000 listings; writes docs/performance. BENCH="--data DIR" keeps what is loaded.
+	@$(BIN)/python -m bench $(BENCH)
+
+bench-quick: develop  ## The same on 30,000 listings in a few minutes; writes build/bench-quick.
+	@$(BIN)/python -m bench --quick --docs build/bench-quick $(BENCH)
 
 bench-load: develop  ## Measure the indexer against ready-made bulk bodies; prints ratios. LOAD="--listings 1000000".
 	@$(BIN)/python -m bench.load $(LOAD)
@@ -41,7 +44,7 @@ bench-load: develop  ## Measure the indexer against ready-made bulk bodies; prin
 lock: develop  ## Renew the locked versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt
 	$(COMPILE) --group build --extra embedded pyproject.toml -o locks/product.txt
-	$(COMPILE) --group build --extra embedded --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build --extra embedded --group bench --group dev pyproject.toml -o locks/development.txt
 
 clean:  ## Remove what install made.
 	rm -rf $(VENV)

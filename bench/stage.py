@@ -1,87 +1,91 @@
-"""What a measurement runs on: a node, sample data, the service as a process of its own, a key."""
+"""What a measurement runs on: the processes that answer, and what is needed to ask them."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
-
-from cluster.connection import ConnectionSettings, connect
-from embedded import EmbeddedCluster, NodeOptions
+from bench import programs
+from bench.arms import FLOOR, PEER, PEER_CANNED, RAW, SERVICE, SERVICE_CANNED, TEXTBOOK, TWO_WORKERS
+from bench.measure import ENGINE
+from bench.tap import tapped
+from bench.templates import Templates, overhear
 from embedded.ports import free_ports
-from indexer import Engine, IndexerSettings, open_source, reindex
-from sample import write_source
-from service.keys.store import Grant, KeyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
-_PREFIX = "bench-"
-_START_SECONDS = 60
-_TIMEOUT_SECONDS = 600.0
+    from bench.node import Node
+    from bench.options import Options
+    from bench.programs import Program
+    from bench.progress import Progress
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the arms ask: Elasticsearch itself, and the service over it."""
+    """Who answers where, and the processes whose processor time is taken, as far as they are known."""
 
-    connection: ConnectionSettings
-    service_url: str
-    key: str
+    templates: Templates
+    processes: dict[str, int]
 
-
-@contextmanager
-def staged(listings: int) -> Iterator[Stage]:
-    """Set everything up on an embedded node, and take it down again."""
-    with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
-        connection = ConnectionSettings(url=(cluster.url,), prefix=_PREFIX)
-        key = asyncio.run(_load(connection, listings))
-        with _service(connection) as url:
-            yield Stage(connection, url, key)
+    def joined(self, running: dict[str, Program]) -> Stage:
+        """Return this with further programs."""
+        servers = {**self.templates.servers, **{name: program.url for name, program in running.items()}}
+        processes = {**self.processes, **{name: program.pid for name, program in running.items()}}
+        return Stage(replace(self.templates, servers=servers), processes)
 
 
-async def _load(connection: ConnectionSettings, listings: int) -> str:
-    async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS) as client:
-        with tempfile.TemporaryDirectory() as folder:
-            write_source(Path(folder) / "source", listings)
-            with open_source(str(Path(folder) / "source")) as source:
-                await reindex(Engine(client, connection, IndexerSettings()), source)
-        text = await KeyStore(client, connection.keys_index).create(Grant("bench", all_companies=True))
-        return text.reveal()
+@asynccontextmanager
+async def staged(options: Options, node: Node, key: str, identifiers: Sequence[str]) -> AsyncGenerator[Stage, None]:
+    """Start the service, with one worker and with two, and the floor."""
+    bare = Templates(options, dict.fromkeys((RAW, *TEXTBOOK), node.url), {}, key, identifiers)
+    async with AsyncExitStack() as stack:
+        running = {
+            SERVICE: await stack.enter_async_context(programs.service(node.url, options.prefix)),
+            TWO_WORKERS: await stack.enter_async_context(programs.service(node.url, options.prefix, workers=2)),
+        }
+        async with tapped(node.url, free_ports(1)[0]) as tap, programs.service(tap.url, options.prefix) as listener:
+            await listener.ready()
+            templates = replace(bare, heard=await overhear(bare, tap, listener.url))
+        if "page" in templates.heard:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-floor-"))
+            running[FLOOR] = await stack.enter_async_context(_floor(node, templates, Path(folder)))
+        for program in running.values():
+            await program.ready()
+        yield Stage(templates, {} if node.pid is None else {ENGINE: node.pid}).joined(running)
 
 
-@contextmanager
-def _service(connection: ConnectionSettings) -> Iterator[str]:
-    [port] = free_ports(1)
-    environment = {**os.environ, "ELASTICSEARCH_URL": connection.url[0], "BROKERAGE_INDEX_PREFIX": connection.prefix}
-    command = [str(Path(sys.executable).with_name("brokerage")), "serve", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
-    try:
-        asyncio.run(_answering(f"http://127.0.0.1:{port}/readyz"))
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait()
+def _floor(node: Node, templates: Templates, folder: Path) -> AbstractAsyncContextManager[Program]:
+    asked = templates.heard["page"]
+    body = folder / "body"
+    body.write_bytes(asked.body)
+    return programs.module("bench.floor", "--upstream", node.url + asked.target, "--body", str(body))
 
 
-async def _answering(url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    async with aiohttp.ClientSession() as session:
-        while True:
+@asynccontextmanager
+async def with_peers(stage: Stage, node: Node, index: str, progress: Progress) -> AsyncGenerator[Stage, None]:
+    """Start the peer over an index, and it and the service once more over the canned engine.
+
+    One that does not start is told, and its arms are absent.
+    """
+    async with AsyncExitStack() as stack:
+        canned = await stack.enter_async_context(programs.module("bench.replay", "--upstream", node.url))
+        chosen = {
+            PEER: programs.peer(node.url, index),
+            PEER_CANNED: programs.peer(canned.url, index),
+            SERVICE_CANNED: programs.service(canned.url, stage.templates.options.prefix),
+        }
+        started = {name: await stack.enter_async_context(program) for name, program in chosen.items()}
+        running = {}
+        for name, program in started.items():
             try:
-                async with session.get(url) as response:
-                    if response.status == 200:
-                        return
-            except aiohttp.ClientConnectionError:
-                if time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(0.1)
+                await program.ready()
+            except (RuntimeError, TimeoutError) as error:
+                progress.tell(f"{name} does not start: {error}")
+            else:
+                running[name] = program
+        yield stage.joined(running)

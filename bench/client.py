@@ -1,0 +1,191 @@
+"""A lean HTTP/1.1 client: reads the whole answer, never parses or decompresses it. Every arm is asked with it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
+
+from bench.framing import Framing, FramingError, Piece, framing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_HEAD_END = b"\r\n\r\n"
+_OK = 200
+
+
+class UnexpectedStatus(Exception):
+    """The answer's status is not 200; the message holds the beginning of its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: its head as it came, the bytes of its body, and the body itself where it was kept."""
+
+    head: bytes
+    length: int
+    pieces: Sequence[Piece]
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return int(self.head[9:12])
+
+    @property
+    def body(self) -> bytes:
+        """The kept body."""
+        return b"".join(self.pieces)
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header."""
+        found = re.search(rb"\r\n" + name.encode() + rb":[ \t]*([^\r]*)", self.head, re.IGNORECASE)
+        return None if found is None else found[1].decode("latin-1")
+
+    def tail(self, size: int) -> bytes:
+        """Return at least the last `size` bytes of the kept body, or all of it."""
+        parts: list[Piece] = []
+        for piece in reversed(self.pieces):
+            parts.append(piece)
+            size -= len(piece)
+            if size <= 0:
+                break
+        return b"".join(reversed(parts))
+
+
+class Connection(asyncio.Protocol):
+    """One connection that is kept alive; one request at a time."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Answer] | None = None
+        self._keep = False
+        self._head = b""
+        self._framing: Framing | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another request can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def ask(self, request: bytes, *, keep: bool = False) -> Answer:
+        """Send a whole request and return its answer, whatever the status; `keep` keeps the body.
+
+        Raises ConnectionError where the connection ends before the answer does.
+        """
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("The connection is closed.")
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._keep, self._head, self._framing = keep, b"", None
+        self._transport.write(request)
+        try:
+            return await self._waiter
+        except asyncio.CancelledError:
+            # The answer that is still on its way must not be taken for the next one's.
+            self.close()
+            raise
+
+    async def fetch(self, request: bytes, *, keep: bool = False) -> Answer:
+        """Do as `ask`, and raise UnexpectedStatus for any status but 200."""
+        answer = await self.ask(request, keep=keep)
+        if not answer.head.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200")):
+            raise UnexpectedStatus(f"status {answer.status}: {answer.body[:300].decode(errors='replace')}")
+        return answer
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        # What a stream protocol gets; uvloop's is none by inheritance.
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; the answer is whole when its framing says so."""
+        if self._waiter is None or self._waiter.done():
+            self.close()
+            return
+        try:
+            self._take(data)
+        except FramingError as error:
+            self._waiter.set_exception(error)
+            self.close()
+
+    def _take(self, data: bytes) -> None:
+        if self._framing is None:
+            data = self._begin(data)
+        if self._framing is None or self._waiter is None:
+            return
+        if data:
+            self._framing.feed(data)
+        if self._framing.done:
+            self._waiter.set_result(Answer(self._head, self._framing.length, self._framing.pieces))
+
+    def _begin(self, data: bytes) -> bytes:
+        """Gather the head; return what came behind it."""
+        self._head += data
+        end = self._head.find(_HEAD_END)
+        if end < 0:
+            return b""
+        rest = self._head[end + 4 :]
+        self._head = self._head[: end + 4]
+        # A failure is told by its body.
+        self._framing = framing(self._head, keep=self._keep or int(self._head[9:12]) != _OK)
+        return rest
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail the request that is under way."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ConnectionResetError(f"The connection was cut within an answer: {error}."))
+
+
+class Pool:
+    """Connections to several servers, kept for the next measurement."""
+
+    def __init__(self) -> None:
+        """Nothing is connected yet."""
+        self._kept: dict[str, list[Connection]] = {}
+
+    async def take(self, server: str, count: int) -> list[Connection]:
+        """Return `count` open connections to a server, `http://host:port`."""
+        kept = [connection for connection in self._kept.get(server, []) if connection.is_open]
+        while len(kept) < count:
+            kept.append(await _connect(server))
+        self._kept[server] = kept
+        return kept[:count]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connections in self._kept.values():
+            for connection in connections:
+                connection.close()
+        self._kept.clear()
+
+
+async def _connect(server: str) -> Connection:
+    parts = urlsplit(server)
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(Connection, parts.hostname or "", parts.port or 80)
+    return connection
+
+
+def get(server: str, target: str, headers: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of a GET request; answers are asked for as they are, unless the headers say otherwise."""
+    return _request("GET", server, target, headers or {}) + b"\r\n"
+
+
+def post(server: str, target: str, body: bytes) -> bytes:
+    """Return the bytes of a POST request with a JSON body."""
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    return _request("POST", server, target, headers) + b"\r\n" + body
+
+
+def _request(method: str, server: str, target: str, headers: Mapping[str, str]) -> bytes:
+    sent = {"Host": urlsplit(server).netloc, "Accept-Encoding": "identity", **headers}
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+    return ("\r\n".join(lines) + "\r\n").encode()

@@ -1,0 +1,97 @@
+"""The processes that answer: the service, the floor, the peer and the canned engine, each with a port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from embedded.ports import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+_START_SECONDS = 60
+_STOP_SECONDS = 15
+_LOOK_SECONDS = 0.1
+PEER_KEY = "bench-peer-key"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A process that answers at `url` once it is ready."""
+
+    url: str
+    process: asyncio.subprocess.Process
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self.process.pid
+
+    async def ready(self) -> None:
+        """Wait until the program answers, whatever it answers; `/readyz` is what the service has for it.
+
+        Raises RuntimeError where it ends before that, TimeoutError where it takes too long.
+        """
+        async with asyncio.timeout(_START_SECONDS), aiohttp.ClientSession() as session:
+            while not await self._answers(session):
+                if self.process.returncode is not None:
+                    raise RuntimeError(f"it ended with {self.process.returncode} before it answered")
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _answers(self, session: aiohttp.ClientSession) -> bool:
+        try:
+            async with session.get(f"{self.url}/readyz") as response:
+                return response.status < 500
+        except aiohttp.ClientConnectionError:
+            return False
+
+
+def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncContextManager[Program]:
+    """Run the service over an engine. Like all programs here it is started at once, and ready later."""
+    command = str(Path(sys.executable).with_name("brokerage"))
+    environment = {"ELASTICSEARCH_URL": engine_url, "BROKERAGE_INDEX_PREFIX": prefix}
+    return _running(environment, command, "serve", "--workers", str(workers))
+
+
+def module(name: str, *arguments: str) -> AbstractAsyncContextManager[Program]:
+    """Run a module of Python that takes `--port`."""
+    return _running({}, sys.executable, "-m", name, *arguments)
+
+
+def peer(engine_url: str, index: str) -> AbstractAsyncContextManager[Program]:
+    """Run the peer over an index."""
+    environment = {"ELASTICSEARCH_URL": engine_url, "PEER_INDEX": index, "PEER_API_KEY": PEER_KEY}
+    return _running(environment, sys.executable, "-m", "bench.peers.fastapi_peer")
+
+
+@asynccontextmanager
+async def _running(environment: Mapping[str, str], *command: str) -> AsyncGenerator[Program, None]:
+    [port] = free_ports(1)
+    process = await asyncio.create_subprocess_exec(
+        *command, "--port", str(port), env={**os.environ, **environment}, stdout=subprocess.DEVNULL
+    )
+    try:
+        yield Program(f"http://127.0.0.1:{port}", process)
+    finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

@@ -1,0 +1,66 @@
+"""A group of arms, round by round. An arm that fails is told apart from the others and loses none of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.arms import GROUPS
+from bench.failures import told
+from bench.measure import Taken
+
+if TYPE_CHECKING:
+    from bench.arms import Arm
+    from bench.measure import Meter
+    from bench.progress import Progress
+    from bench.results import Results
+    from bench.templates import Templates
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What all groups are measured with."""
+
+    meter: Meter
+    results: Results
+    progress: Progress
+
+    async def group(self, name: str, templates: Templates) -> None:
+        """Measure the arms of a group and write them into the results."""
+        taken = [found for arm in GROUPS[name] if (found := await self._begin(name, arm, templates)) is not None]
+        for number in range(-self.meter.size.warm_up, 0):
+            taken = await self._turn(name, taken, number)
+        for each in taken:
+            each.forget()
+        count, began = self.meter.size.rounds[name], time.monotonic()
+        for number in range(count):
+            taken = await self._turn(name, taken, number)
+            self.progress.step(name, number + 1, count, began)
+        self.results.groups[name] = {each.arm.name: each.measured() for each in taken}
+
+    async def _begin(self, name: str, arm: Arm, templates: Templates) -> Taken | None:
+        try:
+            taken = Taken(arm, templates.of(arm))
+            await self.meter.probe(taken.template)
+        except Exception as error:
+            self._lost(name, arm, error)
+            return None
+        return taken
+
+    async def _turn(self, name: str, taken: list[Taken], number: int) -> list[Taken]:
+        """Ask every arm once; each round begins with another one. Return those that did not fail."""
+        failed: list[Taken] = []
+        begin = number % len(taken) if taken else 0
+        for each in taken[begin:] + taken[:begin]:
+            try:
+                await self.meter.round(each, number)
+            except Exception as error:
+                self._lost(name, each.arm, error)
+                failed.append(each)
+        return [each for each in taken if each not in failed]
+
+    def _lost(self, name: str, arm: Arm, error: Exception) -> None:
+        reason = told(error)
+        self.results.absent[f"{name}: {arm.name}"] = reason
+        self.progress.tell(f"{name}: {arm.name} is absent: {reason}")

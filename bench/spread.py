@@ -1,0 +1,45 @@
+"""Medians with their spread, and ratios of medians."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A median between its quarter points."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Return the median and the quarter points; one value is all three."""
+    if len(values) == 1:
+        return Spread(values[0], values[0], values[0])
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Spread(median, low, high)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share lies, between two of the values where it falls between them."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def ratio(upper: Sequence[float], lower: Sequence[float]) -> Spread:
+    """Return the ratio of two medians, with the quarter points of the ratios round by round.
+
+    Both must come from the same rounds, in the same order.
+    """
+    by_round = spread([one / other for one, other in zip(upper, lower, strict=True)])
+    return Spread(statistics.median(upper) / statistics.median(lower), by_round.low, by_round.high)

@@ -1,0 +1,109 @@
+"""From an arm to the bytes of its requests, for whoever answers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench import textbook
+from bench.arms import FLOOR, PEER, PEER_CANNED, RAW, TEXTBOOK
+from bench.client import Pool, get, post
+from bench.floor import SENTINEL
+from bench.programs import PEER_KEY
+from bench.questions import COMPANY, QUESTIONS, peer_target, target, variety
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bench.arms import Arm
+    from bench.options import Options
+    from bench.questions import Variety
+    from bench.tap import Heard, Tap
+
+
+class Absent(Exception):
+    """An arm that cannot be measured here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """The bytes of a request to a server, and how one request differs from the next."""
+
+    server: str
+    request: bytes
+    variety: Variety | None
+    encoding: str
+    records: int  # listings that an answer holds at least
+
+    def requests(self, seed: str, count: int) -> list[bytes]:
+        """Return `count` requests; the same seed asks every arm of a depth for the same."""
+        if self.variety is None:
+            return [self.request] * count
+        values = self.variety.values(seed, count)
+        return [self.request.replace(self.variety.sentinel, value) for value in values]
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Makes templates. `servers` are addresses by who answers, `heard` what the service asks for a question."""
+
+    options: Options
+    servers: Mapping[str, str]
+    heard: Mapping[str, Heard]
+    key: str
+    identifiers: Sequence[str]
+
+    def of(self, arm: Arm) -> Template:
+        """Return the template of an arm; raise Absent where nobody is there to answer it."""
+        if arm.answers not in self.servers:
+            raise Absent(f"{arm.answers} does not run here")
+        records = {"page": self.options.page, "large page": self.options.large_page}.get(arm.question, 0)
+        server, differing = self.servers[arm.answers], variety(arm, self.identifiers)
+        return Template(server, self._request(arm), differing, arm.encoding, records)
+
+    def _request(self, arm: Arm) -> bytes:
+        server = self.servers[arm.answers]
+        if arm.answers == RAW:
+            asked = self._asked(arm.question)
+            return post(server, asked.target, asked.body) if asked.body else get(server, asked.target)
+        if arm.answers in TEXTBOOK:
+            body = textbook.search_body(arm.answers, COMPANY, self.options.page, SENTINEL)
+            return post(server, self.textbook_target(arm.answers), body)
+        if arm.answers == FLOOR:
+            return get(server, f"/?cursor={SENTINEL}")
+        if arm.answers in {PEER, PEER_CANNED}:
+            return get(server, peer_target(self.options), {"x-api-key": PEER_KEY})
+        return self.ours(arm, server)
+
+    def ours(self, arm: Arm, server: str) -> bytes:
+        """Return a request to the service."""
+        headers = {"x-api-key": self.key, "Accept-Encoding": arm.encoding}
+        return get(server, target(arm.question, self.options, self.identifiers[0]), headers)
+
+    def textbook_target(self, answers: str) -> str:
+        """Return the path of a search of a textbook index."""
+        return f"/{self.options.prefix}{textbook.INDICES[answers][0]}/_search"
+
+    def _asked(self, question: str) -> Heard:
+        if question not in self.heard:
+            raise Absent("the service does not ask this in one request")
+        return self.heard[question]
+
+
+async def overhear(templates: Templates, tap: Tap, service: str) -> dict[str, Heard]:
+    """Ask the service that listens through the tap each question once; return what it asked for each."""
+    found: dict[str, Heard] = {}
+    pool = Pool()
+    try:
+        [connection] = await pool.take(service, 1)
+        for name, question in QUESTIONS.items():
+            # The keys and companies that the service reads at first are asked of other indices.
+            since = len(tap.heard)
+            address = target(name, templates.options, templates.identifiers[0])
+            await connection.fetch(get(service, address, {"x-api-key": templates.key}))
+            asked = tap.of(templates.options.prefix + question.resource, since)
+            if len(asked) == 1:
+                found[name] = asked[0]
+    finally:
+        pool.close()
+    return found

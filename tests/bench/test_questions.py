@@ -1,0 +1,89 @@
+"""Arms of a round ask for the same places, rounds for different ones, and a request keeps its length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from bench import arms
+from bench.arms import GROUPS, Arm
+from bench.client import post
+from bench.options import SMALLEST, Options
+from bench.questions import Variety, cursor, target
+from bench.tap import Heard
+from bench.templates import Absent, Templates
+
+OPTIONS = Options(listings=10, size=SMALLEST, docs=Path("docs"), page=7, large_page=70)
+EVERYBODY = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
+HEARD = {"page": Heard("POST", "/listings/_search", b'{"gt":"one:5eed5eed"}')}
+TEMPLATES = Templates(OPTIONS, EVERYBODY, HEARD, "key", ["a-1", "b-2", "c-3"])
+
+
+def test_a_cursor_is_as_deep_as_it_says() -> None:
+    assert [cursor(share) for share in (0, 0.25, 0.5, 1)] == [b"00000000", b"40000000", b"80000000", b"ffffffff"]
+
+
+def test_values_lie_within_their_depth_and_differ_by_round() -> None:
+    deep = Variety(b"5eed5eed", "97 %")
+    values = deep.values("round 1", 50)
+    assert values == deep.values("round 1", 50)
+    assert len(set(values)) == 50
+    assert not set(values) & set(deep.values("round 2", 50))
+    assert cursor(0.96) <= min(values) < max(values) <= cursor(0.97)
+
+
+def test_the_canned_engine_is_asked_for_few_pages() -> None:
+    few = Variety(b"5eed5eed", "few")
+    assert set(few.values("round 1", 100)) == set(few.values("round 2", 40))
+    assert len(set(few.values("round 1", 100))) == 16
+
+
+def test_everybody_is_asked_for_the_same_places_in_a_round() -> None:
+    def places(arm: Arm) -> list[bytes]:
+        template = TEMPLATES.of(arm)
+        assert template.variety is not None
+        before, _, after = template.request.partition(template.variety.sentinel)
+        requests = template.requests("round 3", 5)
+        assert {len(request) for request in requests} == {len(template.request)}
+        assert [request.startswith(before) and request.endswith(after) for request in requests] == [True] * 5
+        return [request[len(before) : len(before) + 8] for request in requests]
+
+    answering = (arms.RAW, arms.FLOOR, arms.SERVICE, arms.PEER, *arms.TEXTBOOK)
+    found = [places(Arm(answers, depth="97 %")) for answers in answering]
+    assert found == [found[0]] * len(answering)
+    assert len(set(found[0])) == 5
+
+
+def test_the_same_body_is_the_one_that_was_overheard() -> None:
+    request = TEMPLATES.of(Arm(arms.RAW)).request
+    assert request == post("http://127.0.0.1:1", "/listings/_search", HEARD["page"].body)
+
+
+@pytest.mark.parametrize(
+    ("servers", "arm"), [(EVERYBODY, Arm(arms.RAW, "large page")), ({}, Arm(arms.PEER)), ({}, Arm(arms.RAW))]
+)
+def test_what_was_not_overheard_or_does_not_run_is_absent(servers: dict[str, str], arm: Arm) -> None:
+    templates = Templates(OPTIONS, servers, HEARD, "key", ["a-1"])
+    with pytest.raises(Absent):
+        templates.of(arm)
+
+
+def test_shows_ask_for_different_listings() -> None:
+    template = TEMPLATES.of(Arm(arms.SERVICE, "show", ""))
+    requests = template.requests("round 1", 40)
+    assert {request.split(b" ")[1] for request in requests} == {
+        b"/v1/listings/" + each for each in (b"a-1", b"b-2", b"c-3")
+    }
+
+
+def test_a_question_is_asked_with_the_sizes_of_the_run() -> None:
+    asked = {name: parse_qs(urlsplit(target(name, OPTIONS, "a-1")).query) for name in ("page", "large page")}
+    assert {name: query["page_size"] for name, query in asked.items()} == {"page": ["7"], "large page": ["70"]}
+
+
+def test_an_encoding_is_asked_for_and_expected() -> None:
+    template = TEMPLATES.of(Arm(arms.SERVICE, encoding="zstd"))
+    assert b"\r\nAccept-Encoding: zstd\r\n" in template.request
+    assert template.encoding == "zstd"

@@ -1,0 +1,122 @@
+"""Rounds over real servers: arms take turns, warm-up is forgotten, and an arm that fails loses no other."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+
+from bench import arms
+from bench.arms import Arm
+from bench.client import Pool
+from bench.measure import CLIENT, Meter
+from bench.options import SMALLEST, Options
+from bench.progress import Progress
+from bench.rounds import Rounds
+from bench.tap import Heard
+from bench.templates import Templates
+from tests.bench.made import results
+from tests.bench.servers import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from bench.results import Measured, Results
+
+SIZE = replace(SMALLEST, requests=2, requests_each=2, warm_up=1, rounds={"latency": 4})
+OPTIONS = Options(listings=10, size=SIZE, docs=Path("docs"), page=2)
+PAGE = b'{"PlatformListingId":1},{"PlatformListingId":2}'
+GROUP = (Arm(arms.SERVICE), Arm(arms.FLOOR), Arm(arms.RAW, clients=3))
+
+
+@dataclass
+class Server:
+    """Answers pages as the test wants them, and remembers who was asked."""
+
+    asked: list[str] = field(default_factory=list)
+    fails_from: int = 10_000
+    page: bytes = PAGE
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer a page to anybody; the service's and the floor's requests are told by their paths."""
+        name = {"/v1/listings": arms.SERVICE, "/": arms.FLOOR}.get(request.path, arms.RAW)
+        self.asked.append(name)
+        if name == arms.SERVICE and self.asked.count(name) > self.fails_from:
+            return web.Response(status=503, text="not now")
+        if request.headers["Accept-Encoding"] == "gzip":
+            return web.Response(body=gzip.compress(self.page), headers={"Content-Encoding": "gzip"})
+        return web.Response(body=self.page)
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    """Connections that are closed afterwards."""
+    made = Pool()
+    yield made
+    made.close()
+
+
+async def _measured(
+    monkeypatch: pytest.MonkeyPatch, pool: Pool, server: Server, *members: Arm
+) -> tuple[dict[str, Measured], Results]:
+    monkeypatch.setitem(arms.GROUPS, "latency", members)
+    found = results({})
+    async with serving(server.answer) as url:
+        answering = {arm.answers: url for arm in members}
+        heard = {"page": Heard("POST", "/listings/_search", b"5eed5eed")}
+        templates = Templates(OPTIONS, answering, heard, "key", ["a"])
+        await Rounds(Meter(pool, SIZE, {}), found, Progress()).group("latency", templates)
+    return found.groups["latency"], found
+
+
+async def test_every_arm_is_asked_once_a_round_and_another_one_first(
+    monkeypatch: pytest.MonkeyPatch, pool: Pool
+) -> None:
+    server = Server()
+    measured, found = await _measured(monkeypatch, pool, server, *GROUP)
+    assert list(measured) == [arm.name for arm in GROUP]
+    assert found.absent == {}
+    # After a probe of each and a round to warm up: two requests of one client, six of three.
+    rounds, asked = [], server.asked[3 + 10 :]
+    for _ in range(4):
+        rounds.append(list(dict.fromkeys(asked[:10])))
+        assert sorted(asked[:10]) == sorted([arms.SERVICE] * 2 + [arms.FLOOR] * 2 + [arms.RAW] * 6)
+        asked = asked[10:]
+    names = [arms.SERVICE, arms.FLOOR, arms.RAW]
+    assert rounds == [names, [*names[1:], names[0]], [names[2], *names[:2]], names]
+    assert asked == []
+
+
+async def test_a_measurement_holds_what_was_asked_in_rounds_that_count(
+    monkeypatch: pytest.MonkeyPatch, pool: Pool
+) -> None:
+    measured, _ = await _measured(monkeypatch, pool, Server(), *GROUP)
+    for arm in GROUP:
+        each = measured[arm.name]
+        assert (len(each.rounds), each.requests, each.bytes) == (4, 2 * arm.clients, len(PAGE))
+        assert each.percents_ms[0] <= each.latency_ms.median <= each.p99_ms <= each.percents_ms[100]
+        assert set(each.cpu_ms) == {CLIENT}
+
+
+async def test_an_arm_that_fails_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+    measured, found = await _measured(monkeypatch, pool, Server(fails_from=6), *GROUP)
+    assert list(measured) == [arms.Arm(arms.FLOOR).name, GROUP[2].name]
+    assert {len(each.rounds) for each in measured.values()} == {4}
+    assert found.absent == {f"latency: {GROUP[0].name}": "status 503: not now"}
+
+
+async def test_an_encoding_is_never_measured_by_another(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+    gzipped, zstd = (Arm(arms.SERVICE, encoding=encoding) for encoding in ("gzip", "zstd"))
+    measured, found = await _measured(monkeypatch, pool, Server(), gzipped, zstd)
+    assert list(measured) == [gzipped.name]
+    assert found.absent == {f"latency: {zstd.name}": "asked for zstd, it is answered as identity"}
+
+
+async def test_a_page_that_lacks_records_is_no_page(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+    measured, found = await _measured(monkeypatch, pool, Server(page=PAGE[:30]), Arm(arms.SERVICE))
+    assert measured == {}
+    assert list(found.absent.values()) == ["the answer has 1 listings and not 2"]

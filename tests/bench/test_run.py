@@ -1,0 +1,94 @@
+"""The smallest run, from nothing to the page, on a real node: every arm is there, every stage has its numbers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench import arms
+from bench.arms import GROUPS
+from bench.results import Results, read
+from cluster.connection import ConnectionSettings, connect
+
+_PATIENCE_SECONDS = 600
+PREFIX = f"t{secrets.token_hex(4)}-"
+
+
+@pytest.fixture(scope="module")
+def docs(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of documents that a run wrote."""
+    folder = tmp_path_factory.mktemp("docs")
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "bench", "--smallest", "--prefix", PREFIX, "--docs", str(folder)],
+        env={**os.environ, "ELASTICSEARCH_URL": engine_url},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(docs: Path) -> Results:
+    """What the run measured."""
+    return read(docs / "performance" / "results.json")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_arm_is_measured(found: Results, group: str) -> None:
+    assert found.groups[group].keys() == {arm.name for arm in GROUPS[group]}
+    assert found.absent == {}
+
+
+def test_every_arm_has_its_rounds_and_answers_of_some_size(found: Results) -> None:
+    for group in found.groups.values():
+        for name, measured in group.items():
+            assert (len(measured.rounds), measured.bytes > 0, len(measured.percents_ms)) == (1, True, 101), name
+            assert 0 < measured.latency_ms.low <= measured.latency_ms.median <= measured.p99_ms, name
+
+
+def test_an_answer_of_the_service_is_smaller_than_the_one_it_is_cut_from(found: Results) -> None:
+    for question in ("page", "large page"):
+        ours, raw = (found.find("latency", arms.Arm(answers, question)) for answers in (arms.SERVICE, arms.RAW))
+        assert ours is not None
+        assert raw is not None
+        assert 0.5 * raw.bytes < ours.bytes < raw.bytes
+
+
+def test_every_way_walks_all_companies_in_as_many_pages(found: Results) -> None:
+    assert {name: len(walks) for name, walks in found.walks.items()} == dict.fromkeys(arms.WALKED, 1)
+    walks = [walk for each in found.walks.values() for walk in each]
+    companies = found.environment.companies
+    assert sum(companies.values()) == found.environment.listings == 400
+    assert {frozenset(walk.seconds) for walk in walks} == {frozenset(companies)}
+    size = found.environment.large_page
+    assert {walk.pages for walk in walks} == {sum(-(-count // size) for count in companies.values())}
+
+
+def test_memory_and_updates_are_measured(found: Results) -> None:
+    assert found.memory is not None
+    assert found.memory.idle < found.memory.peaks[0]
+    assert 0 < found.changed < 100
+    segments = found.environment.segments
+    assert segments["live"] == 1
+    assert segments["live, after updates"] > 1
+
+
+def test_the_page_is_written(docs: Path) -> None:
+    text = (docs / "performance.md").read_text(encoding="utf-8")
+    assert "| walk of all listings, largest pages: service / best textbook walk, time | ≤ 0.85 |" in text
+    assert (docs / "performance" / "depth.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.usefixtures("docs")
+async def test_nothing_is_left_on_a_node_that_is_not_ours(engine_url: str) -> None:
+    async with connect(ConnectionSettings(url=(engine_url,)), connections=1, timeout=30) as client:
+        assert await client.indices.get(index=f"{PREFIX}*", expand_wildcards="all") == {}
