@@ -45,3 +45,16 @@ def test_the_allocator_is_told_where_it_listens() -> None:
 def test_a_library_that_knows_no_such_thing_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.memory.ctypes.CDLL", object)
     assert keep_freed_memory() is False
+
+
+_COLLECTING = """
+import gc
+from service.memory import collect_seldom
+collect_seldom()
+print(gc.get_freeze_count() > 1000, gc.get_threshold()[0])
+"""
+
+
+def test_what_a_process_starts_with_is_left_to_it_and_the_rest_seldom_looked_at() -> None:
+    ended = subprocess.run([sys.executable, "-c", _COLLECTING], capture_output=True, text=True, check=True)  # noqa: S603 - our own text
+    assert ended.stdout.split() == ["True", "20000"]
