@@ -1,7 +1,7 @@
 """Single records, read together: what is asked for while searches are under way goes into the next one as a whole.
 
 A search for one record costs Elasticsearch a millisecond of taking, queueing and answering, and next to nothing for
-each record more. Nobody waits for company: while fewer than `_UNDER_WAY` searches run a record is asked for at once.
+each record more. Nobody waits for company: while no search is under way a record is asked for at once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     Search = Callable[[Sequence[str]], Awaitable[Mapping[str, Encoded]]]
 
-# One search is worked on while the next is on its way.
-_UNDER_WAY = 2
+# A search that takes longer, perhaps for ever, holds nobody up: the next one begins beside it.
+_PATIENCE_SECONDS = 0.05
 # A bound for the size of an answer; more are asked for in the search after.
 _MOST_TOGETHER = 64
 
@@ -27,7 +27,7 @@ _MOST_TOGETHER = 64
 @dataclass
 class _Queue:
     waiting: dict[str, asyncio.Future[Encoded | None]] = field(default_factory=dict)
-    under_way: int = 0
+    worker: asyncio.Task[None] | None = None
 
 
 class Gathering:
@@ -48,22 +48,27 @@ class Gathering:
         found = queue.waiting.get(identifier)
         if found is None:
             found = queue.waiting[identifier] = asyncio.get_running_loop().create_future()
-        if queue.under_way < _UNDER_WAY:
-            queue.under_way += 1
-            task = asyncio.create_task(self._work(place, search))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if queue.worker is None:
+            self._begin(place, search)
         # Others may wait for the same record: who leaves must not take it from them.
         return await asyncio.shield(found)
 
-    async def _work(self, place: Hashable, search: Search) -> None:
-        """Search until nobody waits."""
+    def _begin(self, place: Hashable, search: Search) -> None:
+        """Let a new worker serve a place, in the stead of one that waits too long for its search."""
         queue = self._queues[place]
-        while queue.waiting:
+        queue.worker = asyncio.create_task(self._work(place, queue, search))
+        self._tasks.add(queue.worker)
+        queue.worker.add_done_callback(self._tasks.discard)
+
+    async def _work(self, place: Hashable, queue: _Queue, search: Search) -> None:
+        """Search until nobody waits, or another worker has taken over."""
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        while queue.waiting and queue.worker is me:
             asked = {name: queue.waiting.pop(name) for name in list(queue.waiting)[:_MOST_TOGETHER]}
+            impatience = loop.call_later(_PATIENCE_SECONDS, self._begin, place, search)
             await _answer(asked, search)
-        queue.under_way -= 1
-        if not queue.under_way:
+            impatience.cancel()
+        if queue.worker is me:
             del self._queues[place]
 
 
