@@ -61,14 +61,14 @@ class Gathering:
         queue.worker.add_done_callback(self._tasks.discard)
 
     async def _work(self, place: Hashable, queue: _Queue, search: Search) -> None:
-        """Search until nobody waits, or another worker has taken over."""
-        loop, me = asyncio.get_running_loop(), asyncio.current_task()
-        while queue.waiting and queue.worker is me:
+        """Search until nobody waits."""
+        loop = asyncio.get_running_loop()
+        while queue.waiting:
             asked = {name: queue.waiting.pop(name) for name in list(queue.waiting)[:_MOST_TOGETHER]}
             impatience = loop.call_later(_PATIENCE_SECONDS, self._begin, place, search)
             await _answer(asked, search)
             impatience.cancel()
-        if queue.worker is me:
+        if queue.worker is asyncio.current_task():
             del self._queues[place]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -70,7 +72,9 @@ async def test_a_record_is_never_answered_by_a_search_that_began_before_the_requ
     assert late[0].result() == b"a"
 
 
-async def test_a_search_that_takes_long_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_search_that_takes_long_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("service.gathering._PATIENCE_SECONDS", 0.0)
     gathering, search = Gathering(), Searches()
     (stuck,) = await begun(gathering, search, "a")
@@ -81,6 +85,20 @@ async def test_a_search_that_takes_long_holds_nobody_up(monkeypatch: pytest.Monk
     assert (await second, stuck.done()) == (b"b", False)
     await search.end(0)
     assert await stuck == b"a"
+    gc.collect()
+    assert (gathering._tasks, caplog.records) == (set(), [])
+
+
+async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.gathering._PATIENCE_SECONDS", 0.02)
+    gathering, search = Gathering(), Searches()
+    begin = Mock(wraps=gathering._begin)
+    monkeypatch.setattr(gathering, "_begin", begin)
+    (only,) = await begun(gathering, search, "a")
+    await search.end(0)
+    assert await only == b"a"
+    await asyncio.sleep(0.04)
+    begin.assert_called_once()
 
 
 async def test_who_waits_behind_a_search_that_takes_long_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
