@@ -101,6 +101,26 @@ class Results(msgspec.Struct):
         """Return what was measured of an arm."""
         return self.groups.get(group, {}).get(arm.name)
 
+    def forget(self, stage: str) -> None:
+        """Forget what an earlier run says of a stage that is measured anew."""
+        self.groups.pop(stage, None)
+        begins = stage.removesuffix("s")
+        self.absent = {name: why for name, why in self.absent.items() if not name.startswith(begins)}
+        if stage == "walks":
+            self.walks.clear()
+
+
+def begun(earlier: Path | None, environment: Environment) -> Results:
+    """Return what an earlier run measured, of which some stages are measured anew, or nothing yet.
+
+    Nothing of it is kept unless data and program versions are the same.
+    """
+    if earlier is None or not earlier.exists():
+        return Results(environment)
+    found, fixed = read(earlier), ("cores", "versions", "listings", "page", "large_page", "heap_mb")
+    is_same = all(getattr(found.environment, name) == getattr(environment, name) for name in fixed)
+    return found if is_same else Results(environment)
+
 
 def write(results: Results, target: Path) -> None:
     """Write the file anew; a reader never sees half of it."""

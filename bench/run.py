@@ -38,7 +38,7 @@ async def measure(options: Options, node: Node, progress: Progress) -> Results:
     """Load what is missing and measure everything."""
     connection = ConnectionSettings(url=(node.url,), prefix=options.prefix)
     key = await load(connection, options.listings, progress)
-    found = results.Results(await environment(options, node, connection))
+    found = results.begun(options.results if options.only else None, await environment(options, node, connection))
     pool = Pool()
     try:
         async with staged(options, node, key, await identifiers(connection)) as stage:
@@ -74,6 +74,7 @@ class Run:
             if self.options.only and name not in self.options.only:
                 continue
             self.progress.tell(f"measuring {name}")
+            self.results.forget(name)
             try:
                 await stage()
             except Exception as error:
@@ -116,7 +117,7 @@ class Run:
         """Walk all companies, all ways taking turns company by company; a way that fails is left out."""
         walked, began = await companies(connection), time.monotonic()
         for number in range(self.options.size.walks):
-            walkers = {name: await self._walker(name) for name in WALKED if f"walk: {name}" not in self.results.absent}
+            walkers = {name: self._walker(name) for name in WALKED if f"walk: {name}" not in self.results.absent}
             for name, company in turned(tuple(walkers), walked):
                 try:
                     if name in walkers:
@@ -129,12 +130,10 @@ class Run:
                 self.results.walks.setdefault(name, []).append(walker.done)
             self.progress.step("walks", number + 1, self.options.size.walks, began)
 
-    async def _walker(self, name: str) -> Walker:
+    def _walker(self, name: str) -> Walker:
         server = self.stage.templates.servers[name]
-        [connection] = await self.pool.take(server, 1)
-        return Walker(
-            self._way(name, self.options.large_page, server), connection, watched_by(name, self.stage.processes)
-        )
+        way = self._way(name, self.options.large_page, server)
+        return Walker(way, self.pool, server, watched_by(name, self.stage.processes))
 
     async def _updates(self, connection: ConnectionSettings) -> None:
         await self._group(BEFORE, self.stage)

@@ -18,7 +18,7 @@ from bench.results import Walk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bench.client import Answer, Connection
+    from bench.client import Answer, Connection, Pool
 
 _NEXT = re.compile(r'[?&]last_platform_listing_id=([^&>]*)[^>]*>; rel="next"')
 _SORT = b'"sort":['
@@ -128,15 +128,18 @@ class Walker:
     """One way and what its walk of this round has come to."""
 
     way: Way
-    connection: Connection
+    pool: Pool
+    server: str
     processes: Mapping[str, int]
     done: Walk = field(default_factory=lambda: Walk({}, 0, 0, {}))
 
     async def company(self, company: Company, size: int) -> None:
         """Walk one company and add it up."""
+        # The others take minutes for a company, longer than a server keeps an idle connection open.
+        [connection] = await self.pool.take(self.server, 1)
         before = processor_seconds(self.processes)
         started = time.perf_counter()
-        pages, length = await walk(self.connection, self.way, company, size)
+        pages, length = await walk(connection, self.way, company, size)
         self.done.seconds[company.key] = time.perf_counter() - started
         self.done.pages += pages
         self.done.bytes += length

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from bench.client import Answer, Pool
-from bench.walks import Company, ServiceWay, TextbookWay, WalkError, last_sort_value, turned, walk
+from bench.walks import Company, ServiceWay, TextbookWay, Walker, WalkError, last_sort_value, turned, walk
 from tests.bench.servers import serving
 
 if TYPE_CHECKING:
@@ -117,3 +117,17 @@ def test_all_walk_every_company_and_take_turns_at_being_first() -> None:
     companies = [Company(key, 1, "") for key in "abc"]
     order = [(name, company.key) for name, company in turned(("x", "y"), companies)]
     assert order == [("x", "a"), ("y", "a"), ("y", "b"), ("x", "b"), ("x", "c"), ("y", "c")]
+
+
+async def test_a_server_that_closed_the_connection_between_two_companies_is_asked_over_another(pool: Pool) -> None:
+    async def closing(request: web.Request) -> web.Response:
+        response = await _service(request)
+        if response.headers.get("Link") is None:
+            response.force_close()
+        return response
+
+    async with serving(closing) as service:
+        walker = Walker(ServiceWay(service, "/v1/listings", "key", 3), pool, service, {})
+        for company in (ONE, Company("two", len(IDENTIFIERS), IDENTIFIERS[-1])):
+            await walker.company(company, 3)
+    assert (walker.done.pages, [*walker.done.seconds]) == (8, ["one", "two"])

@@ -1,0 +1,56 @@
+"""What an earlier run measured is kept beside what is measured anew, where both are of the same data and programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from bench import arms
+from bench.results import begun, write
+from tests.bench.made import results
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.results import Results
+
+
+@pytest.fixture
+def earlier() -> Results:
+    """An earlier run whose walk of the service failed."""
+    found = results({arms.SERVICE: 10.0})
+    found.absent = {f"walk: {arms.SERVICE}": "closed", "latency: an arm": "away", "walks": "broken"}
+    return found
+
+
+def test_stages_that_are_not_measured_anew_are_kept(earlier: Results, tmp_path: Path) -> None:
+    write(earlier, tmp_path / "results.json")
+    later = msgspec.structs.replace(earlier.environment, date="2027-01-01", segments={})
+    found = begun(tmp_path / "results.json", later)
+    found.forget("walks")
+    assert found.groups.keys() == earlier.groups.keys() != set()
+    assert (found.walks, found.absent) == ({}, {"latency: an arm": "away"})
+
+
+@pytest.mark.parametrize("change", [{"listings": 7}, {"cores": 99}, {"versions": {"Python": "4.0"}}, {"page": 7}])
+def test_results_of_other_data_or_programs_are_not_mixed_in(
+    earlier: Results, tmp_path: Path, change: dict[str, object]
+) -> None:
+    write(earlier, tmp_path / "results.json")
+    found = begun(tmp_path / "results.json", msgspec.structs.replace(earlier.environment, **change))
+    assert (found.groups, found.walks, found.absent) == ({}, {}, {})
+
+
+def test_a_whole_run_begins_with_nothing(earlier: Results, tmp_path: Path) -> None:
+    assert begun(None, earlier.environment).groups == {}
+    assert begun(tmp_path / "results.json", earlier.environment).groups == {}
+
+
+def test_a_group_is_forgotten_by_its_name(earlier: Results) -> None:
+    others = earlier.groups.keys() - {"latency"}
+    earlier.forget("latency")
+    assert earlier.groups.keys() == others
+    assert "latency: an arm" not in earlier.absent
+    assert earlier.walks != {}
