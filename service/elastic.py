@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
+# A page that is read ahead is as old as this at most when it is sent. Who takes longer for a page asks anew.
+_AHEAD_SECONDS = 1.0
+# Walks that are followed at a time; a search is about 300 bytes.
+_MOST_EXPECTED = 1_000
 # JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 
@@ -37,6 +42,7 @@ class Engine:
         # Later than the request's deadline, so that exactly one clock fires.
         self._timeout = deadline_seconds + 1
         self._flights: Flights[bytes] = Flights()
+        self._expected: OrderedDict[tuple[str, bytes], bool] = OrderedDict()
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
     async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
@@ -47,6 +53,21 @@ class Engine:
         """
         encoded = orjson.dumps(body)
         return await self._flights.join((index, encoded, since), partial(self._search, index, encoded))
+
+    def walked(self, index: str, body: Mapping[str, object], following: Mapping[str, object], since: Hashable) -> None:
+        """Take note that a page was answered, and of the search for the next: of who walks on, it is begun ahead.
+
+        Who has come for the page that followed another is walking, and will come for one more. While its page is on
+        the way Elasticsearch would have nothing to do; where it has, nothing is begun.
+        """
+        asked, following_asked = (index, orjson.dumps(body)), (index, orjson.dumps(following))
+        is_walking = self._expected.pop(asked, False)
+        self._expected[following_asked] = True
+        if len(self._expected) > _MOST_EXPECTED:
+            self._expected.popitem(last=False)
+        if is_walking:
+            search = partial(self._search, *following_asked)
+            self._flights.begin_ahead((*following_asked, since), search, _AHEAD_SECONDS)
 
     async def search_anew(self, index: str, body: Mapping[str, object]) -> bytes:
         """Return the same of a search that begins now."""

@@ -1,4 +1,4 @@
-"""One search for all who ask the same at the same time."""
+"""One search for all who ask the same at the same time, and one that is begun for who is about to ask."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ Answer = TypeVar("Answer")
 class _Flight(Generic[Answer]):
     task: asyncio.Task[Answer]
     passengers: int = 0
+    is_ahead: bool = False  # begun before anybody asked: its answer waits a moment for who will
 
 
 class Flights(Generic[Answer]):
     """Work under way, by what it answers. Nothing is kept once it is done: who comes later asks anew.
+
+    The exception is work that was begun ahead: its answer waits a moment for the one who comes for it first.
 
     A request that joins sees the state of when the flight began, which is before it came. Whatever must not be older
     than something the request has read has to be part of the key.
@@ -40,16 +43,30 @@ class Flights(Generic[Answer]):
         flight = self._flights.get(key)
         if flight is None:
             flight = self._begin(key, work)
-        else:
+        elif not flight.is_ahead:
             SHARED_SEARCHES.inc()
+        flight.is_ahead = False
         flight.passengers += 1
         try:
             return await asyncio.shield(flight.task)
         finally:
             flight.passengers -= 1
-            if not flight.passengers and not flight.task.done():
+            if not flight.passengers:
                 self._ended(key, flight)
                 flight.task.cancel()
+
+    def begin_ahead(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Answer]], seconds: float) -> None:
+        """Begin what is likely to be asked for next, unless anything else is under way; keep it for `seconds`."""
+        if any(not flight.task.done() for flight in self._flights.values()):
+            return
+        flight = self._begin(key, work)
+        flight.is_ahead = True
+        asyncio.get_running_loop().call_later(seconds, self._expired, key, flight)
+
+    def _expired(self, key: Hashable, flight: _Flight[Answer]) -> None:
+        if flight.is_ahead:
+            self._ended(key, flight)
+            flight.task.cancel()
 
     def _begin(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Answer]]) -> _Flight[Answer]:
         flight = self._flights[key] = _Flight(asyncio.create_task(work()))
@@ -57,10 +74,10 @@ class Flights(Generic[Answer]):
         return flight
 
     def _landed(self, key: Hashable, flight: _Flight[Answer], task: asyncio.Task[Answer]) -> None:
-        self._ended(key, flight)
-        if not task.cancelled():
-            # Who asked may all have left: a failure that nobody hears of is none.
-            task.exception()
+        # Who asked may all have left: a failure that nobody hears of is none.
+        has_failed = task.cancelled() or task.exception() is not None
+        if has_failed or not flight.is_ahead:
+            self._ended(key, flight)
 
     def _ended(self, key: Hashable, flight: _Flight[Answer]) -> None:
         if self._flights.get(key) is flight:

@@ -66,11 +66,18 @@ class Call:
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation: at least the state of the mark that this request can have read."""
-        mark = self.services.marks[resource].current if resource in self.services.marks else None
         self.laps.lap(Layer.QUERY)
-        answer = await self.services.engine.search(self.services.connection.alias(resource), body, mark)
+        alias, mark = self.services.connection.alias(resource), self._mark(resource)
+        answer = await self.services.engine.search(alias, body, mark)
         self.laps.lap(Layer.ELASTICSEARCH)
         return answer
+
+    def walked(self, resource: Resource, body: dict[str, object], following: dict[str, object]) -> None:
+        """Take note of a page of a walk and of the search for the next one."""
+        self.services.engine.walked(self.services.connection.alias(resource), body, following, self._mark(resource))
+
+    def _mark(self, resource: Resource) -> Mark | None:
+        return self.services.marks[resource].current if resource in self.services.marks else None
 
 
 @dataclass(frozen=True)

@@ -40,17 +40,24 @@ class WalkPage:
 async def walk_page(call: Call, selection: Selection, variant: Variant, size: int) -> WalkPage:
     """Return the page behind `last_platform_listing_id`."""
     brief = call.parameters["timestamps_only"]
-    after = call.parameters["last_platform_listing_id"]
-    answer = await call.search(selection.resource, walk_body(selection, size, after, brief=brief))
-    if brief:
-        found = doc_values(selection.resource, answer)
-        last = found[:size][-1].id[0] if found else None
-        return WalkPage(
-            briefs(selection.resource, found[:size], underscored=variant.underscored), len(found) <= size, last
-        )
+    body = walk_body(selection, size, call.parameters["last_platform_listing_id"], brief=brief)
+    answer = await call.search(selection.resource, body)
+    page = (_brief_page if brief else _page)(answer, variant, size)
+    if not page.final:
+        call.walked(selection.resource, body, walk_body(selection, size, page.last, brief=brief))
+    return page
+
+
+def _page(answer: bytes, variant: Variant, size: int) -> WalkPage:
     stored = records(answer, size + 1)
-    last = identifier(selection.resource, stored[:size][-1]) if stored else None
+    last = identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
+
+
+def _brief_page(answer: bytes, variant: Variant, size: int) -> WalkPage:
+    found = doc_values(variant.resource, answer)
+    encoded = briefs(variant.resource, found[:size], underscored=variant.underscored)
+    return WalkPage(encoded, len(found) <= size, found[:size][-1].id[0] if found else None)
 
 
 @dataclass(frozen=True)

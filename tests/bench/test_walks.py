@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import orjson
@@ -130,4 +131,5 @@ async def test_a_server_that_closed_the_connection_between_two_companies_is_aske
         walker = Walker(ServiceWay(service, "/v1/listings", "key", 3), pool, service, {})
         for company in (ONE, Company("two", len(IDENTIFIERS), IDENTIFIERS[-1])):
             await walker.company(company, 3)
+            await asyncio.sleep(0.05)  # the end of the connection takes a moment to arrive
     assert (walker.done.pages, [*walker.done.seconds]) == (8, ["one", "two"])
