@@ -12,6 +12,7 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError
 
 from cluster.settings import SettingError
+from service.run import CannotListen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,11 +36,13 @@ def fail(sentence: str, code: Exit = Exit.FAILED) -> NoReturn:
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turn failures of settings and of the cluster into one sentence each."""
+    """Turn failures of settings, of the cluster and of listening into one sentence each."""
     try:
         yield
     except SettingError as error:
         fail(str(error), Exit.USAGE)
+    except CannotListen as error:
+        fail(str(error))
     except TransportError as error:
         fail(f"Elasticsearch cannot be reached: {error.message}. Is ELASTICSEARCH_URL right?", Exit.ENGINE_AWAY)
     except ApiError as error:

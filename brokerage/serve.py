@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import rich_click as click
 
-from brokerage.failures import fail, told_plainly
+from brokerage.failures import told_plainly
 from cluster.connection import ConnectionSettings
 from cluster.settings import read
-from service.run import CannotListen, run
+from service.run import run
 from service.settings import ServiceSettings
 from service.supervisor import Supervisor
 
@@ -25,11 +25,10 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         connection = read(ConnectionSettings, os.environ)
         settings = _settings(host, port, workers)
         connection.require_url()
-    click.echo(f"serving on http://{settings.host}:{settings.port}/v1 with {settings.workers} worker(s); Ctrl-C stops")
-    try:
+        click.echo(
+            f"serving on http://{settings.host}:{settings.port}/v1 with {settings.workers} worker(s); Ctrl-C stops"
+        )
         run(settings, connection) if settings.workers == 1 else Supervisor(settings, connection).run()
-    except CannotListen as error:
-        fail(str(error))
 
 
 def _settings(host: str | None, port: int | None, workers: int | None) -> ServiceSettings:
