@@ -180,7 +180,8 @@ class Build:
             progress.stamped_above = writer.stamps.sequence
             await self._checkpoint.write(progress)
         else:
-            await overtaken(self._engine, progress.candidate, writer, sender, progress.stamped_above)
+            await overtaken(self._engine, progress.candidate, writer.live, sender, progress.stamped_above)
+            await self._lifecycle.refresh(progress.candidate)
         await restamp(self._engine, progress.candidate, writer, sender)
 
     async def _complete(self, progress: Progress) -> None:

@@ -13,6 +13,8 @@ from indexer.scan import fetch, look_up, rows, stored
 from mappings.document import restamped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from indexer.bulk import Sender
     from indexer.engine import Engine
     from indexer.scan import Row, Stored
@@ -38,7 +40,8 @@ async def replay(engine: Engine, origin: str, after: int, sender: Sender, index:
         known = await look_up(engine, index, [document.id for document in page])
         newer = [document for document in page if not _is_behind(document, known.get(document.id))]
         await take_over(sender, [_copy(document) for document in newer])
-        await _unsettle(engine, index, _overruled(page, known), sender)
+        # In front of all that wait by their place in the source.
+        await _unsettle(engine, index, dict.fromkeys(_overruled(page, known), PROVISIONAL), sender)
 
 
 def _copy(document: Stored) -> Write:
@@ -74,39 +77,35 @@ def _overruled(page: list[Stored], known: dict[str, Row]) -> list[str]:
     ]
 
 
-async def _unsettle(engine: Engine, index: str, identifiers: list[str], sender: Sender) -> None:
-    """Let documents of `index` wait for a stamp, in front of all that wait by their place in the source."""
-    found = await fetch(engine, index, identifiers)
-    writes = [Write(document.id, document.version, restamped(document.source, 0, PROVISIONAL)) for document in found]
-    await take_over(sender, writes)
+async def _unsettle(engine: Engine, index: str, places: Mapping[str, int], sender: Sender) -> None:
+    """Let documents of `index` wait for a stamp, each in its place."""
+    found = await fetch(engine, index, list(places))
+    await take_over(sender, [_under(document, 0, places[document.id]) for document in found])
+
+
+def _under(document: Stored, clock: int, sequence: int) -> Write:
+    return Write(document.id, document.version, restamped(document.source, clock, sequence))
 
 
 async def restamp(engine: Engine, candidate: str, writer: Writer, sender: Sender) -> None:
     """Give what waits for a stamp one above everything published, in the order of the source."""
     waiting = {"range": {"sequence": {"gte": PROVISIONAL}}}
     async for page in stored(engine, candidate, query=waiting, order="sequence"):
-        await _stamped(page, writer, sender)
+        await take_over(sender, [_under(document, *writer.stamps.fresh()) for document in page])
 
 
-async def overtaken(engine: Engine, candidate: str, writer: Writer, sender: Sender, above: int) -> None:
-    """Stamp again what an interrupted run had stamped for its swap: what is live may have been given more since.
+async def overtaken(engine: Engine, candidate: str, live: str, sender: Sender, above: int) -> None:
+    """Let wait again what an interrupted run had stamped for its swap: `live` may have been given more since.
 
-    Stamps above `above` are either copies of what is live, and then equal to it, or such left-overs.
+    Stamps above `above` are either copies of what is live, and then equal to it, or such left-overs. Their places keep
+    the order of their stamps and lie in front of what had got none: as many lines at least stand before that.
     """
     given = {"range": {"sequence": {"gt": above, "lt": PROVISIONAL}}}
     async for page in rows(engine, candidate, query=given):
-        live = await look_up(engine, writer.live, [row.id for row in page])
-        left = [row.id for row in page if _stamp(live.get(row.id)) != _stamp(row)]
-        await _stamped(await fetch(engine, candidate, left), writer, sender)
+        known = await look_up(engine, live, [row.id for row in page])
+        left = [row for row in page if _stamp(known.get(row.id)) != _stamp(row)]
+        await _unsettle(engine, candidate, {row.id: PROVISIONAL + row.sequence - above for row in left}, sender)
 
 
 def _stamp(row: Row | None) -> tuple[int, int] | None:
     return None if row is None else (row.version, row.sequence)
-
-
-async def _stamped(documents: list[Stored], writer: Writer, sender: Sender) -> None:
-    writes = [
-        Write(document.id, document.version, restamped(document.source, *writer.stamps.fresh()))
-        for document in documents
-    ]
-    await take_over(sender, writes)

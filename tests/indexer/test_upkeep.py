@@ -103,6 +103,25 @@ async def test_a_build_that_is_interrupted_is_gone_on_with(bench: Bench, stage: 
     assert await Checkpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
 
 
+async def test_what_an_interrupted_build_had_stamped_keeps_the_order_of_the_source(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise Broken
+
+    old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
+    with monkeypatch.context() as patched:
+        patched.setattr(Lifecycle, "swap", broken)
+        with pytest.raises(Broken):
+            await bench.build({TEAM: TEAMS})
+    await bench.build_folder([TEAM])
+    assert await bench.live(TEAM) == "teams-v0002"
+    served = await bench.served(TEAM)
+    assert sorted(served, key=lambda name: served[name]["sequence"]) == [f"t{number}" for number in range(30)]
+    assert sorted(document["sequence"] for document in served.values()) == list(range(31, 61))
+
+
 @pytest.mark.parametrize("what", ["source", "live", "shape"])
 async def test_an_interrupted_build_of_another_source_live_generation_or_shape_is_discarded(
     bench: Bench, what: str
