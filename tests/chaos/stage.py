@@ -1,0 +1,123 @@
+"""Where scenarios play: data in a corner of a cluster, a key to it, and services as processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from cluster.connection import ConnectionSettings, connect
+from embedded.ports import free_ports
+from indexer import Engine, IndexerSettings, open_source, reindex
+from sample import write_source
+from service.keys.store import Grant, KeyStore
+from tests.conftest import remove_indices
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+COMMAND = str(Path(sys.executable).with_name("brokerage"))
+_START_SECONDS = 60
+_STOP_SECONDS = 60
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A running `brokerage serve` and what it wrote."""
+
+    url: str  # without a slash at the end
+    process: asyncio.subprocess.Process
+    log: Path
+
+    async def ready(self) -> None:
+        """Wait until it is ready for requests; raise RuntimeError, with its log, when it ends before that."""
+        async with asyncio.timeout(_START_SECONDS), aiohttp.ClientSession() as session:
+            while not await self._is_ready(session):
+                if self.process.returncode is not None:
+                    raise RuntimeError(f"it ended with {self.process.returncode}: {self.log.read_text()}")
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
+        try:
+            async with session.get(f"{self.url}/readyz") as response:
+                return response.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A corner of a cluster with data in it, and a key that reads all of it."""
+
+    connection: ConnectionSettings
+    source: Path  # the folder that the data was loaded from, as `brokerage sample` writes it
+    key: str
+
+    @asynccontextmanager
+    async def service(
+        self, *options: str, urls: Sequence[str] = (), port: int | None = None, **settings: object
+    ) -> AsyncIterator[Serving]:
+        """Run `brokerage serve` with options, over other addresses than the cluster's own where they are given.
+
+        `settings` are those of the service without `BROKERAGE_`, in small letters. It is ready when this is entered.
+        """
+        port = port or free_ports(1)[0]
+        changes = {
+            "ELASTICSEARCH_URL": ",".join(urls or self.connection.url),
+            "BROKERAGE_INDEX_PREFIX": self.connection.prefix,
+            **{f"BROKERAGE_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        with tempfile.NamedTemporaryFile(suffix=".log") as log:
+            process = await _started(("serve", "--port", str(port), *options), changes, log.fileno())
+            serving = Serving(f"http://127.0.0.1:{port}", process, Path(log.name))
+            try:
+                await serving.ready()
+                yield serving
+            finally:
+                await _end(process)
+
+
+async def _started(arguments: Sequence[str], changes: Mapping[str, str], output: int) -> asyncio.subprocess.Process:
+    environment = {**os.environ, **changes}
+    return await asyncio.create_subprocess_exec(
+        COMMAND, *arguments, env=environment, stdout=output, stderr=subprocess.STDOUT
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def staged(urls: Sequence[str], listings: int) -> AsyncIterator[Stage]:
+    """Load so many generated listings, and all that belongs to them, into a corner of a cluster; remove it at last."""
+    connection = ConnectionSettings(url=tuple(urls), prefix=f"chaos{secrets.token_hex(4)}-")
+    with tempfile.TemporaryDirectory(prefix="brokerage-chaos-") as name:
+        source = Path(name) / "source"
+        write_source(source, listings)
+        async with connect(connection, connections=8, timeout=120) as client:
+            settings = IndexerSettings(dead_letter_folder=str(Path(name) / "dead-letters"))
+            with open_source(str(source)) as opened:
+                summary = await reindex(Engine(client, connection, settings), opened)
+            if summary.exit_code:
+                raise RuntimeError("The generated data was not loaded.")
+            key = await KeyStore(client, connection.keys_index).create(Grant("chaos", all_companies=True, rate=None))
+            yield Stage(connection, source, key.reveal())
+            await remove_indices(client, connection.prefix)
