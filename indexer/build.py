@@ -54,9 +54,8 @@ class Build:
         looked at, anything else to be gone on with.
         """
         progress = await self._begun()
-        self._fence = await put_up(
-            self._engine, f"{self._lifecycle.alias}-builder", self._lock.token, progress.candidate
-        )
+        name = f"{self._lifecycle.alias}-builder"
+        self._fence = await put_up(self._engine, name, self._lock.token, progress.candidate)
         report = self._job.report
         report.generation, report.previous = progress.candidate, progress.live
         try:
@@ -186,10 +185,10 @@ class Build:
 
     async def _complete(self, progress: Progress) -> None:
         """Count what goes live, and note up to where the candidate is the build's own work."""
-        lifecycle, report = self._lifecycle, self._job.report
-        await lifecycle.tell(progress.candidate, built_to=await last_written(self._engine, progress.candidate))
-        report.documents = await lifecycle.count(progress.candidate, LIVE)
-        report.tombstones = await lifecycle.count(progress.candidate, DELETED)
+        candidate, report = progress.candidate, self._job.report
+        await self._lifecycle.tell(candidate, built_to=await last_written(self._engine, candidate))
+        report.documents = await self._lifecycle.count(candidate, LIVE)
+        report.tombstones = await self._lifecycle.count(candidate, DELETED)
 
     async def _open(self, progress: Progress) -> None:
         """Swap in the first generation of all."""
