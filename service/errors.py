@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+# Seconds, in turn: who was refused together does not come back together.
+_RETRY_AFTER = cycle(("1", "2", "3"))
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,42 @@ class EngineUnavailable(ApiError):
         """Keep the reason for the log; the answer says only when to come back."""
         super().__init__("The search engine is not available. Try again shortly.", headers={"Retry-After": "2"})
         self.reason = reason
+
+
+class Overloaded(ApiError):
+    """More is asked for than can be answered at a time; nothing was done for this request."""
+
+    status = 503
+    code = "overloaded"
+    title = "Overloaded"
+
+    def __init__(self) -> None:
+        """Ask for a later attempt."""
+        super().__init__(
+            "More is asked for than can be answered at a time. Try again shortly.",
+            headers={"Retry-After": next(_RETRY_AFTER)},
+        )
+
+
+class NotElasticsearch(EngineUnavailable):
+    """Something else answers under the cluster's address."""
+
+    def __init__(self) -> None:
+        """Say so in the log."""
+        super().__init__("What answers under the cluster's address is not Elasticsearch.")
+
+
+class ResourceUnavailable(ApiError):
+    """The index of a resource is not one to answer from: why is logged once, when it is found (`service.watch`)."""
+
+    status = 503
+    code = "temporarily-unavailable"
+    title = "Temporarily unavailable"
+
+    def __init__(self, title: str) -> None:
+        """Name the resource in a sentence, for example `sold listing`."""
+        detail = f"The {title} index is being rebuilt and is temporarily unavailable. Try again shortly."
+        super().__init__(detail, headers={"Retry-After": "10"})
 
 
 class DeadlinePassed(ApiError):

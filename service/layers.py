@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Layer(StrEnum):
     """The layers of a request, in the order in which it goes through them."""
 
+    TURN = "turn"  # waiting for a place
     AUTH = "auth"  # whose key it is
     QUERY = "query"  # parameters, scope, the body of the search
     ELASTICSEARCH = "elasticsearch"  # from the search's first byte sent to the answer's last byte received

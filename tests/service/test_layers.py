@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
-TOLD = ["auth", "query", "elasticsearch", "splice", "encode"]
+TOLD = ["turn", "auth", "query", "elasticsearch", "splice", "encode"]
 PART = re.compile(r"([a-z]+);dur=(\d+\.\d{3})")
 
 
@@ -91,7 +91,7 @@ async def test_the_metrics_sum_layers_and_count_what_should_not_be(
     api: TestClient[Any, Any], stand_in: StandIn, key: dict[str, str], aiohttp_client: AiohttpClient
 ) -> None:
     assert api.app is not None
-    metrics = await aiohttp_client(metrics_app(api.app[SERVICES].ledger))
+    metrics = await aiohttp_client(metrics_app(api.app[SERVICES]))
     before = await samples(metrics)
     for path in (FEED, FEED, "/v1/listings/L-secret"):
         assert (await api.get(path, headers=key)).status == 200
@@ -111,7 +111,7 @@ async def test_no_key_and_no_identifier_is_in_the_metrics(
     api: TestClient[Any, Any], key: dict[str, str], aiohttp_client: AiohttpClient
 ) -> None:
     assert api.app is not None
-    metrics = await aiohttp_client(metrics_app(api.app[SERVICES].ledger))
+    metrics = await aiohttp_client(metrics_app(api.app[SERVICES]))
     for path in (FEED, "/v1/listings/L-secret?platform_company_id=acme", "/v1/companies/acme", "/v1/nothing/L-secret"):
         await api.get(path, headers=key)
         await api.get(f"{path}{'&' if '?' in path else '?'}api-key={key['x-api-key']}")
