@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from cluster.framing import Framing
 from cluster.head import FramingError
+
+if TYPE_CHECKING:
+    from cluster.pulse import Pulse
 
 # An answer is often about as long as the one before: pages follow pages. More than this is not set aside on a guess.
 _LARGEST_GUESS_BYTES = 16_777_216
@@ -15,8 +18,9 @@ _LARGEST_GUESS_BYTES = 16_777_216
 class Channel(asyncio.BufferedProtocol):
     """A connection; `ask` once it is made, `close` when it is no longer wanted."""
 
-    def __init__(self) -> None:
-        """Wait for the connection to be made."""
+    def __init__(self, pulse: Pulse) -> None:
+        """Wait for the connection to be made; whatever comes is a sign of life of the node."""
+        self._pulse = pulse
         self._transport: asyncio.Transport | None = None
         self._framing: Framing | None = None
         self._answered: asyncio.Future[None] | None = None
@@ -73,6 +77,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Understand what was received."""
+        self._pulse.heard += 1
         if self._answered is None or self._answered.done() or self._framing is None:
             self.close()
             return

@@ -19,12 +19,14 @@ from elastic_transport import (
     HttpHeaders,
     NodeConfig,
     TlsError,
+    TransportError,
 )
 from elastic_transport._node import NodeApiResponse
 from elastic_transport.client_utils import DEFAULT
 
 from cluster.channel import Channel
 from cluster.head import FramingError
+from cluster.pulse import Pulse
 
 if TYPE_CHECKING:
     from cluster.framing import Framing
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 
 # A connection unused for longer may have been dropped on its way without a word.
 _KEEPALIVE_SECONDS = 15.0
+# A host that is gone swallows what is sent to it: connecting would take the whole time of the request.
+_CONNECT_SECONDS = 2.0
+# What a node says that cannot serve at present, and says quickly: it must not draw all requests to it.
+_OUT_OF_SERVICE = frozenset({502, 503, 504})
 
 
 class ReadingNode(AiohttpHttpNode):
@@ -45,7 +51,9 @@ class ReadingNode(AiohttpHttpNode):
             raise ValueError("Fingerprints of certificates are not checked here: name the certificates that sign.")
         if config.http_compress:
             raise ValueError("Answers are not unpacked here: do not ask for compressed ones.")
+        self.pulse = Pulse(self.base_url, self._greet, self._drop)
         self._idle: list[Channel] = []
+        self._headers_of_last = HttpHeaders()
         self._turns = asyncio.Semaphore(config.connections_per_node)
         host = f"[{self.host}]" if ":" in self.host else self.host
         self._fixed = {**self.headers, "host": f"{host}:{self.port}"}
@@ -60,21 +68,34 @@ class ReadingNode(AiohttpHttpNode):
     ) -> NodeApiResponse:
         """Return the whole answer; raise the transport's ConnectionTimeout or ConnectionError.
 
-        `request_timeout` is in seconds and includes waiting for a connection.
+        `request_timeout` is in seconds and includes waiting for a connection. A node that falls silent is an error of
+        the connection, not a timeout.
         """
         seconds = self.config.request_timeout if request_timeout is DEFAULT else request_timeout
-        request = self._encoded(method, target, body or b"", headers or HttpHeaders())
+        self._headers_of_last = headers or HttpHeaders()
+        request = self._encoded(method, target, body or b"", self._headers_of_last)
         started = asyncio.get_running_loop().time()
+        limit = asyncio.timeout(seconds)
+        self.pulse.begun(limit)
         try:
-            async with asyncio.timeout(seconds), self._turns:
+            async with limit, self._turns:
                 answer = await self._ask(request, is_head=method == "HEAD")
-        except TimeoutError as error:
-            raise ConnectionTimeout("Connection timed out", errors=(error,)) from None
-        except ssl.SSLError as error:
-            raise TlsError(str(error), errors=(error,)) from None
         except (OSError, FramingError) as error:
-            raise ConnectionError(str(error) or type(error).__name__, errors=(error,)) from None
+            raise self._failure(error, limit) from None
+        finally:
+            self.pulse.under_way.discard(limit)
         return self._response(answer, asyncio.get_running_loop().time() - started)
+
+    def _failure(self, error: OSError | FramingError, limit: asyncio.Timeout) -> TransportError:
+        if limit.expired():
+            # The pulse no longer counts those whose limit it has cut short.
+            if limit in self.pulse.under_way:
+                return ConnectionTimeout("Connection timed out", errors=(error,))
+            return ConnectionError("The node does not answer.", errors=(error,))
+        self.pulse.failed()
+        if isinstance(error, ssl.SSLError):
+            return TlsError(str(error), errors=(error,))
+        return ConnectionError(str(error) or type(error).__name__, errors=(error,))
 
     def _encoded(self, method: str, target: str, body: bytes, headers: HttpHeaders) -> bytes:
         sent = {**self._fixed, **headers, "content-length": str(len(body))}
@@ -107,15 +128,38 @@ class ReadingNode(AiohttpHttpNode):
 
     async def _connect(self) -> Channel:
         loop = asyncio.get_running_loop()
-        _, channel = await loop.create_connection(Channel, self.host, self.port, ssl=self._ssl_context)
+        limit = asyncio.timeout(_CONNECT_SECONDS)
+        try:
+            async with limit:
+                _, channel = await loop.create_connection(
+                    lambda: Channel(self.pulse), self.host, self.port, ssl=self._ssl_context
+                )
+        except TimeoutError as error:
+            raise ConnectionRefusedError("The host does not take connections.") from error
         return channel
+
+    async def _greet(self) -> None:
+        """Ask what is answered without queueing, over a connection of its own, as whoever asked last."""
+        channel = await self._connect()
+        try:
+            await channel.ask(self._encoded("HEAD", "/", b"", self._headers_of_last), is_head=True)
+        finally:
+            channel.close()
 
     def _response(self, answer: Framing, seconds: float) -> NodeApiResponse:
         head = cast("Head", answer.head)
+        if head.status in _OUT_OF_SERVICE:
+            self.pulse.failed()
+        else:
+            self.pulse.answered()
         meta = ApiResponseMeta(head.status, "1.1", HttpHeaders(head.headers), seconds, self.config)
         return NodeApiResponse(meta, answer.body())  # type: ignore[arg-type]  # bytes in all but name
 
     async def close(self) -> None:  # type: ignore[override]
-        """Drop all connections that wait for requests."""
+        """Drop all connections that wait for requests, and ask for no sign of life any more."""
+        await self.pulse.close()
+        self._drop()
+
+    def _drop(self) -> None:
         while self._idle:
             self._idle.pop().close()

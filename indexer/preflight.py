@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from cluster.versions import old_versions
 from indexer.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
-_OLDEST = (9, 4, 0)
-# They can lose bulk items on replicas (elasticsearch#158212).
-_FAULTY = frozenset({(9, 5, 0), (9, 5, 1), (9, 5, 2)})
 _DISK = "cluster.routing.allocation.disk."
 _FLOOD_STAGE = f"{_DISK}watermark.flood_stage"
 _HEADROOM = f"{_FLOOD_STAGE}.max_headroom"  # what a share leaves free at most
@@ -43,24 +41,6 @@ async def preflight(client: AsyncElasticsearch, *, needed_bytes: int, force: boo
     return problems
 
 
-def old_versions(nodes: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return a sentence for each version among the nodes that cannot be used. Each node has `name` and `version`."""
-    names: dict[str, list[str]] = {}
-    for node in nodes:
-        names.setdefault(node["version"], []).append(node["name"])
-    complaints = {version: _complaint(version) for version in sorted(names)}
-    return [f"{', '.join(sorted(names[version]))}: {said}" for version, said in complaints.items() if said]
-
-
-def _complaint(version: str) -> str | None:
-    numbers = tuple(int(part) for part in version.partition("-")[0].split("."))
-    if numbers in _FAULTY:
-        return f"Elasticsearch {version} can lose documents on replicas, install 9.5.3 or newer."
-    if numbers < _OLDEST:
-        return f"Elasticsearch {version} is too old, install 9.5.3 or newer."
-    return None
-
-
 def lack_of_room(
     nodes: Iterable[Mapping[str, Any]], settings: Mapping[str, Mapping[str, str]], needed_bytes: int
 ) -> list[str]:
@@ -68,43 +48,45 @@ def lack_of_room(
 
     Nodes are as node statistics give them, settings as the cluster gives them flat and with defaults.
     """
-    disks = [node["fs"]["total"] for node in nodes if _keeps_indices(node["roles"])]
-    kept = _Kept(settings)
+    disks = [node["fs"]["total"] for node in nodes if keeps_indices(node["roles"])]
+    kept = FloodStage(settings)
     room = max((disk["available_in_bytes"] - kept(disk["total_in_bytes"]) for disk in disks), default=0)
     if room >= needed_bytes:
         return []
     return [
         f"The build needs {_gigabytes(needed_bytes)}, but no data node can take more than {_gigabytes(max(0, room))} "
-        f"before Elasticsearch blocks writes (flood stage {kept.flood_stage}): free disk space."
+        f"before Elasticsearch blocks writes (flood stage {kept.text}): free disk space."
     ]
 
 
-def _keeps_indices(roles: Iterable[str]) -> bool:
+def keeps_indices(roles: Iterable[str]) -> bool:
     """Whether a node with these roles takes ordinary indices; a frozen tier holds mounted snapshots only."""
     return any(role.partition("_")[0] == "data" and role != "data_frozen" for role in roles)
 
 
-class _Kept:
+class FloodStage:
     """The bytes that the flood stage leaves free on a disk of a given size."""
 
     def __init__(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Take the cluster's settings, flat and with defaults."""
         chosen = {**settings.get("persistent", {}), **settings.get("transient", {})}
         defaults = dict(settings.get("defaults", {}))
         if _FLOOD_STAGE in chosen:
             # The headroom belongs to the default share alone, though it is still listed.
             defaults.pop(_HEADROOM, None)
         merged = defaults | chosen
-        self.flood_stage = merged.get(_FLOOD_STAGE, _DEFAULT_FLOOD_STAGE)
+        self.text = merged.get(_FLOOD_STAGE, _DEFAULT_FLOOD_STAGE)
         self._is_watched = merged.get(f"{_DISK}threshold_enabled", "true") == "true"
         self._most = parsed_size(merged.get(_HEADROOM, "-1"))
 
     def __call__(self, total: int) -> int:
+        """Return the bytes of a disk of `total` bytes below which Elasticsearch blocks writes."""
         if not self._is_watched:
             return 0
-        size = parsed_size(self.flood_stage)
+        size = parsed_size(self.text)
         if size is not None:
             return size
-        share = total - int(total * used_share(self.flood_stage))
+        share = total - int(total * used_share(self.text))
         return share if self._most is None else min(share, self._most)
 
 

@@ -56,7 +56,8 @@ class Scripted:
     open: int = 0
     most_open: int = 0
     requests: list[bytes] = field(default_factory=list)
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    listening: asyncio.Server | None = None
 
     def node(self, scheme: str = "http", **options: Any) -> ReadingNode:
         """Return a node that asks this server; `localhost` is what certificates of tests are for."""
@@ -65,7 +66,7 @@ class Scripted:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Let the script have a connection; then close it."""
-        self._tasks.add(asyncio.current_task())  # type: ignore[arg-type]  # a task by now
+        self.tasks.add(asyncio.current_task())  # type: ignore[arg-type]  # a task by now
         self.accepted, self.open = self.accepted + 1, self.open + 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -77,18 +78,23 @@ class Scripted:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
+    def refuse(self) -> None:
+        """Take no more connections."""
+        if self.listening is not None:
+            self.listening.close()
+
     async def stop(self) -> None:
         """End every script."""
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 @asynccontextmanager
 async def scripted(script: Script, certificate: ssl.SSLContext | None = None) -> AsyncIterator[Scripted]:
     """Serve a script."""
     state = Scripted(script)
-    server = await asyncio.start_server(state.serve, "127.0.0.1", 0, ssl=certificate)
+    state.listening = server = await asyncio.start_server(state.serve, "127.0.0.1", 0, ssl=certificate)
     state.port = server.sockets[0].getsockname()[1]
     try:
         yield state

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 
-from cluster.channel import Channel
 from tests.cluster.answers import OK, cut, in_chunks, sized, until_close
 from tests.cluster.scripted import ending_on, scripted, silent
 from tests.waiting import until
@@ -54,7 +53,7 @@ def test_a_body_cut_short_is_an_error_and_not_asked_for_again(run: Run, fault: s
 def test_an_answer_without_length_is_not_whole_when_its_connection_was_reset(run: Run) -> None:
     async def scenario() -> None:
         async with scripted(silent(after=until_close(b"half of it"))) as server:
-            _, channel = await asyncio.get_running_loop().create_connection(Channel, "127.0.0.1", server.port)
+            channel = await server.node()._connect()
             asked = asyncio.create_task(channel.ask(b"GET / HTTP/1.1\r\n\r\n"))
             await until(lambda: channel._framing is not None and channel._framing.has_begun)
             channel.connection_lost(ConnectionResetError("scripted"))

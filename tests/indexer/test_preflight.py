@@ -1,4 +1,4 @@
-"""Before a build: which versions are refused, and how much room a disk has before its flood stage."""
+"""Before a build: how much room a disk has before its flood stage."""
 
 from __future__ import annotations
 
@@ -7,41 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from indexer import RefusedError
-from indexer.preflight import lack_of_room, old_versions, parsed_size, preflight, used_share
+from indexer.preflight import lack_of_room, parsed_size, preflight, used_share
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 FLOOD_STAGE = "cluster.routing.allocation.disk.watermark.flood_stage"
 TERABYTE = 10**12
-
-
-@pytest.mark.parametrize(
-    ("version", "complaint"),
-    [
-        ("9.5.3", None),
-        ("9.4.0", None),
-        ("9.4.7", None),
-        ("9.6.0-SNAPSHOT", None),
-        ("10.0.0", None),
-        ("9.5.0", "can lose documents on replicas"),
-        ("9.5.1", "can lose documents on replicas"),
-        ("9.5.2", "can lose documents on replicas"),
-        ("9.3.9", "is too old"),
-        ("8.19.4", "is too old"),
-    ],
-)
-def test_versions_that_lose_documents_or_are_too_old_are_refused(version: str, complaint: str | None) -> None:
-    said = old_versions([{"name": "b", "version": version}, {"name": "a", "version": version}])
-    if complaint is None:
-        assert said == []
-    else:
-        assert said == [f"a, b: Elasticsearch {version} {complaint}, install 9.5.3 or newer."]
-
-
-def test_each_version_among_the_nodes_is_named() -> None:
-    nodes = [{"name": f"node-{n}", "version": version} for n, version in enumerate(("9.5.1", "9.5.3", "8.1.0"))]
-    assert [sentence.partition(":")[0] for sentence in old_versions(nodes)] == ["node-2", "node-0"]
 
 
 def disk(available: int, total: int = TERABYTE, roles: tuple[str, ...] = ("data", "master")) -> dict[str, Any]:

@@ -1,0 +1,105 @@
+"""Several scripted servers behind one client, as the service has it, with time that runs fast for the pulse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from cluster.connection import ConnectionSettings, connect
+from cluster.node import ReadingNode
+from cluster.raw import RAW_HEADERS
+from cluster.selection import FewestUnderWay
+from tests.cluster.answers import sized
+from tests.cluster.scripted import Scripted, scripted
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from elastic_transport import AsyncTransport
+
+    from tests.cluster.scripted import Connection, Script
+
+# A fortieth of the product's: patience for an answer of a server in the same thread is then about 0.1 seconds.
+TICK_SECONDS = 0.025
+HEADERS = (b"X-Elastic-Product: Elasticsearch", b"Content-Type: application/json")
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ticks be short."""
+    monkeypatch.setattr("cluster.pulse._TICK_SECONDS", TICK_SECONDS)
+
+
+@dataclass
+class Choice:
+    """A client and the servers that it chooses among, in the order of their scripts."""
+
+    servers: list[Scripted]
+    transport: AsyncTransport
+
+    def node(self, at: int) -> ReadingNode:
+        """Return the node that asks a server."""
+        nodes = cast("list[ReadingNode]", self.transport.node_pool.all())
+        return next(node for node in nodes if node.port == self.servers[at].port)
+
+    async def ask(self, within: float = 60.0, target: str = "/search") -> str:
+        """Return what a search is answered with."""
+        response = await self.transport.perform_request(
+            "GET", target, headers=RAW_HEADERS, max_retries=0, request_timeout=within
+        )
+        return str(json.loads(response.body))
+
+    def searches(self, at: int) -> int:
+        """Return how many searches a server has read."""
+        return len(self.servers[at].requests) - self.questions(at)
+
+    def questions(self, at: int) -> int:
+        """Return how many questions of the pulse a server has read."""
+        return sum(request.startswith(b"HEAD / ") for request in self.servers[at].requests)
+
+
+@asynccontextmanager
+async def choosing(*scripts: Script, connections: int = 64) -> AsyncIterator[Choice]:
+    """Serve scripts, each on a port of its own, and yield a client of all of them."""
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(scripted(script)) for script in scripts]
+        client = connect(
+            ConnectionSettings(url=tuple(f"http://127.0.0.1:{server.port}" for server in servers)),
+            connections=connections,
+            timeout=60,
+            node_class=ReadingNode,
+            node_pool_class=FewestUnderWay,
+        )
+        async with client:
+            yield Choice(servers, client.transport)
+
+
+def telling(name: str, *, status: bytes = b"200 OK", after: float = 0.0) -> Script:
+    """Return the script of a node that answers searches with its name, the pulse at once."""
+
+    async def script(connection: Connection) -> None:
+        while True:
+            if (await connection.request()).startswith(b"HEAD"):
+                await connection.send(sized(b"", *HEADERS))
+                continue
+            await asyncio.sleep(after)
+            await connection.send(sized(json.dumps(name).encode(), *HEADERS, first=b"HTTP/1.1 %b\r\n" % status))
+
+    return script
+
+
+def frozen(name: str, thawed: asyncio.Event, *, begun: bytes = b"") -> Script:
+    """Return the script of a node that takes connections and answers nothing, beyond `begun`, until it is thawed."""
+
+    async def script(connection: Connection) -> None:
+        if begun and not thawed.is_set() and not (await connection.request()).startswith(b"HEAD"):
+            await connection.send(begun)
+        await thawed.wait()
+        await telling(name)(connection)
+
+    return script
