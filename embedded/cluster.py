@@ -61,6 +61,13 @@ class EmbeddedCluster:
             self._data.close(keep_logs=keep_logs)
             self._data = None
 
+    def restart(self, number: int) -> None:
+        """Start a node again that has ended, such as one that was killed; it joins the others by itself.
+
+        Returns once its process is there, long before the node answers. Raises RuntimeError while the node runs.
+        """
+        self.processes[number] = self.processes[number].again()
+
     def __enter__(self) -> Self:
         self.start()
         return self

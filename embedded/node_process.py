@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
@@ -44,6 +44,7 @@ class NodeProcess:
         self.name = address.name
         self.url = address.url
         self.log = log
+        self._started_with = (launch, address, log, keep_open)
         self._draft = launch.archive_draft
         _rotate(log)
         with log.open("wb") as output:
@@ -88,6 +89,13 @@ class NodeProcess:
             self._process.stdin.close()
         if self._draft is not None:
             Path(self._draft).unlink(missing_ok=True)
+
+    def again(self) -> Self:
+        """The same node in a new process, on the same data and ports; raises RuntimeError while this one runs."""
+        if self.exit_code is None:
+            raise RuntimeError(f"{self.name} still runs")
+        self.finish(0)
+        return type(self)(*self._started_with)
 
     @property
     def lost_its_port(self) -> bool:

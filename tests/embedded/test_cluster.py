@@ -10,6 +10,7 @@ import pytest
 
 from embedded import VERSION, EmbeddedCluster, EmbeddedNodeError, NodeOptions, Progress
 from embedded.data import ClusterRecord, DataFolder
+from embedded.health import is_ready
 from embedded.memory import available_mb, memory_of_container
 from embedded.ports import chosen_ports, free_ports
 from tests.embedded.conftest import HEAP_MB, call, eventually, is_running
@@ -135,7 +136,12 @@ def test_data_of_a_newer_version_is_not_opened(tmp_path: Path) -> None:
         EmbeddedCluster(NodeOptions(data=tmp_path, heap_mb=HEAP_MB)).start()
 
 
-def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed() -> None:
+def is_ready_with(urls: list[str], nodes: int) -> bool:
+    """Whether, within the time that a node may take to start, every node sees that many."""
+    return eventually(lambda: all(is_ready(url, nodes) for url in urls), seconds=120)
+
+
+def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed_and_takes_it_back() -> None:
     with EmbeddedCluster(NodeOptions(nodes=3, ephemeral=True, heap_mb=HEAP_MB)) as running:
         seen = [call(url, "GET", "/_cluster/health")["number_of_nodes"] for url in running.urls]
         assert seen == [3, 3, 3]
@@ -150,6 +156,12 @@ def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed() -
         assert health["number_of_nodes"] == 2
         assert call(other.url, "GET", "/homes/_doc/1")["_source"] == {"city": "Kent"}
         assert eventually(lambda: killed.describe_end() == "by SIGKILL", seconds=5)
+        number = running.processes.index(killed)
+        running.restart(number)
+        assert is_ready_with(running.urls, nodes=3)
+        assert call(killed.url, "GET", "/homes/_doc/1")["_source"] == {"city": "Kent"}
+        with pytest.raises(RuntimeError, match=f"{master} still runs"):
+            running.restart(number)
 
 
 def test_the_record_of_a_cluster_is_written_once_it_has_formed(tmp_path: Path) -> None:
