@@ -7,6 +7,7 @@ from importlib.metadata import version
 import rich_click as click
 
 from brokerage.demo import demo
+from brokerage.doctor import doctor
 from brokerage.index import index
 from brokerage.keys import keys
 from brokerage.node import node
@@ -24,5 +25,5 @@ def main() -> None:
     """
 
 
-for command in (demo, serve, node, sample, index, keys, settings):
+for command in (demo, serve, node, sample, index, keys, settings, doctor):
     main.add_command(command)

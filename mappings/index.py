@@ -26,7 +26,8 @@ def settings() -> dict[str, object]:
     """Return the settings that shape the index and cannot change later.
 
     One shard answers a page in one round trip. Sorting by the feed key puts a page's records side by side on disk, and
-    the doc-values skipper lets the range on that key seek instead of scan.
+    the doc-values skipper lets the range on that key seek instead of scan. A query for a field that the index does not
+    know fails: by default it would match nothing, and an index of an older shape would be answered from as if empty.
     """
     return {
         "index.number_of_shards": 1,
@@ -34,6 +35,7 @@ def settings() -> dict[str, object]:
         "index.sort.order": "asc",
         "index.mapping.use_doc_values_skipper": True,
         "index.max_result_window": RESULT_WINDOW,
+        "index.query.parse.allow_unmapped_fields": False,
     }
 
 

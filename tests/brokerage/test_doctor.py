@@ -1,0 +1,131 @@
+"""`brokerage doctor` as a process: what it says, how to mend it, and its exit codes."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from brokerage.command import main
+from mappings import LISTING, RESOURCES
+from tests.brokerage.conftest import run
+from tests.service.corner import Corner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+ESCAPE = "\x1b["
+# Other tests on the same engine make the cluster yellow or red, and disks are this machine's.
+OTHERS = {"cluster", "disks"}
+
+
+def unwell(output: str) -> dict[str, dict[str, Any]]:
+    """Return what is not well by subject."""
+    told = json.loads(output)
+    return {each["subject"]: each for each in told if each["state"] != "ok" and each["subject"] not in OTHERS}
+
+
+def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]]:
+    """Return what is not well, after a run within this process that ends with a code."""
+    ours = {name: None for name in os.environ if name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
+    ended = CliRunner().invoke(main, ["doctor", "--json"], env={**ours, **environment})
+    assert ended.exit_code == code, ended.output
+    return unwell(ended.stdout)
+
+
+@contextmanager
+def web_server() -> Iterator[str]:
+    """Serve what any web server does; yield its address."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
+    client: AsyncElasticsearch, connection: ConnectionSettings, on_engine: dict[str, str]
+) -> None:
+    corner = Corner(client, connection)
+    await corner.fill()
+    told = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
+    assert told.returncode == 0
+    (misspelt,) = unwell(told.stdout).values()
+    assert misspelt["remedy"] == "Did you mean BROKERAGE_DEADLINE_SECONDS?"
+
+    screen = run("doctor", environment={**on_engine, "FORCE_COLOR": "1"})
+    assert screen.returncode == 0
+    assert ESCAPE in screen.stdout
+    assert screen.stdout.rstrip().endswith("The service can serve.")
+
+    old = await corner.make(LISTING, without="status")
+    await corner.point({LISTING: (old,)})
+    screen = run("doctor", environment=on_engine)
+    assert screen.returncode == 1
+    assert ESCAPE not in screen.stdout
+    lines = [line.split(maxsplit=2) for line in screen.stdout.splitlines()]
+    (listings,) = [line for line in lines if line[:2] == ["wrong", "listings"]]
+    assert old in listings[2]
+    assert ["ok", "sold_listings"] in [line[:2] for line in lines]
+    assert "-> Rebuild it with this version: `brokerage index reindex SOURCE listings`." in screen.stdout
+    assert screen.stdout.rstrip().endswith("The service cannot serve all of it.")
+
+
+def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
+    told = findings(on_engine, 1)
+    assert {subject: each["state"] for subject, each in told.items()} == {
+        **{resource.alias: "wrong" for resource in RESOURCES},
+        "control": "wrong",
+        "keys": "warning",
+    }
+    assert all("`brokerage " in each["remedy"] for each in told.values())
+
+
+def test_a_cluster_that_is_away_is_3() -> None:
+    ended = run("doctor", "--json", environment={"ELASTICSEARCH_URL": "http://127.0.0.1:9"})
+    assert ended.returncode == 3
+    told = unwell(ended.stdout)
+    assert told.keys() == {"elasticsearch"}
+    assert "Connect call failed" in told["elasticsearch"]["detail"]
+    assert "ELASTICSEARCH_URL" in told["elasticsearch"]["remedy"]
+
+
+def test_what_is_not_elasticsearch_is_told() -> None:
+    with web_server() as url:
+        told = findings({"ELASTICSEARCH_URL": url}, 1)
+    assert told["elasticsearch"]["problem"] == "what answers is not Elasticsearch"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "ELASTICSEARCH_URL is not set"),
+        ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_WORKERS": "many"}, "BROKERAGE_WORKERS='many'"),
+        ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_MERGE_AFTER_BUILD": "perhaps"}, "MERGE_AFTER_BUILD"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_and_end_it(environment: dict[str, str], said: str) -> None:
+    told = findings(environment, 1)
+    assert told.keys() == {"settings"}
+    assert said in told["settings"]["detail"]
+
+
+def test_no_secret_is_told() -> None:
+    secrets = {"BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret", "BROKERAGE_ELASTICSEARCH_PASSWORD": "hush-hush"}
+    told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 3))
+    assert "belong together" in told
+    assert "very-secret" not in told
+    assert "hush-hush" not in told

@@ -1,0 +1,154 @@
+"""What is found while the service runs: which requests are refused, what partners read, and what is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.service.stand_in import Reply, refusal
+from tests.service.test_health import look, of_old_shape, on_an_old_node
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+LISTING = "/v1/listings/one"
+
+
+@pytest.fixture
+def key(stand_in: StandIn) -> str:
+    """A key, and a company and a listing to read with it."""
+    stand_in.add("companies", "acme", {}, company="acme")
+    stand_in.add("listings", "one", {"PlatformListingId": "one"}, company="acme")
+    return stand_in.grant()
+
+
+async def answer(api: TestClient[Any, Any], key: str, path: str = LISTING) -> tuple[int, Any]:
+    """Return status and body of a request."""
+    async with api.get(path, headers={"x-api-key": key}) as response:
+        return response.status, await response.json()
+
+
+async def test_a_resource_whose_index_is_unsound_is_refused_and_no_other(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str
+) -> None:
+    assert (await answer(api, key))[0] == 200
+    of_old_shape(stand_in)
+    await look(api)
+    searches = len(stand_in.asked)
+    status, problem = await answer(api, key)
+    assert (status, problem["code"]) == (503, "temporarily-unavailable")
+    assert problem["detail"] == "The listing index is being rebuilt and is temporarily unavailable. Try again shortly."
+    assert [path for path, _ in stand_in.asked[searches:] if "listings" in path] == []
+    assert (await answer(api, key, "/v1/companies"))[0] == 200
+
+
+async def test_a_refusal_says_when_to_come_back(api: TestClient[Any, Any], stand_in: StandIn, key: str) -> None:
+    of_old_shape(stand_in)
+    await look(api)
+    response = await api.get(LISTING, headers={"x-api-key": key})
+    assert int(response.headers["Retry-After"]) > 0
+
+
+async def test_an_unsupported_version_refuses_every_resource(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str
+) -> None:
+    assert (await answer(api, key))[0] == 200
+    on_an_old_node(stand_in)
+    await look(api)
+    for path in (LISTING, "/v1/companies", "/v1/agents", "/v1/offices", "/v1/teams", "/v1/sold_listings"):
+        assert (await answer(api, key, path))[0] == 503
+
+
+async def test_it_is_noticed_without_being_asked_for_and_so_is_the_mending(
+    open_api: Open, stand_in: StandIn, key: str
+) -> None:
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
+    sound = stand_in.indices["listings-v0001"]["mappings"]["properties"]["status"]
+    of_old_shape(stand_in)
+    while (await answer(api, key))[0] != 503:
+        pass
+    stand_in.indices["listings-v0001"]["mappings"]["properties"]["status"] = sound
+    while (await answer(api, key))[0] != 200:
+        pass
+
+
+async def test_a_sound_index_is_looked_at_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
+    of_old_shape(stand_in)
+    assert (await answer(await open_api(fresh_seconds=3600.0), key))[0] == 503
+
+
+async def test_in_an_outage_what_was_found_last_stands(api: TestClient[Any, Any], stand_in: StandIn, key: str) -> None:
+    assert (await answer(api, key))[0] == 200
+    of_old_shape(stand_in)
+    await look(api)
+    stand_in.strange = {path: refusal(503, "cluster_block_exception") for path in stand_in.looked_at}
+    await look(api)
+    status, problem = await answer(api, key)
+    assert (status, "rebuilt" in problem["detail"]) == (503, True)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"took": 3}', b'{"listings-v0001": {}}', b"null", b"<html/>", b""])
+async def test_answers_that_make_no_sense_refuse_nothing_and_end_nothing(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str, body: bytes
+) -> None:
+    (joint,) = [path for path in set(stand_in.looked_at) if "listings" in path]
+    for path in (joint, "/_nodes/_all/_none", "/_cluster/health"):
+        stand_in.strange = {path: Reply(body=body)}
+        await look(api)
+    stand_in.strange.clear()
+    assert (await answer(api, key))[0] == 200
+    of_old_shape(stand_in)
+    await look(api)
+    assert (await answer(api, key))[0] == 503
+
+
+async def test_what_is_found_is_logged_once_with_its_remedy_and_so_is_its_end(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "service")
+    sound = stand_in.indices["listings-v0001"]["mappings"]["properties"]["status"]
+    of_old_shape(stand_in)
+    for _ in range(3):
+        await look(api)
+        await answer(api, key)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "ERROR",
+            "listings: its index lacks fields of this version. listings-v0001 lacks, or has otherwise: status. "
+            "Rebuild it with this version: `brokerage index reindex SOURCE listings`.",
+        )
+    ]
+    stand_in.indices["listings-v0001"]["mappings"]["properties"]["status"] = sound
+    for _ in range(2):
+        await look(api)
+    assert [record.getMessage() for record in caplog.records[1:]] == ["listings: well again"]
+
+
+async def test_an_outage_is_logged_once(
+    api: TestClient[Any, Any], stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "service")
+    stand_in.is_away(Reply(status=502, product=None))
+    for _ in range(3):
+        await look(api)
+    ours = [record.getMessage() for record in caplog.records if record.name == "service"]
+    assert [text.partition(".")[0] for text in ours] == ["elasticsearch: it cannot be asked"]
+
+
+def watching() -> int:
+    """Return how many watches are under way."""
+    return len([task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "Watch.run"])
+
+
+async def test_the_watch_ends_with_the_service(open_api: Open) -> None:
+    before = watching()
+    api = await open_api()
+    assert watching() == before + 1
+    await api.close()
+    assert watching() == before
