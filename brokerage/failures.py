@@ -12,7 +12,7 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError
 
 from cluster.settings import SettingError
-from service.run import CannotListen
+from service.listening import CannotListen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from dataclasses import replace
 
 import rich_click as click
@@ -10,28 +12,40 @@ import rich_click as click
 from brokerage.failures import told_plainly
 from cluster.connection import ConnectionSettings
 from cluster.settings import read
+from service.listening import listen
 from service.run import run
 from service.settings import ServiceSettings
+from service.slot import Plan
 from service.supervisor import Supervisor
 
 
 @click.command()
 @click.option("--host", help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes that share the port.")
 def serve(host: str | None, port: int | None, workers: int | None) -> None:
-    """Serve the API until Ctrl-C. Options override BROKERAGE_HOST, BROKERAGE_PORT and BROKERAGE_WORKERS."""
+    """Serve the API until Ctrl-C. Options override BROKERAGE_HOST, BROKERAGE_PORT and BROKERAGE_WORKERS.
+
+    With several workers SIGHUP replaces them one after the other.
+    """
     with told_plainly():
-        connection = read(ConnectionSettings, os.environ)
-        settings = _settings(host, port, workers)
-        connection.require_url()
-        click.echo(
-            f"serving on http://{settings.host}:{settings.port}/v1 with {settings.workers} worker(s); Ctrl-C stops"
-        )
-        run(settings, connection) if settings.workers == 1 else Supervisor(settings, connection).run()
+        plan = _plan(host, port, workers)
+        listeners = listen(plan.settings)
+        port = listeners[0].port
+        shown = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
+        click.echo(f"serving on http://{shown}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
+        if len(listeners) == 1:
+            run(plan.settings, plan.connection, listeners=listeners[0])
+            return
+        # Of the supervisor alone: workers write what is wrong, and it tells what it does.
+        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        sys.exit(Supervisor(lambda: _plan(host, port, workers), listeners).run())
 
 
-def _settings(host: str | None, port: int | None, workers: int | None) -> ServiceSettings:
+def _plan(host: str | None, port: int | None, workers: int | None) -> Plan:
+    """Read what workers are started with. Raises SettingError at the first unusable value."""
     given = {"host": host, "port": port, "workers": workers}
     changes = {name: value for name, value in given.items() if value is not None}
-    return replace(read(ServiceSettings, os.environ), **changes)  # type: ignore[arg-type]
+    connection = read(ConnectionSettings, os.environ)
+    connection.require_url()
+    return Plan(replace(read(ServiceSettings, os.environ), **changes), connection)  # type: ignore[arg-type]

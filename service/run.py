@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from contextlib import AsyncExitStack
-from multiprocessing import parent_process
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -13,72 +11,105 @@ from aiohttp import web
 
 from service.app import SERVICES, create_app
 from service.health import DRAINING
+from service.listening import CannotListen, listen
 from service.memory import collect_seldom, keep_freed_memory
 from service.metrics import metrics_app
 from service.protocol import ServiceRunner
+from service.stopping import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
+    from collections.abc import Callable, Sequence
 
     from cluster.connection import ConnectionSettings
+    from service.listening import Listeners
     from service.settings import ServiceSettings
 
-
-class CannotListen(OSError):
-    """An address is taken or is none of this machine; the text says which, and what to change."""
+_LOOK_AGAIN_SECONDS = 0.2
 
 
-def run(settings: ServiceSettings, connection: ConnectionSettings, on_ready: Callable[[], None] | None = None) -> None:
-    """Serve until SIGINT or SIGTERM."""
+def run(
+    settings: ServiceSettings,
+    connection: ConnectionSettings,
+    on_ready: Callable[[], None] | None = None,
+    listeners: Listeners | None = None,
+    *,
+    ready_first: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM, on sockets of its own where none are given; a second signal ends it at once.
+
+    `on_ready` is called when it listens. With `ready_first` it listens only once it would be ready for requests.
+    """
     keep_freed_memory()
+    opened = listeners or listen(settings)[0]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, connection, on_ready))
+        runner.run(_serve(settings, connection, opened, on_ready or (lambda: None), ready_first=ready_first))
 
 
 async def _serve(
-    settings: ServiceSettings, connection: ConnectionSettings, on_ready: Callable[[], None] | None
+    settings: ServiceSettings,
+    connection: ConnectionSettings,
+    listeners: Listeners,
+    on_ready: Callable[[], None],
+    *,
+    ready_first: bool,
 ) -> None:
-    stop = _stop_signal()
+    stop = Stop()
     app = create_app(settings, connection)
     async with AsyncExitStack() as stack:
-        runner = await _opened(stack, ServiceRunner(app, settings))
-        await _listen(
-            web.TCPSite(runner, settings.host, settings.port, reuse_port=settings.workers > 1), "Choose another --port."
-        )
-        if settings.metrics_port:
-            metrics = await _opened(stack, web.AppRunner(metrics_app(app[SERVICES].ledger), access_log=None))
-            await _listen(
-                web.TCPSite(metrics, settings.host, settings.metrics_port), "Choose another BROKERAGE_METRICS_PORT."
-            )
-        if on_ready is not None:
-            on_ready()
+        stack.callback(listeners.close)
+        service = await _opened(stack, ServiceRunner(app, settings))
+        metrics = await _opened(stack, ServiceRunner(metrics_app(app[SERVICES]), settings))
+        if ready_first and not await _ready(service, stop):
+            return
+        await _listen(service, listeners.api)
+        await _listen(metrics, listeners.metrics)
+        on_ready()
         collect_seldom()
-        await stop.wait()
+        await stop.told.wait()
         app[DRAINING].set()
-        await asyncio.sleep(settings.drain_seconds)
+        await asyncio.gather(
+            _drain(service, listeners.api, stop, settings.drain_seconds),
+            _drain(metrics, listeners.metrics, stop, settings.drain_seconds),
+        )
 
 
-async def _listen(site: web.TCPSite, remedy: str) -> None:
-    try:
-        await site.start()
-    except OSError as error:
-        address = site.name.partition("://")[2]
-        raise CannotListen(f"Cannot listen on {address}: {error.strerror or error}. {remedy}") from error
+async def _drain(runner: ServiceRunner, sockets: Sequence[socket.socket], stop: Stop, seconds: float) -> None:
+    """Part from all clients, so that none loses a request by it."""
+    runner.drain()
+    if stop.is_replaced:
+        await runner.stop_listening(sockets)
+        await runner.finish(idle_seconds=seconds)
+    else:
+        # Whoever sends requests here has to see that it is unready before it is gone.
+        await asyncio.sleep(seconds)
+        await runner.stop_listening(sockets)
+        await runner.finish()
 
 
-async def _opened(stack: AsyncExitStack, runner: web.AppRunner) -> web.AppRunner:
+async def _listen(runner: ServiceRunner, sockets: Sequence[socket.socket]) -> None:
+    for opened in sockets:
+        site = web.SockSite(runner, opened)
+        try:
+            await site.start()
+        except OSError as error:
+            # Somebody was quicker after it was bound.
+            raise CannotListen(
+                f"Cannot listen on {site.name.partition('://')[2]}: {error.strerror or error}."
+            ) from error
+
+
+async def _ready(runner: ServiceRunner, stop: Stop) -> bool:
+    """Wait until it is ready for requests; return False when it is told to stop before that."""
+    while not stop.told.is_set():
+        if await runner.is_ready():
+            return True
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    return False
+
+
+async def _opened(stack: AsyncExitStack, runner: ServiceRunner) -> ServiceRunner:
     """Set a runner up; what it has opened is closed with the stack, even when it fails halfway."""
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     return runner
-
-
-def _stop_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    if (parent := parent_process()) is not None:
-        # A worker ends with its supervisor, even when that one was killed.
-        loop.add_reader(parent.sentinel, stop.set)
-    return stop

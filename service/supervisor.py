@@ -1,72 +1,100 @@
-"""Runs several worker processes on one port: starts them, replaces one that dies, stops them in order."""
+"""Runs several worker processes on one port: keeps them, replaces them one after the other, stops them in order."""
 
 from __future__ import annotations
 
-import multiprocessing
+import asyncio
+import logging
 import signal
-import sys
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from service.run import CannotListen, run
+from service.slot import NotReplaced, Plan, Slot
+from service.stopping import SHELL_OFFSET
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-    from types import FrameType
+    from collections.abc import Callable, Sequence
 
-    from cluster.connection import ConnectionSettings
-    from service.settings import ServiceSettings
+    from service.listening import Listeners
 
-# A worker that dies at once is replaced at this pace, not in a busy loop.
-_RESTART_SECONDS = 0.5
+# From the start of a worker, imports included, until it has answered its first request for `/readyz`.
+_READY_SECONDS = 30.0
+# What the sockets were opened with cannot change under them.
+_FIXED = ("host", "port", "workers", "metrics_port", "share_port")
 
-# A fresh interpreter for each worker: nothing of the parent's state or signal handlers leaks in.
-_CONTEXT = multiprocessing.get_context("spawn")
-
-
-def _work(settings: ServiceSettings, connection: ConnectionSettings) -> None:
-    try:
-        run(settings, connection)
-    except CannotListen as error:
-        sys.exit(str(error))
+_log = logging.getLogger("service")
 
 
 @dataclass
 class Supervisor:
-    """The workers of one service."""
+    """The workers of one service, one for each of the listeners.
 
-    settings: ServiceSettings
-    connection: ConnectionSettings
-    workers: list[BaseProcess] = field(default_factory=list)
-    stopping: bool = False
+    SIGHUP replaces them all; `read` is asked for what the new ones are started with, and raises ValueError when that
+    cannot be used.
+    """
 
-    def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; every worker then finishes what it has accepted."""
+    read: Callable[[], Plan]
+    listeners: Sequence[Listeners]
+    ready_seconds: float = _READY_SECONDS
+    _slots: list[Slot] = field(default_factory=list)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _hangup: asyncio.Event = field(default_factory=asyncio.Event)
+    _code: int = 0
+
+    def run(self) -> int:
+        """Serve until SIGINT or SIGTERM; return the exit code, which is 0 when every worker ended by itself.
+
+        Every worker finishes what it has accepted. A second signal ends them at once.
+        """
+        return asyncio.run(self._serve())
+
+    async def _serve(self) -> int:
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._stop)
-        self.workers = [self._start(number) for number in range(self.settings.workers)]
-        while not self.stopping:
-            time.sleep(_RESTART_SECONDS)
-            self._replace_dead()
-        for worker in self.workers:
-            worker.join()
+            loop.add_signal_handler(number, self._told, number)
+        loop.add_signal_handler(signal.SIGHUP, self._hangup.set)
+        plan = self.read()
+        self._slots = [Slot(number, plan, listeners) for number, listeners in enumerate(self.listeners)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(slot.keep()) for slot in self._slots]
+            tasks.append(group.create_task(self._replace_when_told()))
+            await self._stop.wait()
+            for task in tasks:
+                task.cancel()
+        await self._end()
+        return self._code
 
-    def _start(self, number: int) -> BaseProcess:
-        # Workers share the port of the API but not their metrics: each is asked for its own.
-        port = self.settings.metrics_port and self.settings.metrics_port + number
-        settings = replace(self.settings, metrics_port=port)
-        worker = _CONTEXT.Process(target=_work, args=(settings, self.connection), daemon=True)
-        worker.start()
-        return worker
+    def _told(self, number: signal.Signals) -> None:
+        if self._stop.is_set():
+            self._code = SHELL_OFFSET + number
+            for slot in self._slots:
+                for worker in slot.alive:
+                    worker.kill()
+        self._stop.set()
 
-    def _replace_dead(self) -> None:
-        if not self.stopping:
-            self.workers = [
-                worker if worker.is_alive() else self._start(number) for number, worker in enumerate(self.workers)
-            ]
+    async def _replace_when_told(self) -> None:
+        while True:
+            await self._hangup.wait()
+            # One that comes from here on asks for another round after this one.
+            self._hangup.clear()
+            try:
+                await self._replace_all()
+            except (NotReplaced, ValueError) as error:
+                _log.error("The workers that are there stay: %s", error)
 
-    def _stop(self, *_: int | FrameType | None) -> None:
-        self.stopping = True
-        for worker in self.workers:
-            worker.terminate()
+    async def _replace_all(self) -> None:
+        plan, fixed = self.read(), self._slots[0].plan.settings
+        kept = {name: getattr(fixed, name) for name in _FIXED}
+        plan = replace(plan, settings=replace(plan.settings, **kept))
+        for slot in self._slots:
+            await slot.replace(plan, self.ready_seconds)
+        _log.info("All workers were replaced.")
+
+    async def _end(self) -> None:
+        ending = []
+        for slot in self._slots:
+            for worker in slot.alive:
+                worker.stop()
+                ending.append(slot.ended(worker))
+        ended = await asyncio.gather(*ending)
+        self._code = self._code or int(not all(ended))
+        _log.info("All workers have ended.")

@@ -82,11 +82,12 @@ def test_readiness_says_why_it_is_not_there(on_engine: dict[str, str]) -> None:
         assert _status(port, "/readyz") == 503
 
 
-def test_a_taken_port_is_told_in_one_sentence(on_engine: dict[str, str]) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_taken_port_is_told_in_one_sentence(on_engine: dict[str, str], workers: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        ended = run("serve", "--port", str(taken.getsockname()[1]), environment=on_engine)
+        ended = run("serve", "--port", str(taken.getsockname()[1]), "--workers", workers, environment=on_engine)
     assert ended.returncode == 1
     assert ended.stderr.startswith("Cannot listen on 127.0.0.1:")
     assert ended.stderr.count("\n") == 1

@@ -1,0 +1,102 @@
+"""`brokerage serve` with several workers: what it does when they die, hang, or are to be replaced."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.brokerage.conftest import Running, running
+from tests.brokerage.test_serve import _children, _status, _wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PATIENCE_SECONDS = 60
+
+
+def _until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _port(service: Running) -> int:
+    """Return the port that it says it has chosen."""
+    service.read_until("Ctrl-C stops\n")
+    found = re.search(r"http://127\.0\.0\.1:(\d+)/v1", service.output)
+    assert found
+    _wait_for(int(found[1]))
+    return int(found[1])
+
+
+def _is_alive(pid: int) -> bool:
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_signal_ends_it_at_once(on_engine: dict[str, str], workers: str) -> None:
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "1000"}
+    with running("serve", "--port", "0", "--workers", workers, environment=environment) as service:
+        port = _port(service)
+        service.process.send_signal(signal.SIGTERM)
+        _until(lambda: _status(port, "/readyz") == 503)
+        children = _children(service.process.pid)
+        assert service.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+        assert not any(_is_alive(pid) for pid in children)
+
+
+def test_what_reaches_the_whole_group_ends_it_in_order_too(on_engine: dict[str, str]) -> None:
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "1"}
+    with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
+        _port(service)
+        for pid in _children(service.process.pid):
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGHUP)
+        assert service.stop(signal.SIGINT) == 0
+        assert "ended: " not in service.output
+        assert "Traceback" not in service.output
+
+
+def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(on_engine: dict[str, str]) -> None:
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1", "BROKERAGE_DEADLINE_SECONDS": "0.6"}
+    with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
+        _port(service)
+        hung = max(_children(service.process.pid))
+        os.kill(hung, signal.SIGSTOP)
+        assert service.stop(signal.SIGTERM) == 1
+        assert f"(process {hung}) has not ended in time and is killed." in service.output
+        assert not _is_alive(hung)
+
+
+def test_workers_end_with_a_supervisor_that_was_killed(on_engine: dict[str, str]) -> None:
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
+    with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
+        _port(service)
+        children = _children(service.process.pid)
+        service.process.kill()
+        _until(lambda: not any(_is_alive(pid) for pid in children))
+
+
+def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[str, str], tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("x")
+    environment = {**on_engine, "BROKERAGE_ELASTICSEARCH_API_KEY_FILE": str(secret)}
+    with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
+        port = _port(service)
+        before = set(_children(service.process.pid))
+        secret.unlink()
+        service.process.send_signal(signal.SIGHUP)
+        told = service.read_until("cannot be read")
+        assert "The workers that are there stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE" in told
+        assert set(_children(service.process.pid)) == before
+        assert _status(port) == 200
