@@ -9,12 +9,16 @@ import orjson
 
 from mappings.document import MARK, RECORD_KEY
 from service.errors import DeadlinePassed, EngineUnavailable
+from service.failures import failed, unintelligible
 from service.metrics import UNMARKED_ANSWERS
 
-# Elasticsearch writes these members first and in this order; anything else is parsed and judged by its parts.
+# Elasticsearch writes these members first and in this order; anything else is parsed and judged by its parts. Shards
+# that were skipped count as successful.
 _WHOLE = re.compile(
-    rb'\{"took":\d+,"timed_out":false,"_shards":\{"total":\d+,"successful":\d+,"skipped":\d+,"failed":0\}'
+    rb'\{"took":\d+,"timed_out":false,"_shards":\{"total":([1-9]\d*),"successful":\1,"skipped":\d+,"failed":0\},'
 )
+# The ends of the list of hits, of the object round it and of the answer. Within an answer no hit is followed by them.
+_END = b"]}}"
 _HIT = b'"_index":"'
 _BRACE = ord("}")
 
@@ -23,14 +27,32 @@ Encoded = bytes | memoryview
 
 
 def refuse_partial(answer: bytes | bytearray) -> None:
-    """Raise unless every shard answered in time: a page that lacks rows must never look whole."""
-    if _WHOLE.match(answer):
+    """Raise unless every shard answered in time and all of it came: a page that lacks rows must never look whole."""
+    if _WHOLE.match(answer) and answer.endswith(_END):
         return
-    parsed = orjson.loads(answer)
-    if parsed["timed_out"]:
-        raise DeadlinePassed
-    if parsed["_shards"]["failed"]:
-        raise EngineUnavailable(f"{parsed['_shards']['failed']} of {parsed['_shards']['total']} shards failed.")
+    try:
+        parsed = orjson.loads(answer)
+        shards, has_timed_out = parsed["_shards"], parsed["timed_out"]
+        total, successful, count = shards["total"], shards["successful"], shards["failed"]
+        is_short = parsed.get("terminated_early", False) or not parsed["hits"]
+    except (ValueError, KeyError, TypeError):
+        raise unintelligible(answer) from None
+    if has_timed_out is not False:
+        raise failed("timeout", DeadlinePassed())
+    if count or is_short or successful != total or not total:
+        raise failed("partial", EngineUnavailable(f"{successful} of {total} shards answered, {count} failed."))
+
+
+def source(answer: bytes | bytearray, identifier: str) -> dict[str, Any]:
+    """Return the source of a document that was asked for by its identifier."""
+    try:
+        parsed = orjson.loads(answer)
+        if parsed["_id"] != identifier:
+            raise unintelligible(answer)
+        found: dict[str, Any] = parsed["_source"]
+    except (ValueError, KeyError, TypeError):
+        raise unintelligible(answer) from None
+    return found
 
 
 def records(answer: bytes | bytearray, asked: int) -> list[Encoded]:
@@ -68,7 +90,10 @@ def _between_marks(answer: bytes | bytearray, *, counting: bool = False) -> list
 
 def hits(answer: bytes | bytearray) -> list[dict[str, Any]]:
     """Return the parsed hits of a search answer."""
-    parsed: list[dict[str, Any]] = orjson.loads(answer)["hits"]["hits"]
+    try:
+        parsed: list[dict[str, Any]] = orjson.loads(answer)["hits"]["hits"]
+    except (ValueError, KeyError, TypeError):
+        raise unintelligible(answer) from None
     return parsed
 
 

@@ -10,17 +10,22 @@ from aiohttp import web
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.node import ReadingNode
+from cluster.selection import FewestUnderWay
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from service.admission import Admission
 from service.directory import read_directory
 from service.elastic import Engine
+from service.errors import EngineUnavailable
 from service.freshness import Ages, Kept
-from service.health import DRAINING, live, ready
+from service.health import DRAINING, WATCH, live, ready, started
 from service.keys.ring import KeyRing
 from service.marks import read_mark
 from service.operation import Operation, Services
 from service.problems import answer_problems
 from service.resources import OPERATIONS
 from service.slashes import ignore_extra_slashes
+from service.soundness import asked
+from service.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -43,7 +48,8 @@ def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web
     for operation in OPERATIONS:
         _route(app, ROOT + operation.path, _answering(operation))
     _route(app, "/livez", live)
-    _route(app, "/readyz", _ready)
+    _route(app, "/readyz", ready)
+    _route(app, "/startupz", started)
     return app
 
 
@@ -56,18 +62,34 @@ async def _services(
         timeout=settings.deadline_seconds,
         meta_header=False,
         node_class=ReadingNode,
+        node_pool_class=FewestUnderWay,
     )
-    app[SERVICES] = compose(client, settings, connection)
+    services = app[SERVICES] = compose(client, settings, connection)
+    watch = app[WATCH] = Watch(services.engine, connection, settings, partial(_read, services))
+    # Before the port opens: no request is answered from an index that was not looked at.
+    await watch.look()
+    watching = asyncio.create_task(watch.run())
     yield
+    watching.cancel()
+    await asyncio.wait([watching])
     await client.close()
+
+
+async def _read(services: Services) -> None:
+    """Read what every request needs; raise ApiError."""
+    await asyncio.gather(services.directory.get(), *(mark.get() for mark in services.marks.values()))
+    status, _ = await asked(services.engine, f"/{services.connection.keys_index}/_doc/readiness")
+    if status not in {200, 404}:
+        raise EngineUnavailable("The keys may not be read.")
 
 
 def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: ConnectionSettings) -> Services:
     """Build what handlers work with round one client."""
-    engine = Engine(client.transport, connection.authorization(), settings.deadline_seconds)
+    engine = Engine(client.transport, connection.authorization(), settings)
     ages = Ages(settings.fresh_seconds, settings.stale_seconds)
     return Services(
         engine=engine,
+        admission=Admission(settings),
         keys=KeyRing(engine, connection.keys_index, ages),
         directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
         marks={
@@ -86,10 +108,6 @@ def _route(app: web.Application, path: str, handler: Callable[[web.Request], Awa
 
 async def _options(_: web.Request) -> web.Response:
     return web.Response(status=204, headers={"Allow": "GET, HEAD, OPTIONS"})
-
-
-async def _ready(request: web.Request) -> web.Response:
-    return await ready(request, request.app[SERVICES])
 
 
 def _answering(operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
-from elastic_transport import ConnectionTimeout, TransportError
+from elastic_transport import (
+    ConnectionError,  # noqa: A004 - the client's name for it
+    ConnectionTimeout,
+    TlsError,
+    TransportError,
+)
 
-from service.answer import refuse_partial
-from service.errors import DeadlinePassed, EngineUnavailable, InternalError
+from service.answer import refuse_partial, source
+from service.errors import DeadlinePassed, EngineUnavailable, NotElasticsearch, ResourceUnavailable
+from service.failures import NodeLost, failed, refusal, unintelligible
 from service.flights import Flights
+from service.metrics import SHARED_SEARCHES
+from service.retries import Retries
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Mapping
 
     from elastic_transport import AsyncTransport
 
+    from service.errors import ApiError
+    from service.settings import ServiceSettings
+
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
-# A page that is read ahead is as old as this at most when it is sent. Who takes longer for a page asks anew.
-_AHEAD_SECONDS = 1.0
+# The client gives up this long after it: by then whoever asked has been answered, and the search cancelled.
+_CLIENT_MARGIN_SECONDS = 1.0
 # Walks that are followed at a time; a search is about 300 bytes.
 _MOST_EXPECTED = 1_000
+# Every answer of Elasticsearch names it.
+_PRODUCT = "x-elastic-product"
+# What any other web server says too: with them the name counts, since the answer would be believed.
+_BELIEVED = {200, 404}
+# What whoever asked has to judge; any other status is a failure.
+_TOLD = {200, 401, 403, 404}
 # JSON both ways lets Elasticsearch copy the stored source into the answer without parsing it.
 _JSON = {"accept": "application/json", "content-type": "application/json"}
 
@@ -33,16 +50,20 @@ _JSON = {"accept": "application/json", "content-type": "application/json"}
 class Engine:
     """Searches and reads documents within a deadline, or raises an ApiError."""
 
-    def __init__(self, transport: AsyncTransport, headers: Mapping[str, str], deadline_seconds: float) -> None:
+    def __init__(self, transport: AsyncTransport, headers: Mapping[str, str], settings: ServiceSettings) -> None:
         """Use the transport of a client of `cluster.connection.connect`, with the headers that every request needs."""
         self._transport = transport
         self._headers = {**headers, **_JSON}
-        milliseconds = max(1, round((deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
-        # Partial results answer 200 with rows missing unless they are refused outright.
-        # Later than the request's deadline, so that exactly one clock fires.
-        self._timeout = deadline_seconds + 1
-        self._flights: Flights[bytes] = Flights()
+        milliseconds = max(1, round((settings.deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
+        # Later than the request's deadline, so that exactly one clock fires. It ends what has no request's deadline.
+        self._retries = Retries(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
+        self._flights: Flights[bytes] = Flights(SHARED_SEARCHES.inc, settings.shared_seconds)
         self._expected: OrderedDict[tuple[str, bytes], bool] = OrderedDict()
+        # When it last answered anything, in monotonic seconds.
+        self.answered_at = float("-inf")
+        # Titles of resources by alias whose index is not one to answer from; kept up to date by `service.watch`.
+        self.refused: Mapping[str, str] = {}
+        # Partial results answer 200 with rows missing unless they are refused outright.
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
     async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
@@ -67,18 +88,29 @@ class Engine:
             self._expected.popitem(last=False)
         if is_walking:
             search = partial(self._search, *following_asked)
-            self._flights.begin_ahead((*following_asked, since), search, _AHEAD_SECONDS)
+            self._flights.begin_ahead((*following_asked, since), search)
 
     async def search_anew(self, index: str, body: Mapping[str, object]) -> bytes:
         """Return the same of a search that begins now."""
         return await self._search(index, orjson.dumps(body))
 
+    async def ask(self, target: str) -> tuple[int, Any]:
+        """Return the status and the parsed answer to a GET: 200, or with None 404, or 401 or 403 where rights lack."""
+        status, answer = await self._call("GET", target, None)
+        if status != 200:
+            return status, None
+        try:
+            return status, orjson.loads(answer)
+        except ValueError:
+            raise unintelligible(answer) from None
+
     async def _search(self, index: str, body: bytes) -> bytes:
+        if (title := self.refused.get(index)) is not None:
+            raise ResourceUnavailable(title)
         status, answer = await self._call("POST", f"/{index}/_search?{self._search_options}", body)
         if status != 200:
-            raise _failure(status, answer)
-        with _understood(answer):
-            refuse_partial(answer)
+            raise refusal(status, answer, body)
+        refuse_partial(answer)
         return answer
 
     async def document(self, index: str, identifier: str) -> dict[str, Any] | None:
@@ -87,43 +119,39 @@ class Engine:
         if status == 404 and b'"found":false' in answer:
             return None
         if status != 200:
-            raise _failure(status, answer)
-        with _understood(answer):
-            source: dict[str, Any] = orjson.loads(answer)["_source"]
-        return source
+            raise refusal(status, answer, None)
+        return source(answer, identifier)
 
     async def _call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+        """Return the status, 200, 401, 403 or 404, and the body; raise for every other status."""
+        return await self._retries.run(partial(self._attempt, method, target, body))
+
+    async def _attempt(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
         try:
             response = await self._transport.perform_request(
-                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=self._timeout
+                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
             )
-        except ConnectionTimeout as error:
-            raise DeadlinePassed from error
         except TransportError as error:
-            raise EngineUnavailable(f"{type(error).__name__}: {error}") from error
-        if response.meta.status == 200 and response.meta.headers.get("x-elastic-product") != "Elasticsearch":
-            raise EngineUnavailable("What answers under the cluster's address is not Elasticsearch.")
-        answer = response.body
-        # A proxy in between answers in text or HTML, which the transport hands over as a string; other types it parses.
-        is_raw = isinstance(answer, bytes | bytearray)
-        return response.meta.status, answer if is_raw else str(answer).encode(errors="replace")
+            raise _broken(error) from error
+        status, answer = response.meta.status, response.body
+        if not isinstance(answer, bytes | bytearray):
+            # A proxy in between answers in text or HTML, which the transport hands over as a string; other types it
+            # parses.
+            answer = str(answer).encode(errors="replace")
+        if response.meta.headers.get(_PRODUCT) == "Elasticsearch":
+            self.answered_at = time.monotonic()
+        elif status in _BELIEVED:
+            raise failed("unintelligible", NotElasticsearch())
+        if status not in _TOLD:
+            raise refusal(status, answer, body)
+        return status, answer
 
 
-@contextmanager
-def _understood(answer: bytes) -> Iterator[None]:
-    """Turn what is no answer of Elasticsearch, whatever its status says, into an error with the text for the log."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError) as error:
-        raise InternalError(f"Elasticsearch answered what is no answer: {answer[:2000]!r}") from error
-
-
-def _failure(status: int, answer: bytes) -> DeadlinePassed | EngineUnavailable | InternalError:
-    """Choose the answer for a refusal of Elasticsearch (the reasons stay in the log)."""
-    text = answer[:2000].decode(errors="replace")
-    if status in {429, 504} and "search_timeout_exception" in text:
-        return DeadlinePassed()
-    if status in {404, 429, 502, 503, 504}:
-        # 404 is a missing alias: a gap in operations, never an empty list.
-        return EngineUnavailable(f"Elasticsearch answered {status}: {text}")
-    return InternalError(f"Elasticsearch refused a query with {status}: {text}")
+def _broken(error: TransportError) -> ApiError:
+    """Return the error for an attempt that brought no answer."""
+    reason = f"{type(error).__name__}: {error.message}"
+    if isinstance(error, ConnectionTimeout):
+        return failed("timeout", DeadlinePassed())
+    if isinstance(error, ConnectionError) and not isinstance(error, TlsError):
+        return failed("connection", NodeLost(reason))
+    return failed("unintelligible", EngineUnavailable(reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -35,6 +36,7 @@ class Kept(Generic[Value]):
         self._ages = ages
         self._value: Value | None = None
         self._read_at = float("-inf")
+        self._earlier: deque[tuple[float, Value]] = deque()  # all that were read, the last as well, until forgotten
         self._failure: ApiError | None = None
         self._renewal: asyncio.Task[None] | None = None
 
@@ -55,11 +57,24 @@ class Kept(Generic[Value]):
             raise self._failure
         return self._value  # type: ignore[return-value]  # read at least once by now
 
+    async def settled(self, seconds: float) -> Value:
+        """Return the last value that was read at least so many seconds ago, waiting where there is none yet.
+
+        What every other process answers was begun after that, if it is no older than `seconds`.
+        """
+        await self.get()
+        if (wait := self._earlier[0][0] + seconds - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+        while len(self._earlier) > 1 and self._earlier[1][0] + seconds <= time.monotonic():
+            self._earlier.popleft()
+        return self._earlier[0][1]
+
     async def _renew(self) -> None:
         started = time.monotonic()
         try:
             self._value = await self._load()
             self._read_at, self._failure = started, None
+            self._earlier.append((started, self._value))
         except ApiError as failure:
             self._failure = failure
             _log.warning("a cached value could not be renewed: %s", failure)

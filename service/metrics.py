@@ -6,18 +6,28 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
-from prometheus_client.core import SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from prometheus_client import Metric
+
+    from service.admission import Lane
     from service.layers import Ledger
+    from service.operation import Services
 
 UNMARKED_ANSWERS = Counter(
     "brokerage_unmarked_answers",
     "Answers of Elasticsearch that had to be parsed since a document lacked its marks: the indexer did not write it.",
 )
 SHARED_SEARCHES = Counter("brokerage_shared_searches", "Searches that were saved since the same one was under way.")
+RETRIES = Counter(
+    "brokerage_retries",
+    "Second attempts after the loss of a node: answered, failed, given up by the client, or refused by the budget.",
+    ["outcome"],
+)
+ENGINE_FAILURES = Counter("brokerage_elasticsearch_failures", "Attempts that Elasticsearch failed, by kind.", ["kind"])
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,10 +49,32 @@ class LayerCollector:
         yield family
 
 
-def metrics_app(ledger: Ledger) -> web.Application:
+class LaneCollector:
+    """How many requests run and wait, and how many were refused, by kind of request."""
+
+    def __init__(self, lanes: Iterable[Lane]) -> None:
+        """Read the lanes when Prometheus asks."""
+        self._lanes = tuple(lanes)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the three metrics."""
+        running = GaugeMetricFamily("brokerage_requests_running", "Requests that hold a place.", labels=["kind"])
+        waiting = GaugeMetricFamily("brokerage_requests_waiting", "Requests that wait for a place.", labels=["kind"])
+        refused = CounterMetricFamily(
+            "brokerage_requests_refused", "Requests that found neither a place nor room to wait.", labels=["kind"]
+        )
+        for lane in self._lanes:
+            running.add_metric([lane.kind], lane.running)
+            waiting.add_metric([lane.kind], lane.waiting)
+            refused.add_metric([lane.kind], lane.refused)
+        yield from (running, waiting, refused)
+
+
+def metrics_app(services: Services) -> web.Application:
     """Return the application that serves `/metrics` of this process."""
     registry = CollectorRegistry()
-    registry.register(LayerCollector(ledger))
+    registry.register(LayerCollector(services.ledger))
+    registry.register(LaneCollector(services.admission.lanes()))
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})

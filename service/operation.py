@@ -1,6 +1,6 @@
 """One operation: a path, its parameters and its handler; and the way of a request through it.
 
-HTTP -> key -> parameters -> scope -> handler (query, Elasticsearch, paging, projection) -> bytes.
+HTTP -> turn -> key -> parameters -> scope -> handler (query, Elasticsearch, paging, projection) -> bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
     from cluster.control import Mark
     from mappings.resource import Resource
+    from service.admission import Admission
     from service.directory import Directory
     from service.elastic import Engine
     from service.freshness import Kept
@@ -43,6 +44,7 @@ class Services:
 
     engine: Engine
     keys: KeyRing
+    admission: Admission
     directory: Kept[Directory]
     marks: dict[Resource, Kept[Mark | None]]
     connection: ConnectionSettings
@@ -89,9 +91,13 @@ class Operation:
     handler: Callable[[Call], Awaitable[web.Response]]
 
     async def answer(self, services: Services, request: web.Request) -> web.Response:
-        """Take a request through all steps, within the deadline."""
+        """Take a request through all steps, within the deadline.
+
+        The place is given back before the answer is written: who reads slowly takes nobody's turn.
+        """
         laps = Laps()
-        async with asyncio.timeout(services.settings.deadline_seconds):
+        async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(self.path):
+            laps.lap(Layer.TURN)
             response = await self.handler(await self._accept(services, request, laps))
             laps.lap(Layer.SPLICE)
             response = await encoded(request, response, services.packer)

@@ -16,16 +16,41 @@ class ServiceSettings:
     workers: int = setting("BROKERAGE_WORKERS", 1, "Processes that share the port.")
     deadline_seconds: float = setting("BROKERAGE_DEADLINE_SECONDS", 10.0, "Longest time a request may take.")
     connections: int = setting("BROKERAGE_ELASTICSEARCH_CONNECTIONS", 64, "Connections to each Elasticsearch node.")
+    concurrency: int = setting("BROKERAGE_CONCURRENCY", 16, "Requests for pages that each worker answers at a time.")
+    queue: int = setting("BROKERAGE_QUEUE", 16, "Requests for pages that may wait for their turn; the rest is refused.")
+    queue_seconds: float = setting(
+        "BROKERAGE_QUEUE_SECONDS", 0.25, "A request that would wait for its turn for longer is refused at once."
+    )
+    show_concurrency: int = setting(
+        "BROKERAGE_SHOW_CONCURRENCY",
+        64,
+        "Requests for single records at a time in each worker, beside those for pages.",
+    )
     fresh_seconds: float = setting(
-        "BROKERAGE_FRESH_SECONDS", 2.0, "Age at which a cached key, company list or mark is renewed in the background."
+        "BROKERAGE_FRESH_SECONDS",
+        2.0,
+        "Age at which cached keys, companies, marks and checks are renewed in the background.",
     )
     stale_seconds: float = setting(
         "BROKERAGE_STALE_SECONDS", 4.0, "Age beyond which none of them is used while Elasticsearch answers."
+    )
+    shared_seconds: float = setting(
+        "BROKERAGE_SHARED_SECONDS",
+        1.0,
+        "Age up to which a search answers others who ask the same. Watermarks are told at that age at least.",
+    )
+    outage_seconds: float = setting(
+        "BROKERAGE_OUTAGE_SECONDS", 60.0, "Silence of Elasticsearch after which a running replica is no longer ready."
     )
     tolerate_unknown: bool = setting(
         "BROKERAGE_TOLERATE_UNKNOWN_PARAMETERS", default=False, note="Warn in a header instead of answering 400."
     )
     drain_seconds: float = setting("BROKERAGE_DRAIN_SECONDS", 1.0, "Time between going unready and closing the port.")
+    share_port: bool = setting(
+        "BROKERAGE_SHARE_PORT",
+        default=False,
+        note="Let another service listen on the same port, to take over.",
+    )
     server_timing: bool = setting(
         "BROKERAGE_SERVER_TIMING", default=False, note="Tell clients in a header what each layer of a request took."
     )

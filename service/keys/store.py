@@ -66,7 +66,11 @@ class KeyStore:
 
     async def _page(self, after: list[Any] | None) -> list[dict[str, Any]]:
         answer = await self._client.search(
-            index=self._index, sort=["created", "key_id"], size=_LISTED_AT_ONCE, search_after=after
+            index=self._index,
+            sort=["created", "key_id"],
+            size=_LISTED_AT_ONCE,
+            search_after=after,
+            allow_partial_search_results=False,
         )
         page: list[dict[str, Any]] = answer["hits"]["hits"]
         return page

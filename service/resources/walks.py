@@ -41,11 +41,12 @@ def _body(variant: Variant, records: Sequence[Encoded], *, final: bool) -> list[
 async def next_watermark(call: Call, resource: Resource) -> dict[str, str]:
     """Return, for the first page of a walk, the second from which the next walk need ask.
 
-    It is the indexer's mark, read before the search: all that is stamped up to it is visible to the search.
+    It is the indexer's mark, read so long ago that whatever answers a page of this walk, in whichever process, was
+    searched for later: all that is stamped up to it is in these pages.
     """
     if call.parameters.get("last_platform_listing_id") or (call.parameters.get("page_number") or 1) > 1:
         return {}
-    mark = await call.services.marks[resource].get()
+    mark = await call.services.marks[resource].settled(call.services.settings.shared_seconds)
     return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}
 
 

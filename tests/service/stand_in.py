@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import datetime as dt
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -12,12 +13,16 @@ import msgspec
 import orjson
 from aiohttp import web
 
+from mappings import RESOURCES
 from mappings.document import document
+from mappings.index import index_body
 from service.keys.record import ApiKey
 from service.keys.text import mint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mappings import Resource
 
 JSON = "application/json"
 
@@ -60,20 +65,65 @@ def search_answer(hits: Sequence[bytes] = (), *, failed: int = 0, timed_out: boo
     return b'{"took":3,"timed_out":%b,"_shards":%b,%b}' % (truth, shards, found)
 
 
+def sound_indices() -> dict[str, Any]:
+    """Return what Elasticsearch tells of all indices that the service reads, by their names."""
+    return {f"{resource.alias}-v0001": _facts(resource) for resource in RESOURCES} | {
+        name: {"aliases": {}, "mappings": {}, "settings": {}} for name in ("api_keys", "control")
+    }
+
+
+def _facts(resource: Resource) -> dict[str, Any]:
+    body: Any = index_body(resource)
+    settings = {name: str(value).lower() for name, value in body["settings"].items()}
+    return {
+        "aliases": {resource.alias: {}},
+        "mappings": copy.deepcopy(body["mappings"]),
+        "settings": settings | {"index.refresh_interval": "1s"},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held(Reply):
+    """An answer that is held back until it is let go."""
+
+    body: bytes = search_answer()
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    given_up: list[None] = field(default_factory=list)  # one for each request whose client has left
+
+    async def send(self) -> web.Response:
+        """Answer when told to."""
+        try:
+            await self.let_go.wait()
+        except asyncio.CancelledError:
+            self.given_up.append(None)
+            raise
+        return await super().send()
+
+
 @dataclass
 class StandIn:
     """The indices of the stand-in and what it was asked."""
 
     url: str = ""
     documents: dict[tuple[str, str], Any] = field(default_factory=dict)  # (index, id) -> source
+    keys: list[str] = field(default_factory=list)  # the texts of those that were granted
     hits: dict[str, list[bytes]] = field(default_factory=dict)  # index -> every hit of every search in it
     replies: dict[str, Reply] = field(default_factory=dict)  # index -> what any request to it is answered
     asked: list[tuple[str, Any]] = field(default_factory=list)  # path, parsed body
     options: list[dict[str, str]] = field(default_factory=list)  # the query parameters of each request
+    indices: dict[str, Any] = field(default_factory=sound_indices)  # what it tells of each index
+    versions: dict[str, str] = field(default_factory=lambda: {"secret-node-7": "9.5.3"})  # by the name of the node
+    health: str = "green"
+    strange: dict[str, Reply] = field(default_factory=dict)  # path -> what is answered when it is looked at
+    looked_at: list[str] = field(default_factory=list)  # the paths that were
 
     def app(self) -> web.Application:
         """Return the application to serve."""
         app = web.Application()
+        app.router.add_get("/_nodes/_all/_none", self._tell)
+        app.router.add_get("/_cluster/health", self._tell)
+        app.router.add_get("/{names}", self._tell)
+        app.router.add_get("/{index}/_doc/readiness", self._tell)
         app.router.add_route("*", "/{index}/{operation}", self._answer)
         app.router.add_route("*", "/{index}/{operation}/{id}", self._answer)
         return app
@@ -89,7 +139,8 @@ class StandIn:
             "created": dt.datetime.now(dt.UTC),
         }
         self.documents["api_keys", text.key_id] = msgspec.to_builtins(ApiKey(**(about | scope | granted)))
-        return text.reveal()
+        self.keys.append(text.reveal())
+        return self.keys[-1]
 
     def add(self, index: str, identifier: str, record: dict[str, Any], **search: Any) -> None:
         """Store a record, marked as the indexer marks it."""
@@ -99,6 +150,33 @@ class StandIn:
     def out(self, reply: Reply, *indices: str) -> None:
         """Answer every request to these indices, all of them by default, with the same."""
         self.replies |= dict.fromkeys(indices or ("api_keys", "companies", "listings", "agents", "control"), reply)
+
+    def is_away(self, reply: Reply) -> None:
+        """Answer whatever is asked with the same."""
+        self.out(reply)
+        asked = ",".join([resource.alias for resource in RESOURCES] + ["api_keys", "control"])
+        self.strange = dict.fromkeys(("/_nodes/_all/_none", "/_cluster/health", f"/{asked}"), reply)
+
+    async def _tell(self, request: web.Request) -> web.Response:
+        self.looked_at.append(request.path)
+        if request.path in self.strange:
+            return await self.strange[request.path].send()
+        told = self._told(request)
+        return await (Reply(status=404) if told is None else Reply(body=orjson.dumps(told))).send()
+
+    def _told(self, request: web.Request) -> Any:
+        """Return what Elasticsearch tells under a path, None where there is nothing."""
+        if request.path == "/_nodes/_all/_none":
+            return {"nodes": {name: {"name": name, "version": version} for name, version in self.versions.items()}}
+        if request.path == "/_cluster/health":
+            return {"status": self.health, "number_of_data_nodes": len(self.versions)}
+        found: dict[str, Any] = {}
+        for name in request.match_info.get("names", "").split(","):
+            behind = {index: facts for index, facts in self.indices.items() if name in {index, *facts["aliases"]}}
+            if not behind:
+                return None
+            found |= behind
+        return found
 
     async def _answer(self, request: web.Request) -> web.Response:
         index, operation = request.match_info["index"], request.match_info["operation"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from mappings.document import document
 from service import answer
-from service.answer import hits, records, refuse_partial, total
+from service.answer import hits, records, refuse_partial, source, total
 from service.errors import DeadlinePassed, EngineUnavailable
 from tests.service.stand_in import hit, search_answer
 
@@ -112,11 +113,68 @@ def test_a_whole_answer_is_taken_without_parsing(monkeypatch: pytest.MonkeyPatch
     refuse_partial(raw)
 
 
+WHOLE = {
+    "hits": {"hits": []},
+    "_shards": {"failed": 0, "skipped": 1, "successful": 2, "total": 2},
+    "terminated_early": False,
+    "timed_out": False,
+}
+SHARDS = {"total": 2, "successful": 2, "failed": 0}
+# What is less than whole, by what differs from a whole answer.
+LESS: dict[str, dict[str, Any]] = {
+    "a shard failed": {"_shards": SHARDS | {"failed": 1}},
+    "a shard is not accounted for": {"_shards": SHARDS | {"successful": 1}},
+    "no shard was asked": {"_shards": {"total": 0, "successful": 0, "failed": 0}},
+    "it says nothing of failures": {"_shards": {"total": 2, "successful": 2}},
+    "it says nothing of successes": {"_shards": {"total": 2, "failed": 0}},
+    "it says nothing of shards": {"_shards": None},
+    "it stopped early": {"terminated_early": True},
+    "it has no hits": {"hits": None},
+}
+
+
 def test_an_answer_in_another_order_is_judged_by_its_parts() -> None:
-    shards = {"failed": 0, "total": 1}
-    refuse_partial(orjson.dumps({"_shards": shards, "terminated_early": True, "timed_out": False}))
+    refuse_partial(orjson.dumps(WHOLE))
+    with pytest.raises(DeadlinePassed):
+        refuse_partial(orjson.dumps(WHOLE | {"timed_out": True}))
+
+
+@pytest.mark.parametrize("fault", LESS)
+def test_an_answer_is_not_whole_where(fault: str) -> None:
     with pytest.raises(EngineUnavailable):
-        refuse_partial(orjson.dumps({"_shards": {"failed": 1, "total": 1}, "timed_out": False}))
+        refuse_partial(orjson.dumps(WHOLE | LESS[fault]))
+
+
+@pytest.mark.parametrize("member", WHOLE.keys() - {"terminated_early"})
+def test_an_answer_without_a_member_is_none(member: str) -> None:
+    with pytest.raises(EngineUnavailable):
+        refuse_partial(orjson.dumps({name: value for name, value in WHOLE.items() if name != member}))
+
+
+@pytest.mark.parametrize("shards", [b'"successful":2', b'"total":0,"successful":0', b'"total":31'])
+def test_a_head_in_the_usual_order_that_does_not_add_up_is_refused(shards: bytes) -> None:
+    name = shards.partition(b":")[0]
+    before = {b'"successful"': b'"successful":3', b'"total"': b'"total":3,"successful":3'}[name]
+    with pytest.raises(EngineUnavailable):
+        refuse_partial(search_answer([marked(1, {})]).replace(before, shards, 1))
+
+
+def test_an_answer_that_ends_anywhere_before_its_end_gives_no_records() -> None:
+    raw = search_answer([marked(at, {"a": {"b": [[], {}]}, "Text": "]}}"}) for at in range(3)])
+    taken = []
+    for end in range(len(raw)):
+        with suppress(EngineUnavailable):
+            refuse_partial(raw[:end])
+            taken.append(records(raw[:end], 201))
+    assert taken == []
+
+
+def test_a_document_is_the_one_that_was_asked_for() -> None:
+    raw = b'{"_id":"L1","found":true,"_source":{"a":1}}'
+    assert source(raw, "L1") == {"a": 1}
+    for other in (raw.replace(b"L1", b"L2"), raw.replace(b"_source", b"source"), raw[:-1], b"[]", b""):
+        with pytest.raises(EngineUnavailable):
+            source(other, "L1")
 
 
 def test_an_answer_that_ran_out_of_time_is_refused() -> None:
@@ -128,7 +186,7 @@ def test_an_answer_that_ran_out_of_time_is_refused() -> None:
 def test_an_answer_that_lacks_shards_is_refused_with_their_number_for_the_log(failed: int) -> None:
     with pytest.raises(EngineUnavailable) as caught:
         refuse_partial(search_answer([marked(1, {})], failed=failed))
-    assert caught.value.reason == f"{failed} of 3 shards failed."
+    assert caught.value.reason == f"{3 - failed} of 3 shards answered, {failed} failed."
 
 
 def test_a_record_cannot_make_a_partial_answer_look_whole() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cluster.connection import ConnectionSettings
+from mappings.document import document
 from service.app import create_app
 from service.keys.text import mint
 from service.settings import ServiceSettings
@@ -32,6 +33,9 @@ STRANGE = [
     "a gateway redirects",
 ]
 
+HIT = hit("listings", "L1", document(b'{"id":"L1"', 1, 1, b'{"a":{"b":[1]}}'))
+CUT = search_answer([HIT, HIT])
+
 REFUSED: dict[str, tuple[Reply, int]] = {
     "a shard failed": (Reply(body=search_answer(failed=1)), 503),
     "every shard failed": (Reply(body=search_answer(failed=3)), 503),
@@ -54,17 +58,27 @@ REFUSED: dict[str, tuple[Reply, int]] = {
     "a gateway finds nothing": (Reply(status=404, body=b"<html/>", content_type="text/html"), 503),
     "a login page": (Reply(body=b"<html>log in</html>", content_type="text/html", product=None), 503),
     "an answer of another type": (Reply(body=search_answer(), content_type="application/cbor"), 503),
-    "an answer in HTML": (Reply(body=b"<html/>", content_type="text/html"), 500),
-    "an answer that the transport parses": (Reply(body=search_answer(), content_type=PARSED), 500),
+    "an answer in HTML": (Reply(body=b"<html/>", content_type="text/html"), 503),
+    "an answer that the transport parses": (Reply(body=search_answer(), content_type=PARSED), 503),
     "an error that the transport parses": (Reply(status=503, body=b'{"error":1}', content_type=PARSED), 503),
-    "an answer without shards": (Reply(body=b"{}"), 500),
-    "an answer that is no object": (Reply(body=b"[]"), 500),
-    "an empty answer": (Reply(body=b""), 500),
+    "an answer without shards": (Reply(body=b"{}"), 503),
+    "an answer that is no object": (Reply(body=b"[]"), 503),
+    "an empty answer": (Reply(body=b""), 503),
     "the query is refused": (refusal(400, "x_content_parse_exception"), 500),
     "the service may not read": (refusal(403, "security_exception"), 500),
     "the credentials are wrong": (refusal(401, "security_exception"), 500),
     "it fails itself": (refusal(500, "null_pointer_exception"), 500),
-    "the answer is cut short": (Reply(body=search_answer()[:40]), 500),
+    "a shard is not accounted for": (Reply(body=search_answer().replace(b'"total":3', b'"total":4', 1)), 503),
+    "it stopped early": (Reply(body=search_answer().replace(b"{", b'{"terminated_early":true,', 1)), 503),
+    "an answer to something else": (Reply(body=b'{"_id":"x","found":true,"_source":{}}'), 503),
+    "somebody ended the search": (refusal(400, "task_cancelled_exception"), 503),
+    "the index is closed": (refusal(400, "index_closed_exception"), 503),
+    "a node left": (refusal(502, "node_disconnected_exception"), 503),
+    "a gateway waited for the request": (refusal(408, "request_timeout"), 503),
+    "the answer is cut between two records": (Reply(body=CUT[: CUT.index(b',{"_index"')]), 503),
+    "the answer is cut within a record": (Reply(body=CUT[: CUT.index(b"]}}") + 3]), 503),
+    "the answer lacks its last byte": (Reply(body=CUT[:-1]), 503),
+    "the answer is cut short": (Reply(body=search_answer()[:40]), 503),
 }
 CODES = {500: "internal-error", 503: "temporarily-unavailable", 504: "deadline-passed"}
 

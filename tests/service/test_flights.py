@@ -6,6 +6,7 @@ import asyncio
 import gc
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -47,7 +48,7 @@ def work() -> Work:
 @pytest.fixture
 def flights() -> Flights[int]:
     """Nothing under way."""
-    return Flights()
+    return Flights(Mock(), oldest=60.0)
 
 
 @pytest.fixture
@@ -164,3 +165,28 @@ async def test_a_failure_that_nobody_waits_for_is_no_complaint(
     del asking, task
     await settle()
     assert complaints() == []
+
+
+async def test_who_comes_late_does_not_join_what_is_too_old_for_it(flights: Flights[int], work: Work) -> None:
+    early = begin(flights, work, "same")
+    await settle()
+    flights._flights["same"].begun -= 100
+    late = begin(flights, work, "same", "same")
+    await settle()
+    work.open.set()
+    assert await asyncio.gather(*early, *late) == [1, 2, 2]
+    assert (work.begun, flights._flights) == (2, {})
+
+
+async def test_when_the_leader_leaves_who_joined_goes_on(flights: Flights[int], work: Work) -> None:
+    (leader,) = begin(flights, work, "same")
+    await settle()
+    joined = begin(flights, work, "same", "same")
+    await settle()
+    leader.cancel()
+    await settle()
+    (later,) = begin(flights, work, "same")
+    await settle()
+    work.open.set()
+    assert await asyncio.gather(*joined, later) == [1] * 3
+    assert (work.begun, work.given_up) == (1, 0)

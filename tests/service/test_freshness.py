@@ -180,6 +180,24 @@ async def test_a_renewal_goes_on_when_everyone_has_given_up(kept: Kept[int], sou
     assert await kept.get() == 1
 
 
+async def test_a_settled_value_was_read_so_long_ago(kept: Kept[int], clock: Clock) -> None:
+    await kept.get()
+    clock.now += STALE
+    assert await kept.settled(STALE) == 1
+    assert await kept.get() == 2
+    clock.now += STALE - 0.1
+    assert await kept.settled(STALE) == 1
+    clock.now += 0.1
+    assert (await kept.settled(STALE), await kept.get()) == (2, 3)
+    assert [value for _, value in kept._earlier] == [2, 3]
+
+
+async def test_the_first_settled_value_is_waited_for(kept: Kept[int]) -> None:
+    begun = asyncio.get_running_loop().time()
+    assert await kept.settled(0.2) == 1
+    assert asyncio.get_running_loop().time() - begun >= 0.2
+
+
 async def test_nothing_is_as_good_a_value_as_any(clock: Clock) -> None:
     reads = 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 from typing import TYPE_CHECKING
-from unittest.mock import Mock
 
 import pytest
 
@@ -24,13 +23,18 @@ class Searches:
     def __init__(self) -> None:
         """Begin with none."""
         self.asked: list[Sequence[str]] = []
+        self.given_up: list[Sequence[str]] = []
         self.ends: list[asyncio.Future[None]] = []
 
     async def __call__(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """Wait, then find."""
         self.asked.append(list(names))
         self.ends.append(asyncio.get_running_loop().create_future())
-        await self.ends[-1]
+        try:
+            await self.ends[-1]
+        except asyncio.CancelledError:
+            self.given_up.append(list(names))
+            raise
         return {name: name.encode() for name in names if name.islower()}
 
     async def end(self, number: int, error: Exception | None = None) -> None:
@@ -86,19 +90,21 @@ async def test_a_search_that_takes_long_holds_nobody_up(
     await search.end(0)
     assert await stuck == b"a"
     gc.collect()
-    assert (gathering._tasks, caplog.records) == (set(), [])
+    assert caplog.records == []
 
 
 async def test_a_search_that_ends_in_time_is_followed_by_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.gathering._PATIENCE_SECONDS", 0.02)
     gathering, search = Gathering(), Searches()
-    begin = Mock(wraps=gathering._begin)
-    monkeypatch.setattr(gathering, "_begin", begin)
     (only,) = await begun(gathering, search, "a")
     await search.end(0)
     assert await only == b"a"
-    await asyncio.sleep(0.04)
-    begin.assert_called_once()
+    (stuck,), (waiting,) = await begun(gathering, search, "b"), await begun(gathering, search, "c")
+    await until(lambda: len(search.asked) == 3)
+    for number in (1, 2):
+        await search.end(number)
+    assert [await stuck, await waiting] == [b"b", b"c"]
+    assert search.asked == [["a"], ["b"], ["c"]]
 
 
 async def test_who_waits_behind_a_search_that_takes_long_is_served_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,3 +165,40 @@ async def test_many_go_in_several_searches_and_nothing_is_kept_in_the_end() -> N
     assert max(map(len, search.asked)) == 64
     assert sorted(name for names in search.asked for name in names) == [f"r{number:03}" for number in range(200)]
     assert gathering._queues == {}
+
+
+async def leave(*tasks: asyncio.Task[object]) -> None:
+    """Let clients leave, and what follows happen."""
+    for task in tasks:
+        task.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_search_is_given_up_with_the_last_of_those_that_it_is_for() -> None:
+    gathering, search = Gathering(), Searches()
+    first, second, third = await begun(gathering, search, "a", "b", "b")
+    await leave(first, third)
+    assert search.given_up == []
+    await leave(second)
+    assert (search.given_up, gathering._queues) == ([["a", "b"]], {})
+    (again,) = await begun(gathering, search, "a")
+    await search.end(1)
+    assert await again == b"a"
+
+
+async def test_who_waits_behind_a_search_that_is_given_up_is_served() -> None:
+    gathering, search = Gathering(), Searches()
+    (leaving,), (behind,) = await begun(gathering, search, "a"), await begun(gathering, search, "b")
+    await leave(leaving)
+    assert (search.asked, search.given_up) == ([["a"], ["b"]], [["a"]])
+    await search.end(1)
+    assert (await behind, gathering._queues) == (b"b", {})
+
+
+async def test_what_nobody_waits_for_any_more_is_never_asked_for() -> None:
+    gathering, search = Gathering(), Searches()
+    (first,), (leaving,) = await begun(gathering, search, "a"), await begun(gathering, search, "b")
+    await leave(leaving)
+    await search.end(0)
+    assert (await first, search.asked, gathering._queues) == (b"a", [["a"]], {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 PATH = "/v1/listings?platform_company_id=acme&updated_since=1&page_size=1"
 NEXT = f"{PATH}&last_platform_listing_id=L1"
 MARK = {"clock": 2_000_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
+
+
+@pytest.fixture
+async def api(open_api: Open) -> TestClient[Any, Any]:
+    """A client of the service that reads ahead."""
+    return await open_api(shared_seconds=1.0)
 
 
 @pytest.fixture
@@ -82,10 +89,8 @@ async def test_the_page_of_another_scope_is_not_taken(
     assert await searches(stand_in) == before + 1
 
 
-async def test_a_page_that_nobody_comes_for_is_dropped(
-    api: TestClient[Any, Any], stand_in: StandIn, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.elastic._AHEAD_SECONDS", 0.02)
+async def test_a_page_that_nobody_comes_for_is_dropped(open_api: Open, stand_in: StandIn, key: dict[str, str]) -> None:
+    api = await open_api(shared_seconds=0.02)
     for path in (PATH, NEXT):
         await get(api, key, path)
     assert await searches(stand_in) == 3
@@ -93,22 +98,22 @@ async def test_a_page_that_nobody_comes_for_is_dropped(
     assert await searches(stand_in) == 5
 
 
-async def test_a_page_is_not_older_than_a_mark_that_was_told_meanwhile(
+async def test_a_page_is_not_older_than_a_mark_that_was_read_meanwhile(
     open_api: Open, stand_in: StandIn, key: dict[str, str]
 ) -> None:
-    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=1.0)
     for path in (PATH, NEXT):
         await get(api, key, path)
     assert await searches(stand_in) == 3
     stand_in.documents["control", "mark-listings"] = MARK
-    assert "X-Next-Updated-Since" in (await api.get(PATH, headers=key)).headers
+    await get(api, key, PATH)
     assert await searches(stand_in) == 4
     await get(api, key, NEXT)
     assert await searches(stand_in) == 6
 
 
 async def test_a_failure_ahead_is_nobodys(caplog: pytest.LogCaptureFixture) -> None:
-    flights = Flights[str]()
+    flights = Flights[str](Mock(), oldest=1.0)
 
     async def fail() -> str:
         raise ValueError
@@ -116,7 +121,7 @@ async def test_a_failure_ahead_is_nobodys(caplog: pytest.LogCaptureFixture) -> N
     async def work() -> str:
         return "anew"
 
-    flights.begin_ahead("a", fail, 1.0)
+    flights.begin_ahead("a", fail)
     await asyncio.sleep(0.01)
     assert await flights.join("a", work) == "anew"
     gc.collect()
@@ -124,7 +129,7 @@ async def test_a_failure_ahead_is_nobodys(caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_nothing_is_begun_ahead_while_anything_is_under_way() -> None:
-    flights, ends, begun = Flights[str](), asyncio.Event(), list[str]()
+    flights, ends, begun = Flights[str](Mock(), oldest=1.0), asyncio.Event(), list[str]()
 
     async def work(name: str) -> str:
         begun.append(name)
@@ -134,10 +139,10 @@ async def test_nothing_is_begun_ahead_while_anything_is_under_way() -> None:
     asking = asyncio.create_task(flights.join("a", lambda: work("a")))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    flights.begin_ahead("b", lambda: work("b"), 1.0)
+    flights.begin_ahead("b", lambda: work("b"))
     ends.set()
     assert (await asking, begun) == ("a", ["a"])
-    flights.begin_ahead("b", lambda: work("b"), 1.0)
+    flights.begin_ahead("b", lambda: work("b"))
     await asyncio.sleep(0.01)
     assert await flights.join("b", lambda: work("c")) == "b"
     assert (begun, flights._flights) == (["a", "b"], {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +13,7 @@ from cluster.control import mark_id
 from service.app import SERVICES, create_app
 from service.protocol import ServiceRunner
 from service.settings import ServiceSettings
-from tests.service.stand_in import Reply, search_answer
+from tests.service.stand_in import Held, Reply, search_answer
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -27,22 +26,10 @@ PATH = "/v1/listings?platform_company_id=acme&updated_since=1"
 MARK = {"clock": 1_000_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Held(Reply):
-    """An answer that is held back until it is let go."""
-
-    body: bytes = search_answer()
-    let_go: asyncio.Event = field(default_factory=asyncio.Event)
-    given_up: list[None] = field(default_factory=list)  # one for each request whose client has left
-
-    async def send(self) -> web.Response:
-        """Answer when told to."""
-        try:
-            await self.let_go.wait()
-        except asyncio.CancelledError:
-            self.given_up.append(None)
-            raise
-        return await super().send()
+@pytest.fixture
+async def api(open_api: Open) -> TestClient[Any, Any]:
+    """A client of the service that shares searches."""
+    return await open_api(shared_seconds=1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -113,10 +100,10 @@ async def test_a_failure_reaches_all(api: TestClient[Any, Any], stand_in: StandI
     assert len(searches(stand_in)) == 1
 
 
-async def test_a_first_page_is_never_older_than_the_watermark_that_it_tells(
+async def test_a_page_of_one_process_is_never_older_than_what_it_has_read_of_the_index(
     open_api: Open, stand_in: StandIn, held: Held
 ) -> None:
-    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=1.0)
     headers = {"x-api-key": stand_in.grant()}
     early = asyncio.create_task(api.get(PATH, headers=headers))
     await until(lambda: waiting(api.app) == [1])
@@ -126,8 +113,24 @@ async def test_a_first_page_is_never_older_than_the_watermark_that_it_tells(
     await until(lambda: waiting(api.app) == [1, 2])
     held.let_go.set()
     told = [response.headers["X-Next-Updated-Since"] for response in await asyncio.gather(early, *late)]
-    assert told == ["1000", "2000", "2000"]
+    assert told == ["1000"] * 3
     assert len(searches(stand_in)) == 2
+
+
+async def test_a_watermark_is_told_once_no_process_can_answer_from_before_it(open_api: Open, stand_in: StandIn) -> None:
+    stand_in.out(Reply(body=search_answer()), "listings")
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.5)
+    headers = {"x-api-key": stand_in.grant()}
+
+    async def told() -> str:
+        return (await api.get(PATH, headers=headers)).headers["X-Next-Updated-Since"]
+
+    assert await told() == "1000"
+    stand_in.documents["control", mark_id("listings")] = {**MARK, "clock": 2_000_000}
+    # Another process may have begun a search just before, and answer from it for half a second.
+    assert await told() == "1000"
+    await asyncio.sleep(0.6)
+    assert await told() == "2000"
 
 
 async def test_elasticsearch_is_told_when_the_last_client_leaves_and_not_before(stand_in: StandIn, held: Held) -> None:

@@ -51,6 +51,7 @@ def brief(at: int) -> bytes:
     return b'{"_index":"listings-v0001","_score":null,"fields":%b,"sort":["L%d"]}' % (orjson.dumps(values), at)
 
 
+MARK = {"clock": 1, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
 LISTINGS = search_answer([listing(at) for at in range(PAGE + 1)])
 ONE = search_answer([listing(1)])
 BRIEF = search_answer([brief(at) for at in range(PAGE + 1)])
@@ -62,11 +63,9 @@ def scenario(listings: bytes, counted: Callable[[Client, Canned], Awaitable[None
     key = stand_in.grant()
     granted = next(iter(stand_in.documents.values()))
     answers = {
-        "/api_keys": orjson.dumps({"found": True, "_source": granted}),
+        "/api_keys": orjson.dumps({"_id": granted["key_id"], "found": True, "_source": granted}),
         "/companies": search_answer([hit("companies", "acme", b'{"id":"acme"}')]),
-        "/control": orjson.dumps(
-            {"found": True, "_source": {"clock": 1, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}}
-        ),
+        "/control": orjson.dumps({"_id": "mark-listings", "found": True, "_source": MARK}),
         "/listings": listings,
     }
 
