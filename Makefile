@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
-.PHONY: help install develop demo test lint unit soak bench bench-quick bench-load lock clean
+.PHONY: help install develop demo test lint unit soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,15 @@ unit: develop  ## The tests, on a real Elasticsearch.
 
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer
+
+chaos: develop  ## Kill, freeze and cut a cluster of three under readers; writes docs/reliability.md. CHAOS="--only kill freeze".
+	@$(BIN)/python -m tests.chaos --write docs/reliability.md $(CHAOS)
+
+chaos-machine: develop  ## The state machine of the feed with all its runs; takes about half an hour.
+	$(BIN)/pytest --soak tests/chaos/test_machine.py
+
+chaos-soak: develop  ## 30 minutes of updates, rebuilds and walks; prints how memory grows. SOAK="--minutes 5".
+	@$(BIN)/python -m tests.chaos.soak --write docs/reliability.md $(SOAK)
 
 bench: develop  ## Measure the service on 1,000,000 listings; writes docs/performance. BENCH="--data DIR" keeps what is loaded.
 	@$(BIN)/python -m bench $(BENCH)

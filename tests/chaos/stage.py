@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
-_START_SECONDS = 60
+_START_SECONDS = 180  # a busy machine is no defect
 _STOP_SECONDS = 60
 _LOOK_SECONDS = 0.05
 
@@ -120,4 +120,4 @@ async def staged(urls: Sequence[str], listings: int) -> AsyncIterator[Stage]:
                 raise RuntimeError("The generated data was not loaded.")
             key = await KeyStore(client, connection.keys_index).create(Grant("chaos", all_companies=True, rate=None))
             yield Stage(connection, source, key.reveal())
-            await remove_indices(client, connection.prefix)
+            await remove_indices(client.options(max_retries=len(urls)), connection.prefix)  # a node may be down

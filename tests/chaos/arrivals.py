@@ -1,0 +1,194 @@
+"""The generator of load, a process of its own: `python -m tests.chaos.arrivals`, a `Plan` on its standard input.
+
+It sends requests when they are due, whether or not those before were answered, as many consumers do who know nothing of
+each other. Bodies are counted and not read. What came of each request goes to the standard output, a `Report`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import uvloop
+
+from bench.client import Connection, Pool, get
+from bench.walks import ServiceWay
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+PAGE, SHOW = "page", "show"
+OK, REFUSED, WRONG, FAILED = "ok", "refused", "wrong", "failed"
+_CONNECTIONS = 64
+_WAY = "/v1/listings"
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """So many pages and shows a second, and clients that ask for one page after the other, for some seconds."""
+
+    seconds: float
+    pages: float = 0.0
+    shows: float = 0.0
+    clients: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to send. The stretches follow each other without a gap."""
+
+    server: str
+    key: str
+    company: str
+    page_size: int
+    stretches: list[Stretch]
+    seed: int = 0
+
+
+class Sent(msgspec.Struct, frozen=True, array_like=True):
+    """One request. Times are in seconds; `due` counts from the beginning of the whole."""
+
+    kind: str
+    stretch: int
+    due: float
+    late: float  # how much later than due it was sent: the generator's own fault
+    took: float  # from when it was sent until its last byte came
+    outcome: str
+    status: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All requests, and what the generator itself used."""
+
+    sent: list[Sent]
+    processor_seconds: list[float]  # in each stretch
+
+
+@dataclass
+class Generator:
+    """Sends what is due over as many connections as that needs."""
+
+    plan: Plan
+    pages: list[tuple[str | None, int]] = field(default_factory=list)  # cursor, bytes of the page behind it
+    sent: list[Sent] = field(default_factory=list)
+    idle: list[Connection] = field(default_factory=list)
+    asking: set[asyncio.Task[None]] = field(default_factory=set)
+    number: int = 0
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Prepare what all requests have in common."""
+        self._pool = Pool()
+        self._random = random.Random(self.plan.seed)  # noqa: S311 - a schedule, no secret
+        self._way = ServiceWay(self.plan.server, _WAY, self.plan.key, self.plan.page_size)
+
+    async def learn(self) -> None:
+        """Walk the feed once: the cursor of each page, and its size when nothing else is under way."""
+        self.idle = list(await self._pool.take(self.plan.server, _CONNECTIONS))
+        after = None
+        while not self.pages or after is not None:
+            answer = await self.idle[0].fetch(self._way.request(self.plan.company, after))
+            self.pages.append((after, answer.length))
+            after = self._way.cursor(answer)
+
+    async def run(self) -> Report:
+        """Go through the stretches."""
+        self.began = began = time.perf_counter()
+        used = []
+        for number, stretch in enumerate(self.plan.stretches):
+            before = _processor_seconds()
+            await asyncio.gather(self._open(number, stretch, began), *self._clients(number, stretch, began))
+            used.append(_processor_seconds() - before)
+            began += stretch.seconds
+        await asyncio.gather(*self.asking)
+        return Report(self.sent, used)
+
+    async def _open(self, number: int, stretch: Stretch, began: float) -> None:
+        for due, kind in self._schedule(stretch):
+            await _until(began + due)
+            task = asyncio.create_task(self._ask(kind, number, began + due))
+            self.asking.add(task)
+            task.add_done_callback(self.asking.discard)
+        await _until(began + stretch.seconds)
+
+    def _schedule(self, stretch: Stretch) -> list[tuple[float, str]]:
+        """Return when what is due: arrivals are random, as those of many independent consumers are."""
+        due = []
+        for kind, rate in ((PAGE, stretch.pages), (SHOW, stretch.shows)):
+            count = round(rate * stretch.seconds)
+            due += [(self._random.uniform(0, stretch.seconds), kind) for _ in range(count)]
+        return sorted(due)
+
+    def _clients(self, number: int, stretch: Stretch, began: float) -> Iterator[Coroutine[None, None, None]]:
+        async def client() -> None:
+            while time.perf_counter() < began + stretch.seconds:
+                await self._ask(PAGE, number, time.perf_counter())
+
+        return (client() for _ in range(stretch.clients))
+
+    async def _ask(self, kind: str, stretch: int, due: float) -> None:
+        request, length = self._request(kind)
+        connection = self.idle.pop() if self.idle else await self._connected()
+        started = time.perf_counter()
+        try:
+            answer = await connection.ask(request)
+        except ConnectionError:
+            status, outcome = 0, FAILED
+        else:
+            status = answer.status
+            outcome = _outcome(status, answer.body, is_whole=length in {None, answer.length})
+            if connection.is_open:
+                self.idle.append(connection)
+        took = time.perf_counter() - started
+        self.sent.append(Sent(kind, stretch, due - self.began, started - due, took, outcome, status))
+
+    def _request(self, kind: str) -> tuple[bytes, int | None]:
+        """Return a request, and the size of its answer where that is known."""
+        if kind == SHOW:
+            # A cursor is the identifier of a listing.
+            after, _ = self._random.choice(self.pages[1:])
+            return get(self.plan.server, f"{_WAY}/{after}", {"x-api-key": self.plan.key}), None
+        after, length = self._random.choice(self.pages)
+        # No two are the same: none is answered from the search of another.
+        self.number += 1
+        request = self._way.request(self.plan.company, after)
+        return request.replace(b"updated_since=1&", b"updated_since=%d&" % self.number), length
+
+    async def _connected(self) -> Connection:
+        pool = Pool()
+        [connection] = await pool.take(self.plan.server, 1)
+        return connection
+
+
+async def _until(moment: float) -> None:
+    if (ahead := moment - time.perf_counter()) > 0:
+        await asyncio.sleep(ahead)
+
+
+def _outcome(status: int, body: bytes, *, is_whole: bool) -> str:
+    if status == 200:
+        return OK if is_whole else WRONG
+    return REFUSED if status == 503 and b'"code":"overloaded"' in body else FAILED
+
+
+def _processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def _main(plan: Plan) -> Report:
+    generator = Generator(plan)
+    await generator.learn()
+    return await generator.run()
+
+
+if __name__ == "__main__":
+    gc.disable()
+    report = uvloop.run(_main(msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)))
+    sys.stdout.buffer.write(msgspec.json.encode(report))
+    sys.stdout.buffer.flush()

@@ -1,0 +1,81 @@
+"""What walks ask for: by which key, of which companies, in which form; and what belongs to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mappings import LISTING, SOLD_LISTING, Resource
+from mappings.legends import ON_MARKET_STATUSES
+from tests.chaos.machine_truth import CHILDREN, LONE, NUMBERS, PARENT, STATUSES, form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.indexer.model import State
+
+_MARKETS = {
+    "all": frozenset(STATUSES),
+    "on-market": frozenset(ON_MARKET_STATUSES),
+    "off-market": frozenset(STATUSES) - {*ON_MARKET_STATUSES, "ComingSoon"},
+}
+STYLES: tuple[dict[str, str], ...] = (
+    {},
+    {"underscore_response": "true"},
+    {"timestamps_only": "true"},
+    {"timestamps_only": "true", "underscore_response": "true"},
+)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a walk asks for, and what belongs to it; `companies` are all when there is none."""
+
+    resource: Resource = field(repr=False)
+    key: str
+    parameters: dict[str, str]
+    companies: frozenset[str]
+    market: str = "all"
+
+    def matches(self, state: State | None) -> bool:
+        """Tell whether a record in this state belongs to the walk."""
+        if state is None or state.name is None:
+            return False
+        form = form_of(state.name)
+        return form.company in self.companies and form.status in _MARKETS[self.market]
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters as they are sent."""
+        return self.parameters | ({"market_status": self.market} if self.resource is LISTING else {})
+
+
+def _listings(key: str, company: str, **more: str) -> list[Ask]:
+    parameters = {"platform_company_id": company, **more}
+    of = frozenset(name for name, number in NUMBERS.items() if company in {name, number})
+    return [Ask(LISTING, key, parameters, of, market) for market in _MARKETS]
+
+
+def _sold(key: str, companies: Iterable[str], **parameters: str) -> Ask:
+    return Ask(SOLD_LISTING, key, parameters, frozenset(companies))
+
+
+ASKS = {
+    LISTING: [
+        *_listings("child", CHILDREN[0]),
+        *_listings("all", NUMBERS[LONE]),
+        *_listings("parent", NUMBERS[CHILDREN[1]], parent_company_id=PARENT),
+        *_listings("two", CHILDREN[0]),
+    ],
+    SOLD_LISTING: [
+        _sold("all", NUMBERS),
+        _sold("all", CHILDREN, parent_company_id=PARENT),
+        _sold("child", CHILDREN[:1]),
+        _sold("parent", (PARENT, *CHILDREN)),
+        _sold("parent", CHILDREN, parent_company_id=NUMBERS[PARENT]),
+        _sold("two", (CHILDREN[0], LONE)),
+        _sold("all", [LONE], platform_company_id=LONE),
+    ],
+}
+# What is kept by polling: one company, and all that the resource's feed gives at once.
+POLLED = {LISTING: (0, 3), SOLD_LISTING: (0, 1)}

@@ -1,0 +1,27 @@
+"""Single looks at the service and at Elasticsearch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+_NANOSECONDS = 1e9
+# The client warns of its own method for tasks, which is in preview.
+_JSON = {"accept": "application/vnd.elasticsearch+json; compatible-with=9"}
+
+
+async def ready_status(url: str) -> int:
+    """Return the status of `/readyz`."""
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as response:
+        return response.status
+
+
+async def search_tasks(client: AsyncElasticsearch, prefix: str) -> list[float]:
+    """Return for how many seconds each search in indices of a prefix has been worked on."""
+    answer = await client.perform_request("GET", "/_tasks?actions=*search*&detailed=true", headers=_JSON)
+    tasks = [task for node in answer.body["nodes"].values() for task in node["tasks"].values()]
+    return [task["running_time_in_nanos"] / _NANOSECONDS for task in tasks if prefix in task.get("description", "")]

@@ -1,0 +1,44 @@
+"""All scenarios, in the order in which they are played. A further one is a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.chaos import index_faults, network_faults
+from tests.chaos.disk_faults import disks_full
+from tests.chaos.hang_ups import hang_ups
+from tests.chaos.node_faults import frozen, killed, killed_master
+from tests.chaos.overload import overload
+from tests.chaos.restarts import killed_workers, rolled, taken_over
+from tests.chaos.swaps import swapped
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.chaos.ground import Ground
+    from tests.chaos.outcome import Outcome
+
+    Scenario = Callable[[Ground], Awaitable[Outcome]]
+
+SCENARIOS: dict[str, Scenario] = {
+    "kill": killed,
+    "kill-master": killed_master,
+    "freeze": frozen,
+    "all-slow": network_faults.all_slow,
+    "one-slow": network_faults.one_slow,
+    "resets": network_faults.resets,
+    "cuts": network_faults.cuts,
+    "silent": network_faults.silent,
+    "refused": network_faults.refused,
+    "disk": disks_full,
+    "alias-gone": index_faults.alias_gone,
+    "alias-swapped": swapped,
+    "closed": index_faults.closed,
+    "stale": index_faults.stale,
+    "shard": index_faults.shard_unassigned,
+    "overload": lambda ground: overload(ground.stage),
+    "hang-ups": lambda ground: hang_ups(ground.stage.connection.url),
+    "restarts": lambda ground: rolled(ground.stage),
+    "take-over": lambda ground: taken_over(ground.stage),
+    "workers-killed": lambda ground: killed_workers(ground.stage),
+}

@@ -1,0 +1,10 @@
+"""The scenario of clients that hang up, in short."""
+
+from __future__ import annotations
+
+from tests.chaos.hang_ups import hang_ups
+
+
+async def test_nothing_stays_behind_of_clients_that_hang_up(engine_url: str) -> None:
+    outcome = await hang_ups([engine_url], clients=60, listings=300)
+    assert outcome.violations == []

@@ -1,0 +1,51 @@
+"""Runs of the state machine: `python -m pytest --soak tests/chaos/test_machine.py` makes as many as are published."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from cluster.connection import ConnectionSettings
+from tests.chaos.machine import Machine
+from tests.chaos.machine_corner import Corner, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop on which indexer and service work."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def corner(engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corner]:
+    """The corner of the engine that all runs share."""
+    connection = ConnectionSettings(url=(engine_url,), prefix=f"machine{secrets.token_hex(4)}-")
+    making = opened(connection, tmp_path_factory.mktemp("machine"))
+    yield runner.run(making.__aenter__())
+    runner.run(making.__aexit__(None, None, None))
+
+
+def test_whoever_walks_or_polls_sees_what_is_true(
+    corner: Corner, runner: asyncio.Runner, amount: Callable[[int, int], int]
+) -> None:
+    Machine.corner, Machine.runner = corner, runner
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=amount(10, 500),
+            stateful_step_count=amount(30, 50),
+            derandomize=amount(1, 0) == 1,
+            database=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
