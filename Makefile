@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 .PHONY: help install develop demo test lint unit soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock clean
 
 help:  ## List the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(VENV)/.product  ## Make .venv with the `brokerage` command in it.
 
