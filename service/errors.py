@@ -172,7 +172,7 @@ class ResourceUnavailable(ApiError):
     def __init__(self, title: str) -> None:
         """Name the resource in a sentence, for example `sold listing`."""
         detail = f"The {title} index is being rebuilt and is temporarily unavailable. Try again shortly."
-        super().__init__(detail, headers={"Retry-After": "10"})
+        super().__init__(detail, headers={"Retry-After": "2"})
 
 
 class DeadlinePassed(ApiError):

@@ -1,7 +1,7 @@
-"""The generator of load, a process of its own: `python -m tests.chaos.arrivals`, a `Plan` on its standard input.
+"""The generator of load, a process of its own: `python -m tests.chaos.arrivals FILE`, a `Plan` on its standard input.
 
 It sends requests when they are due, whether or not those before were answered, as many consumers do who know nothing of
-each other. Bodies are counted and not read. What came of each request goes to the standard output, a `Report`.
+each other. Bodies are counted and not read. What came of each request goes to the file, a `Report`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -190,5 +191,4 @@ async def _main(plan: Plan) -> Report:
 if __name__ == "__main__":
     gc.disable()
     report = uvloop.run(_main(msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)))
-    sys.stdout.buffer.write(msgspec.json.encode(report))
-    sys.stdout.buffer.flush()
+    Path(sys.argv[1]).write_bytes(msgspec.json.encode(report))

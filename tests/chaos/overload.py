@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,18 +63,16 @@ async def load(stage: Stage, serving: Serving, *stretches: Stretch, page_size: i
     root = {"service": serving.process.pid}
     forget_peaks(serving.process.pid)
     before = processor_seconds(root)
-    generator = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.chaos.arrivals",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    written, _ = await generator.communicate(msgspec.json.encode(plan))
-    if generator.returncode or not written:
-        raise RuntimeError(f"The generator ended with {generator.returncode} and {len(written)} bytes.")
-    used = processor_seconds(root)["service"] - before["service"]
-    return Load(msgspec.json.decode(written, type=Report), peak_bytes(serving.process.pid), used)
+    with tempfile.NamedTemporaryFile() as file:
+        generator = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tests.chaos.arrivals", file.name, stdin=asyncio.subprocess.PIPE
+        )
+        await generator.communicate(msgspec.json.encode(plan))
+        if generator.returncode:
+            raise RuntimeError(f"The generator ended with {generator.returncode}.")
+        used = processor_seconds(root)["service"] - before["service"]
+        report = msgspec.json.decode(file.read(), type=Report)
+    return Load(report, peak_bytes(serving.process.pid), used)
 
 
 async def overload(stage: Stage, seconds: float = 30.0, **settings: Any) -> Outcome:

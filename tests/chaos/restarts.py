@@ -1,174 +1,27 @@
-"""Restarts while consumers read: each keeps a connection alive, leaves it when told to, and repeats nothing."""
+"""Restarts while consumers read: workers that are replaced, a process that takes over, workers that are killed."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
-import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import orjson
-
-from bench.client import Connection, get
-from bench.questions import COMPANY
-from bench.walks import ServiceWay
 from service.stopping import REPLACED
-from tests.chaos.outcome import Outcome
-from tests.contract.world import identifiers, read_source
+from tests.chaos.keeping import pages_of, port_of, reading
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
-    from bench.client import Answer
+    from tests.chaos.outcome import Outcome
     from tests.chaos.stage import Serving, Stage
 
-_PAGE_SIZE = 25
-_FEED = f"/v1/listings?platform_company_id={COMPANY}&market_status=all&updated_since=1&page_size={_PAGE_SIZE}"
-# How long one that is not answered holds up a scenario.
-_PATIENCE_SECONDS = 30
 _ROLL_SECONDS = 300
 _LOOK_SECONDS = 0.02
-_CALM_SECONDS = 1.0
 _BETWEEN_KILLS_SECONDS = 1.0
 _ROLLED = "All workers were replaced."
-
-
-@dataclass
-class Tally:
-    """What consumers saw."""
-
-    requests: int = 0
-    wrong: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    connections: int = 0
-    told_to_close: int = 0
-    outage_seconds: float = 0.0
-    _good: float = field(default_factory=time.monotonic)
-
-    def good(self) -> None:
-        """Take note of a good answer, and of how long there was none."""
-        now = time.monotonic()
-        self.outage_seconds, self._good = max(self.outage_seconds, now - self._good), now
-
-    def outcome(self, fault: str, figures: dict[str, str], violations: list[str]) -> Outcome:
-        """Return the row of the report."""
-        self.good()
-        causes = {cause: str(self.failed.count(cause)) for cause in dict.fromkeys(self.failed)}
-        connections = {"connections": str(self.connections), "told to close": str(self.told_to_close)}
-        return Outcome(
-            fault=fault,
-            requests=self.requests,
-            wrong=len(self.wrong),
-            failed=len(self.failed),
-            outage_seconds=self.outage_seconds,
-            figures={**figures, **connections, **causes},
-            violations=[*violations, *self.wrong],
-        )
-
-
-class Consumer:
-    """Asks for one page after the other and compares each, byte for byte, with what it was in peace."""
-
-    def __init__(self, pages: dict[bytes, bytes], tally: Tally, pause_seconds: Callable[[], float]) -> None:
-        """Read these pages, requests with their answers, with a pause between two of them."""
-        self._pages, self._tally, self._pause = pages, tally, pause_seconds
-        self._connection: Connection | None = None
-        self._answered = False  # on this connection
-
-    async def read(self, port: int) -> None:
-        """Read until cancelled."""
-        while True:
-            request = random.choice(list(self._pages))  # noqa: S311 - which page it is protects nothing
-            self._tally.requests += 1
-            try:
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    self._judge(request, await self._ask(request, port))
-            except (OSError, TimeoutError) as error:
-                self._tally.failed.append(f"{type(error).__name__}, {'kept' if self._answered else 'new'} connection")
-                self._leave()
-            await asyncio.sleep(self._pause())
-
-    async def _ask(self, request: bytes, port: int) -> Answer:
-        # One that the service has closed in a pause is no failure: it was seen before anything was sent on it.
-        if self._connection is None or not self._connection.is_open:
-            self._answered = False
-            self._connection = await connected(port)
-            self._tally.connections += 1
-        return await self._connection.ask(request, keep=True)
-
-    def _judge(self, request: bytes, answer: Answer) -> None:
-        if answer.status != 200:
-            self._tally.failed.append(f"status {answer.status}")
-        elif answer.body != self._pages[request]:
-            self._tally.wrong.append(f"{len(answer.body)} bytes instead of {len(self._pages[request])}: {request!r}")
-        else:
-            self._tally.good()
-        self._answered = True
-        if (answer.header("connection") or "").lower() == "close":
-            self._tally.told_to_close += 1
-            self._leave()
-
-    def _leave(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-
-async def connected(port: int) -> Connection:
-    """Open a connection to a service on this machine."""
-    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
-    return connection
-
-
-async def pages_of(stage: Stage, serving: Serving) -> dict[bytes, bytes]:
-    """Walk all listings in peace; return each request for a page with its body. Raise RuntimeError if some lack."""
-    way = ServiceWay(serving.url, "", stage.key, _PAGE_SIZE)
-    pages: dict[bytes, bytes] = {}
-    connection = await connected(port_of(serving))
-    after: str | None = ""
-    while after is not None:
-        target = f"{_FEED}&last_platform_listing_id={after}" if after else _FEED
-        request = get(serving.url, target, {"x-api-key": stage.key})
-        answer = await connection.fetch(request, keep=True)
-        pages[request], after = answer.body, way.cursor(answer)
-    connection.close()
-    parsed = [orjson.loads(body) for body in pages.values()]
-    met = [listing["PlatformListingId"] for page in parsed for listing in page["Listings"]]
-    held = read_source(stage.source / "listings.ndjson")
-    expected = identifiers(envelope for envelope in held if envelope["platform_company_id"] == COMPANY)
-    if met != expected or [page["FinalPage"] for page in parsed] != [False] * (len(parsed) - 1) + [True]:
-        raise RuntimeError(f"A walk in peace met {len(met)} of {len(expected)} listings.")
-    return pages
-
-
-def port_of(serving: Serving) -> int:
-    """Return the port that a service listens on."""
-    return urlsplit(serving.url).port or 0
-
-
-@asynccontextmanager
-async def reading(
-    pages: dict[bytes, bytes], port: int, consumers: int, pause: Callable[[], float] = lambda: 0.01
-) -> AsyncIterator[Tally]:
-    """Let consumers read meanwhile, and a little longer."""
-    tally = Tally()
-    tasks = [asyncio.create_task(Consumer(pages, tally, pause).read(port)) for _ in range(consumers)]
-    try:
-        await asyncio.sleep(_CALM_SECONDS)
-        yield tally
-        await asyncio.sleep(_CALM_SECONDS)
-    finally:
-        for task in tasks:
-            task.cancel()
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if not isinstance(ended, asyncio.CancelledError):
-                tally.wrong.append(f"a consumer ended by {ended!r}")
 
 
 async def rolled(
@@ -230,6 +83,12 @@ async def killed_workers(stage: Stage, *, kills: int = 10, consumers: int = 20) 
     )
 
 
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(_ROLL_SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
 def workers_of(serving: Serving) -> set[int]:
     """Return the worker processes of a service that have been set up."""
     pid = serving.process.pid
@@ -249,9 +108,3 @@ def listening_on(port: int) -> int:
     """Count the sockets that listen on a port of this machine."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[1].partition(":")[2], 16) == port and row[3] == "0A" for row in rows)
-
-
-async def _until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(_ROLL_SECONDS):
-        while not condition():  # noqa: ASYNC110 - what is waited for sets no event
-            await asyncio.sleep(_LOOK_SECONDS)
