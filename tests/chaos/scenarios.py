@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.chaos import index_faults, network_faults
@@ -9,6 +10,7 @@ from tests.chaos.disk_faults import disks_full
 from tests.chaos.hang_ups import hang_ups
 from tests.chaos.node_faults import frozen, killed, killed_master
 from tests.chaos.overload import overload
+from tests.chaos.processors import apart
 from tests.chaos.restarts import killed_workers, rolled, taken_over
 from tests.chaos.swaps import swapped
 
@@ -19,6 +21,14 @@ if TYPE_CHECKING:
     from tests.chaos.outcome import Outcome
 
     Scenario = Callable[[Ground], Awaitable[Outcome]]
+
+
+async def _overload_apart(ground: Ground) -> Outcome:
+    """Play the same with a processor for Elasticsearch alone: without it everybody waits for a turn on one."""
+    with apart(process.pid for process in ground.nodes.cluster.processes):
+        outcome = await overload(ground.stage)
+    return replace(outcome, fault=f"{outcome.fault}, Elasticsearch on a processor of its own")
+
 
 SCENARIOS: dict[str, Scenario] = {
     "kill": killed,
@@ -37,6 +47,7 @@ SCENARIOS: dict[str, Scenario] = {
     "stale": index_faults.stale,
     "shard": index_faults.shard_unassigned,
     "overload": lambda ground: overload(ground.stage),
+    "overload-apart": _overload_apart,
     "hang-ups": lambda ground: hang_ups(ground.stage.connection.url),
     "restarts": lambda ground: rolled(ground.stage),
     "take-over": lambda ground: taken_over(ground.stage),
