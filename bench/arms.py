@@ -79,9 +79,10 @@ THROUGHPUT: Final = (
     Arm(SERVICE, depth="same", clients=8),
 )
 
+MOST_CLIENTS = 64
 # The figures by the number of clients.
 CLIENTS: Final = tuple(
-    Arm(each, depth="any", clients=clients) for clients in (1, 8, 64) for each in (RAW, SERVICE, TWO_WORKERS)
+    Arm(each, depth="any", clients=clients) for clients in (1, 8, MOST_CLIENTS) for each in (RAW, SERVICE, TWO_WORKERS)
 )
 
 PEERS: Final = (

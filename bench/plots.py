@@ -92,7 +92,7 @@ def _line(axes: Axes, name: str, depths: Sequence[str], shown: Sequence[Measured
 
 
 def _clients(found: Results, axes: Axes) -> bool:
-    counts, names = (1, 8, 64), (arms.RAW, arms.SERVICE, arms.TWO_WORKERS)
+    counts, names = (1, 8, arms.MOST_CLIENTS), (arms.RAW, arms.SERVICE, arms.TWO_WORKERS)
     for place, name in enumerate(names):
         for at, clients in enumerate(counts):
             measured = found.find("clients", Arm(name, depth="any", clients=clients))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from bench.arms import MOST_CLIENTS
 from embedded.ports import free_ports
 
 if TYPE_CHECKING:
@@ -59,7 +60,11 @@ class Program:
 def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncContextManager[Program]:
     """Run the service over an engine. Like all programs here it is started at once, and ready later."""
     command = str(Path(sys.executable).with_name("brokerage"))
-    environment = {"ELASTICSEARCH_URL": engine_url, "BROKERAGE_INDEX_PREFIX": prefix}
+    environment = {
+        "ELASTICSEARCH_URL": engine_url,
+        "BROKERAGE_INDEX_PREFIX": prefix,
+        "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # nobody waits for a turn that the other arms do not know
+    }
     return _running(environment, command, "serve", "--workers", str(workers))
 
 

@@ -17,9 +17,9 @@ class ServiceSettings:
     deadline_seconds: float = setting("BROKERAGE_DEADLINE_SECONDS", 10.0, "Longest time a request may take.")
     connections: int = setting("BROKERAGE_ELASTICSEARCH_CONNECTIONS", 64, "Connections to each Elasticsearch node.")
     concurrency: int = setting("BROKERAGE_CONCURRENCY", 16, "Requests for pages that each worker answers at a time.")
-    queue: int = setting("BROKERAGE_QUEUE", 16, "Requests for pages that may wait for their turn; the rest is refused.")
+    queue: int = setting("BROKERAGE_QUEUE", 64, "Requests for pages that may wait for their turn; the rest is refused.")
     queue_seconds: float = setting(
-        "BROKERAGE_QUEUE_SECONDS", 0.25, "A request that would wait for its turn for longer is refused at once."
+        "BROKERAGE_QUEUE_SECONDS", 0.5, "A request that would wait for its turn for longer is refused at once."
     )
     show_concurrency: int = setting(
         "BROKERAGE_SHOW_CONCURRENCY",
