@@ -93,7 +93,11 @@ def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: C
         keys=KeyRing(engine, connection.keys_index, ages),
         directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
         marks={
-            resource: Kept(partial(read_mark, engine, connection.control_index, connection.alias(resource)), ages)
+            resource: Kept(
+                partial(read_mark, engine, connection.control_index, connection.alias(resource)),
+                ages,
+                settings.shared_seconds,
+            )
             for resource in _WALKED
         },
         connection=connection,

@@ -30,13 +30,14 @@ class Ages:
 class Kept(Generic[Value]):
     """One value with the time it was read at; concurrent requests share one renewal."""
 
-    def __init__(self, load: Callable[[], Awaitable[Value]], ages: Ages) -> None:
-        """Read the value with `load`, first when it is first asked for."""
+    def __init__(self, load: Callable[[], Awaitable[Value]], ages: Ages, settled_seconds: float = 0.0) -> None:
+        """Read the value with `load`, first when it is first asked for; `settled` is for what is older than that."""
         self._load = load
         self._ages = ages
         self._value: Value | None = None
         self._read_at = float("-inf")
-        self._earlier: deque[tuple[float, Value]] = deque()  # all that were read, the last as well, until forgotten
+        self._settled_seconds = settled_seconds
+        self._read: deque[tuple[float, Value]] = deque()  # the last settled one, and what was read since
         self._failure: ApiError | None = None
         self._renewal: asyncio.Task[None] | None = None
 
@@ -57,24 +58,29 @@ class Kept(Generic[Value]):
             raise self._failure
         return self._value  # type: ignore[return-value]  # read at least once by now
 
-    async def settled(self, seconds: float) -> Value:
-        """Return the last value that was read at least so many seconds ago, waiting where there is none yet.
+    async def settled(self) -> Value:
+        """Return the last value that was read at least `settled_seconds` ago, waiting where there is none yet.
 
-        What every other process answers was begun after that, if it is no older than `seconds`.
+        What every other process answers was begun after that, if it is no older.
         """
         await self.get()
-        if (wait := self._earlier[0][0] + seconds - time.monotonic()) > 0:
+        if (wait := self._read[0][0] + self._settled_seconds - time.monotonic()) > 0:
             await asyncio.sleep(wait)
-        while len(self._earlier) > 1 and self._earlier[1][0] + seconds <= time.monotonic():
-            self._earlier.popleft()
-        return self._earlier[0][1]
+        self._forget()
+        return self._read[0][1]
+
+    def _forget(self) -> None:
+        settled = time.monotonic() - self._settled_seconds
+        while len(self._read) > 1 and self._read[1][0] <= settled:
+            self._read.popleft()
 
     async def _renew(self) -> None:
         started = time.monotonic()
         try:
             self._value = await self._load()
             self._read_at, self._failure = started, None
-            self._earlier.append((started, self._value))
+            self._read.append((started, self._value))
+            self._forget()
         except ApiError as failure:
             self._failure = failure
             _log.warning("a cached value could not be renewed: %s", failure)

@@ -1,8 +1,9 @@
-"""Waiting for what happens elsewhere: in another task, process or server."""
+"""Waiting for what happens elsewhere, in another task, process or server; and a clock for which nobody has to wait."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,3 +18,16 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(_PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+
+@dataclass
+class Hurry:
+    """What the service takes for the time, in seconds: between two looks so much of it goes by that all is settled."""
+
+    step: float
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        """Return it."""
+        self.now += self.step
+        return self.now

@@ -46,7 +46,7 @@ async def next_watermark(call: Call, resource: Resource) -> dict[str, str]:
     """
     if call.parameters.get("last_platform_listing_id") or (call.parameters.get("page_number") or 1) > 1:
         return {}
-    mark = await call.services.marks[resource].settled(call.services.settings.shared_seconds)
+    mark = await call.services.marks[resource].settled()
     return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}
 
 

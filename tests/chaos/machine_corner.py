@@ -19,11 +19,12 @@ from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from service.app import SERVICES, create_app
 from service.keys.store import Grant, KeyStore
 from service.settings import ServiceSettings
-from tests.chaos.machine_gates import Clock, Gate, Hurry, Replica
+from tests.chaos.machine_gates import Clock, Gate, Replica
 from tests.chaos.machine_truth import CHILDREN, LONE, NUMBERS, PARENT
 from tests.conftest import remove_indices
 from tests.indexer.conftest import Bench
 from tests.records import envelope, write
+from tests.waiting import Hurry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -29,19 +29,6 @@ class Clock:
         return self.milliseconds * 1_000_000
 
 
-@dataclass
-class Hurry:
-    """What the service takes for the time, in seconds: between two looks so much of it goes by that all is settled."""
-
-    step: float
-    now: float = 0.0
-
-    def monotonic(self) -> float:
-        """Return it."""
-        self.now += self.step
-        return self.now
-
-
 class Gate:
     """Lets through so many more of the indexer's steps.
 

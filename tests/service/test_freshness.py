@@ -180,21 +180,32 @@ async def test_a_renewal_goes_on_when_everyone_has_given_up(kept: Kept[int], sou
     assert await kept.get() == 1
 
 
-async def test_a_settled_value_was_read_so_long_ago(kept: Kept[int], clock: Clock) -> None:
+async def test_a_settled_value_was_read_so_long_ago(source: Source, clock: Clock) -> None:
+    kept = Kept(source.load, Ages(FRESH, STALE), settled_seconds=STALE)
     await kept.get()
     clock.now += STALE
-    assert await kept.settled(STALE) == 1
+    assert await kept.settled() == 1
     assert await kept.get() == 2
     clock.now += STALE - 0.1
-    assert await kept.settled(STALE) == 1
+    assert await kept.settled() == 1
     clock.now += 0.1
-    assert (await kept.settled(STALE), await kept.get()) == (2, 3)
-    assert [value for _, value in kept._earlier] == [2, 3]
+    assert (await kept.settled(), await kept.get()) == (2, 3)
 
 
-async def test_the_first_settled_value_is_waited_for(kept: Kept[int]) -> None:
+async def test_no_more_is_remembered_than_what_may_be_asked_for(kept: Kept[int], source: Source, clock: Clock) -> None:
+    settling = Kept(source.load, Ages(FRESH, STALE), settled_seconds=2.5 * STALE)
+    for _ in range(20):
+        clock.now += STALE
+        await kept.get()
+        await settling.get()
+    assert len(kept._read) == 1
+    assert len(settling._read) == 4
+
+
+async def test_the_first_settled_value_is_waited_for(source: Source) -> None:
+    kept = Kept(source.load, Ages(FRESH, STALE), settled_seconds=0.2)
     begun = asyncio.get_running_loop().time()
-    assert await kept.settled(0.2) == 1
+    assert await kept.settled() == 1
     assert asyncio.get_running_loop().time() - begun >= 0.2
 
 

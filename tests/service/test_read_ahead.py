@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from service.flights import Flights
+from tests.waiting import Hurry
 
 if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
@@ -22,10 +23,16 @@ NEXT = f"{PATH}&last_platform_listing_id=L1"
 MARK = {"clock": 2_000_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
 
 
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let marks be settled at once, however long pages are read ahead."""
+    monkeypatch.setattr("service.freshness.time", Hurry(3600.0))
+
+
 @pytest.fixture
 async def api(open_api: Open) -> TestClient[Any, Any]:
     """A client of the service that reads ahead."""
-    return await open_api(shared_seconds=1.0)
+    return await open_api(shared_seconds=60.0)
 
 
 @pytest.fixture
@@ -101,7 +108,7 @@ async def test_a_page_that_nobody_comes_for_is_dropped(open_api: Open, stand_in:
 async def test_a_page_is_not_older_than_a_mark_that_was_read_meanwhile(
     open_api: Open, stand_in: StandIn, key: dict[str, str]
 ) -> None:
-    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=1.0)
+    api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=60.0)
     for path in (PATH, NEXT):
         await get(api, key, path)
     assert await searches(stand_in) == 3
