@@ -87,7 +87,7 @@ async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
 def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
     told = findings(on_engine, 1)
     assert {subject: each["state"] for subject, each in told.items()} == {
-        **{resource.alias: "wrong" for resource in RESOURCES},
+        **{resource.alias: "absent" for resource in RESOURCES},
         "control": "wrong",
         "keys": "warning",
     }
