@@ -135,6 +135,8 @@ class Play:
             on_done()
 
         self._finish = finish
+        # From its swap on, which may come long before its end.
+        self.truth.forget_clocks()
         await self._begin(
             rollback(self.corner.gated.engine(), self.resource),
             self.truth.rolled_back,

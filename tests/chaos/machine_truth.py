@@ -155,9 +155,13 @@ class Truth:
                 after[name] = state
         return after
 
+    def forget_clocks(self) -> None:
+        """Know nothing of clocks: those of what a rollback brings back are what they were."""
+        self.lows, self.highs = {}, dict.fromkeys({**self.model.live, **(self.previous or {})}, math.inf)
+
     def roll_back(self, after: States) -> None:
-        """Bring back what was replaced; its clocks are what they were."""
-        self.lows, self.highs = {}, dict.fromkeys(after, math.inf)
+        """Bring back what was replaced."""
+        self.forget_clocks()
         self.model.live, self.previous, self.since_swap = after, None, set()
 
     def _changed(self, name: str, span: Span) -> None:
