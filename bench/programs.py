@@ -38,12 +38,12 @@ class Program:
         """The number of the process."""
         return self.process.pid
 
-    async def ready(self) -> None:
+    async def ready(self, seconds: float = _START_SECONDS) -> None:
         """Wait until the program answers, whatever it answers; `/readyz` is what the service has for it.
 
         Raises RuntimeError where it ends before that, TimeoutError where it takes too long.
         """
-        async with asyncio.timeout(_START_SECONDS), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(seconds), aiohttp.ClientSession() as session:
             while not await self._answers(session):
                 if self.process.returncode is not None:
                     raise RuntimeError(f"it ended with {self.process.returncode} before it answered")
@@ -85,18 +85,25 @@ async def _running(environment: Mapping[str, str], *command: str) -> AsyncGenera
     process = await asyncio.create_subprocess_exec(
         *command, "--port", str(port), env={**os.environ, **environment}, stdout=subprocess.DEVNULL
     )
-    try:
+    async with ending(process):
         yield Program(f"http://127.0.0.1:{port}", process)
+
+
+@asynccontextmanager
+async def ending(process: asyncio.subprocess.Process, seconds: float = _STOP_SECONDS) -> AsyncGenerator[None, None]:
+    """End a process with what is done meanwhile: in order within so many seconds, then by force."""
+    try:
+        yield
     finally:
-        await _end(process)
+        await _end(process, seconds)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process, seconds: float) -> None:
     if process.returncode is not None:
         return
     process.terminate()
     try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+        await asyncio.wait_for(process.wait(), seconds)
     except TimeoutError:
         process.kill()
         await process.wait()

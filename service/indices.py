@@ -41,7 +41,8 @@ async def examine(engine: Asks, connection: ConnectionSettings) -> list[Finding]
 
 async def look(engine: Asks, connection: ConnectionSettings) -> Indices:
     """Return what Elasticsearch tells of every index that the service reads; raise ApiError where it is away."""
-    names = [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
+    aliases = [*map(connection.alias, RESOURCES)]
+    names = [*aliases, connection.keys_index, connection.control_index]
     status, answer = await _get(engine, ",".join(names))
     if status == 200:
         return Indices({name: _behind(name, answer) for name in names})
@@ -53,14 +54,14 @@ async def look(engine: Asks, connection: ConnectionSettings) -> Indices:
         name: found if status == 200 else {} if status == 404 else None
         for name, (status, found) in zip(names, answers, strict=True)
     }
-    return Indices(behind, await _unbuilt(engine, connection, [name for name in names if behind[name] == {}]))
+    return Indices(behind, await _unbuilt(engine, connection, [alias for alias in aliases if behind[alias] == {}]))
 
 
 async def _unbuilt(engine: Asks, connection: ConnectionSettings, missing: Sequence[str]) -> frozenset[str]:
-    """Return those names of which the indexer has never published a mark."""
-    marks = (f"/{connection.control_index}/_doc/{mark_id(name)}?_source=false" for name in missing)
+    """Return those aliases of which the indexer has never published a mark."""
+    marks = (f"/{connection.control_index}/_doc/{mark_id(alias)}?_source=false" for alias in missing)
     answers = await asyncio.gather(*(asked(engine, mark) for mark in marks))
-    return frozenset(name for name, (status, _) in zip(missing, answers, strict=True) if status == 404)
+    return frozenset(alias for alias, (status, _) in zip(missing, answers, strict=True) if status == 404)
 
 
 async def _get(engine: Asks, names: str) -> tuple[int, Any]:
@@ -86,8 +87,8 @@ def index_findings(indices: Indices, connection: ConnectionSettings) -> Iterator
             yield _nothing_loaded(resource, alias)
         else:
             yield from LiveIndex(resource, alias, found).findings()
-    yield _keys(indices.behind[connection.keys_index], connection.keys_index)
-    yield _control(indices.behind[connection.control_index], connection.control_index)
+    for index, missing in ((connection.keys_index, _no_keys), (connection.control_index, _no_marks)):
+        yield _support(indices.behind[index], index, missing(index))
 
 
 def _nothing_loaded(resource: Resource, alias: str) -> Finding:
@@ -101,11 +102,14 @@ def _nothing_loaded(resource: Resource, alias: str) -> Finding:
     )
 
 
-def _keys(found: Mapping[str, Any] | None, index: str) -> Finding:
+def _support(found: Mapping[str, Any] | None, index: str, missing: Finding) -> Finding:
+    """Return how an index beside those of the resources is: `missing` is what is found where it is not there."""
     if found is None:
-        return without_right(KEYS, _RIGHT)
-    if found:
-        return Finding(subject=KEYS, detail=f"{index} is there")
+        return without_right(missing.subject, _RIGHT)
+    return Finding(subject=missing.subject, detail=f"{index} is there") if found else missing
+
+
+def _no_keys(index: str) -> Finding:
     return Finding(
         subject=KEYS,
         state=State.WARNING,
@@ -115,11 +119,7 @@ def _keys(found: Mapping[str, Any] | None, index: str) -> Finding:
     )
 
 
-def _control(found: Mapping[str, Any] | None, index: str) -> Finding:
-    if found is None:
-        return without_right(CONTROL, _RIGHT)
-    if found:
-        return Finding(subject=CONTROL, detail=f"{index} is there")
+def _no_marks(index: str) -> Finding:
     return Finding(
         subject=CONTROL,
         state=State.WRONG,

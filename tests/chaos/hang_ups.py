@@ -67,8 +67,10 @@ class _Sight:
             return response.status
 
 
-async def hang_ups(urls: Sequence[str], clients: int = 500, listings: int = 4_000) -> Outcome:
-    """Let so many clients hang up after 50 ms, each while a large page of its own is made for it."""
+async def hang_ups(
+    urls: Sequence[str], clients: int = 500, listings: int = 4_000, patience: float = _PATIENCE_SECONDS
+) -> Outcome:
+    """Let so many clients hang up after some seconds, each while a large page of its own is made for it."""
     # Otherwise most would be refused at once, and nothing would be abandoned.
     async with (
         staged(urls, listings) as stage,
@@ -79,7 +81,9 @@ async def hang_ups(urls: Sequence[str], clients: int = 500, listings: int = 4_00
         paths = _paths(stage, clients)
         first = await sight.page(paths[0])
         connected, finished = sight.connections(), await sight.finished()
-        await asyncio.gather(*(_hang_up(serving.url, stage.key, path, at) for at, path in enumerate(paths[1:])))
+        await asyncio.gather(
+            *(_hang_up(serving.url, stage.key, path, at, patience) for at, path in enumerate(paths[1:]))
+        )
         await asyncio.sleep(_LIMIT_SECONDS)
         left, ended = await sight.under_way(), await sight.finished() - finished
         figures = {
@@ -90,7 +94,7 @@ async def hang_ups(urls: Sequence[str], clients: int = 500, listings: int = 4_00
         last = await sight.page(paths[0])
         violations = _violations(sight, left, clients - ended, (first, last))
     return Outcome(
-        fault=f"{clients} clients hang up after {_PATIENCE_SECONDS * 1000:.0f} ms",
+        fault=f"{clients} clients hang up after {patience * 1000:.0f} ms",
         requests=clients + 2,
         wrong=0,
         failed=2 - [first, last].count(200),
@@ -110,12 +114,12 @@ def _paths(stage: Stage, clients: int) -> list[str]:
     ]
 
 
-async def _hang_up(url: str, key: str, path: str, at: int) -> None:
+async def _hang_up(url: str, key: str, path: str, at: int, patience: float) -> None:
     await asyncio.sleep(at * _SPREAD_SECONDS)
     address = urlsplit(url)
     _, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: service\r\nx-api-key: {key}\r\n\r\n".encode())
-    await asyncio.sleep(_PATIENCE_SECONDS)
+    await asyncio.sleep(patience)
     # Some say goodbye in order, others do not.
     if at % 2:
         writer.close()

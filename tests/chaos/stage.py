@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
-
+from bench.programs import Program, ending
 from cluster.connection import ConnectionSettings, connect
 from embedded.ports import free_ports
 from indexer import Engine, IndexerSettings, open_source, reindex
@@ -28,31 +27,20 @@ if TYPE_CHECKING:
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 _START_SECONDS = 180  # a busy machine is no defect
 _STOP_SECONDS = 60
-_LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Serving:
-    """A running `brokerage serve` and what it wrote."""
+class Serving(Program):
+    """A running `brokerage serve` and what it wrote; its address has no slash at the end."""
 
-    url: str  # without a slash at the end
-    process: asyncio.subprocess.Process
     log: Path
 
-    async def ready(self) -> None:
+    async def ready(self, seconds: float = _START_SECONDS) -> None:
         """Wait until it is ready for requests; raise RuntimeError, with its log, when it ends before that."""
-        async with asyncio.timeout(_START_SECONDS), aiohttp.ClientSession() as session:
-            while not await self._is_ready(session):
-                if self.process.returncode is not None:
-                    raise RuntimeError(f"it ended with {self.process.returncode}: {self.log.read_text()}")
-                await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _is_ready(self, session: aiohttp.ClientSession) -> bool:
         try:
-            async with session.get(f"{self.url}/readyz") as response:
-                return response.status == 200
-        except aiohttp.ClientConnectionError:
-            return False
+            await super().ready(seconds)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: {self.log.read_text()}") from error
 
 
 @dataclass(frozen=True)
@@ -80,11 +68,9 @@ class Stage:
         with tempfile.NamedTemporaryFile(suffix=".log") as log:
             process = await _started(("serve", "--port", str(port), *options), changes, log.fileno())
             serving = Serving(f"http://127.0.0.1:{port}", process, Path(log.name))
-            try:
+            async with ending(process, _STOP_SECONDS):
                 await serving.ready()
                 yield serving
-            finally:
-                await _end(process)
 
 
 async def _started(arguments: Sequence[str], changes: Mapping[str, str], output: int) -> asyncio.subprocess.Process:
@@ -92,17 +78,6 @@ async def _started(arguments: Sequence[str], changes: Mapping[str, str], output:
     return await asyncio.create_subprocess_exec(
         COMMAND, *arguments, env=environment, stdout=output, stderr=subprocess.STDOUT
     )
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
 
 
 @asynccontextmanager
