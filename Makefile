@@ -26,8 +26,8 @@ lint: develop  ## Style and types.
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-unit: develop  ## The tests, on a real Elasticsearch.
-	$(BIN)/pytest
+unit: develop  ## The tests, each process on an Elasticsearch of its own.
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 
 import rich_click as click
 
-from brokerage.demo import demo
-from brokerage.doctor import doctor
-from brokerage.index import index
-from brokerage.keys import keys
-from brokerage.node import node
-from brokerage.sample import sample
-from brokerage.serve import serve
-from brokerage.settings import settings
+# Each is the member of that name of the module of that name.
+_COMMANDS = ("demo", "serve", "node", "sample", "index", "keys", "settings", "doctor")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+class _OnDemand(click.RichGroup):
+    """Imports a command when it is called: what the others need takes longer to load than most commands to run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names in the order of the help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Return the command, or None where there is none of this name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"brokerage.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_OnDemand, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(version("brokerage"), prog_name="brokerage")
 def main() -> None:
     """Real-estate brokerage data, read as JSON: the service, its indexer and an embedded Elasticsearch.
 
     Try `brokerage demo` first. `ELASTICSEARCH_URL` selects the cluster everywhere else.
     """
-
-
-for command in (demo, serve, node, sample, index, keys, settings, doctor):
-    main.add_command(command)

@@ -145,7 +145,7 @@ def test_an_answer_is_not_whole_where(fault: str) -> None:
         refuse_partial(orjson.dumps(WHOLE | LESS[fault]))
 
 
-@pytest.mark.parametrize("member", WHOLE.keys() - {"terminated_early"})
+@pytest.mark.parametrize("member", sorted(WHOLE.keys() - {"terminated_early"}))
 def test_an_answer_without_a_member_is_none(member: str) -> None:
     with pytest.raises(EngineUnavailable):
         refuse_partial(orjson.dumps({name: value for name, value in WHOLE.items() if name != member}))

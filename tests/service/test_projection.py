@@ -59,7 +59,7 @@ def test_the_stored_form_passes_through_as_the_very_same_list(resource: Resource
         Variant(AGENT, View.INDEX, frozenset(FLAGS)),
         Variant(AGENT, View.SHOW),
     ],
-    ids=str,
+    ids=lambda variant: f"{variant.resource.alias} {variant.view} {len(variant.flags)} {variant.underscored}",
 )
 def test_every_other_form_is_made_anew(variant: Variant) -> None:
     records = [orjson.dumps(filled(variant.resource.stored))]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from cluster.connection import ConnectionSettings
+from service.errors import DeadlinePassed
+from service.settings import ServiceSettings
+from service.soundness import asked
+from service.watch import Watch
 from tests.service.stand_in import Reply, refusal
 from tests.service.test_health import look, of_old_shape, on_an_old_node
 
 if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
 
+    from service.elastic import Engine
     from tests.service.conftest import Open
     from tests.service.stand_in import StandIn
 
@@ -152,3 +158,31 @@ async def test_the_watch_ends_with_the_service(open_api: Open) -> None:
     assert watching() == before + 1
     await api.close()
     assert watching() == before
+
+
+class _Silent:
+    """What is asked and never answers."""
+
+    answered_at = 0.0
+    refused: dict[str, str]
+
+    async def ask(self, target: str) -> tuple[int, Any]:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError(target)
+
+
+async def test_no_check_waits_for_an_answer_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.soundness._SECONDS", 0.01)
+    with pytest.raises(DeadlinePassed):
+        # Far longer than any check takes: it ends a test that would wait for ever.
+        await asyncio.wait_for(asked(_Silent(), "/"), 60)
+
+
+async def test_readiness_does_not_wait_for_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unreadable() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("service.watch._READ_SECONDS", 0.01)
+    watch = Watch(cast("Engine", _Silent()), ConnectionSettings(), ServiceSettings(), unreadable)
+    assert await asyncio.wait_for(watch.unready_reason(), 60) == "keys and companies cannot be read"
