@@ -9,5 +9,7 @@ from mappings.team import TEAM
 
 # Companies first: every other resource refers to them.
 RESOURCES: tuple[Resource, ...] = (COMPANY, OFFICE, AGENT, TEAM, LISTING, SOLD_LISTING)
+# What a key can be granted or refused: every group that a field is guarded by.
+FIELD_GROUPS: frozenset[str] = frozenset(field.group for resource in RESOURCES for field in resource.fields) - {""}
 
-__all__ = ["AGENT", "COMPANY", "LISTING", "OFFICE", "RESOURCES", "SOLD_LISTING", "TEAM", "Resource"]
+__all__ = ["AGENT", "COMPANY", "FIELD_GROUPS", "LISTING", "OFFICE", "RESOURCES", "SOLD_LISTING", "TEAM", "Resource"]

@@ -64,6 +64,7 @@ class Field:
     views: frozenset[View] = EVERYWHERE
     flag: Flag | None = None
     note: str = ""
+    group: str = ""  # what a key must be granted to see the value; empty: every key sees it
 
     @property
     def underscored(self) -> str:
@@ -86,6 +87,10 @@ class Field:
     def only_on_request(self, parameter: str, views: frozenset[View]) -> Field:
         """Return the same field, which exists in `views` only and only where `parameter` asks for it."""
         return replace(self, views=views, flag=Flag(parameter=parameter, views=views, vanishes=True))
+
+    def guarded(self, group: str) -> Field:
+        """Return the same member of a record, empty for keys that may not see `group`, whatever flags are sent."""
+        return replace(self, group=group)
 
 
 def string(name: str, note: str = "") -> Field:

@@ -79,8 +79,8 @@ _FLAT: tuple[Field, ...] = (
     boolean("AgentCreatedListing", "True means a non-MLS listing created by an agent."),
     *strings_named("VirtualTourURL", "TaxParcelId", "ListingURL"),
     date("ImagesLastModified"),
-    string("BuyerCommissionType").only(INDEX_ONLY),
-    string("BuyerCommissionValue").only(INDEX_ONLY),
+    string("BuyerCommissionType").only(INDEX_ONLY).guarded("commission"),
+    string("BuyerCommissionValue").only(INDEX_ONLY).guarded("commission"),
     string("VendorModificationTimestamp").only(INDEX_ONLY),
 )
 
@@ -134,7 +134,7 @@ LISTING = Resource(
     identifier="PlatformListingId",
     fields=(
         *_FLAT,
-        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2")),
+        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2")).guarded("partner_data"),
         *_FEATURES,
         objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE),
         _IMAGE,

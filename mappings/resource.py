@@ -43,6 +43,13 @@ class Resource:
 
     def flags(self, view: View) -> dict[str, tuple[Field, ...]]:
         """Return, for each flag of a variant, the fields it brings."""
+        return self._flags[view]
+
+    @cached_property
+    def _flags(self) -> dict[View, dict[str, tuple[Field, ...]]]:
+        return {view: self._flags_of(view) for view in View}
+
+    def _flags_of(self, view: View) -> dict[str, tuple[Field, ...]]:
         flagged: dict[str, tuple[Field, ...]] = {}
         for member in self.view(view):
             if member.flag is not None and view in member.flag.views:

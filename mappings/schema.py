@@ -39,7 +39,7 @@ def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as
 
 
 def _value(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT001 - passed on as is
-    note: dict[str, object] = {"description": field.note} if field.note else {}
+    note: dict[str, object] = {"description": text} if (text := _note(field)) else {}
     if not field.members:
         return _SCALARS[field.kind] | note
     members: dict[str, object] = {
@@ -49,3 +49,8 @@ def _value(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT00
     if field.kind is Kind.OBJECTS:
         return {"type": "array", "items": {"type": "object", **members}} | note
     return {"type": ["object", "null"], **members} | note
+
+
+def _note(field: Field) -> str:
+    guarded = f"Empty for keys that may not see {field.group}." if field.group else ""
+    return " ".join(filter(None, (field.note, guarded)))

@@ -17,6 +17,8 @@ from service.gathering import Gathering
 from service.layers import Laps, Layer, Ledger
 from service.parameters.parser import parse, unknown_names
 from service.parts import Parts
+from service.permissions import refuse_guarded, withheld
+from service.projection import Variant
 from service.scope import COMPANY, PARENT, resolve
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from cluster.connection import ConnectionSettings
     from cluster.control import Mark
+    from mappings.fields import View
     from mappings.resource import Resource
     from service.admission import Admission
     from service.directory import Directory
@@ -36,6 +39,10 @@ if TYPE_CHECKING:
     from service.keys.ring import KeyRing
     from service.scope import Scope
     from service.settings import ServiceSettings
+
+
+# The parameter that chooses the spelling of the answer's keys.
+UNDERSCORED = "underscore_response"
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Call:
-    """One request whose key, parameters and scope were accepted."""
+    """One request whose key, parameters and scope were accepted; `withheld` are field groups it must not tell of."""
 
     services: Services
     laps: Laps
@@ -65,6 +72,15 @@ class Call:
     parameters: dict[str, Any]
     path: dict[str, str]
     url: URL
+    withheld: frozenset[str]
+
+    def variant(self, resource: Resource, view: View) -> Variant:
+        """Return the form to answer records in: by the flags and the spelling that were sent and what the key may see.
+
+        No other place makes one, so that no operation can forget what the key may not see.
+        """
+        flags = frozenset(filter(self.parameters.get, resource.flags(view)))
+        return Variant(resource, view, flags, self.parameters.get(UNDERSCORED, False), self.withheld)
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation: at least the state of the mark that this request can have read."""
@@ -122,6 +138,9 @@ class Operation:
         key = await authenticate(request, services.keys)
         laps.lap(Layer.AUTH)
         parameters = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
+        hidden = withheld(key.fields)
+        if hidden:
+            refuse_guarded(self.schema, parameters, hidden)
         directory = await services.directory.get()
         scope = resolve(key, directory, parameters.get(COMPANY), parameters.get(PARENT))
-        return Call(services, laps, scope, directory, parameters, dict(request.match_info), request.rel_url)
+        return Call(services, laps, scope, directory, parameters, dict(request.match_info), request.rel_url, hidden)

@@ -27,12 +27,16 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True)
 class Variant:
-    """Which form of a resource is answered: the view, the flags that were sent, and the spelling of keys."""
+    """Which form of a resource is answered: the view, the flags that were sent, and the spelling of keys.
+
+    `withheld` are the field groups that the key may not see: their fields are there, and empty.
+    """
 
     resource: Resource
     view: View
     flags: frozenset[str] = frozenset()
     underscored: bool = False
+    withheld: frozenset[str] = frozenset()
 
     def encode(self, records: Sequence[Encoded]) -> Sequence[Encoded]:
         """Return the encoded records in this form."""
@@ -86,12 +90,20 @@ class _Projection:
 
 @cache
 def _projection(variant: Variant) -> _Projection | None:
-    """Compile a variant; None when it is the stored form."""
+    """Return what makes a variant of stored records; None when it is the stored form.
+
+    Bounded by the declarations: of what a client sends flags and the spelling alone are part of a variant, of what a
+    key holds the groups that there are. These are some 1,500 variants, which come to about a hundred projections.
+    """
     shown = tuple(field for field in variant.resource.view(variant.view) if not _vanishes(field, variant))
-    emptied = frozenset(field.name for field in shown if _unasked(field, variant))
+    emptied = frozenset(field.name for field in shown if _unasked(field, variant) or field.group in variant.withheld)
     if shown == variant.resource.stored and not emptied and not variant.underscored:
         return None
-    return _Projection(shown, emptied, variant.underscored)
+    return _compiled(shown, emptied, variant.underscored)
+
+
+# Variants that come to the same share it: to withhold a block whose flag was not sent changes nothing.
+_compiled = cache(_Projection)
 
 
 def _vanishes(field: Field, variant: Variant) -> bool:

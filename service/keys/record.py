@@ -16,7 +16,8 @@ KEYS_BODY: dict[str, Any] = {
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key's record. Scope: the named companies, the children of the named parents and the parents, or everything.
 
-    `rate` is requests a minute, None stands for unlimited. Unknown members of newer versions are ignored.
+    `rate` is requests a minute, None stands for unlimited. `fields` are the field groups that the key may see, None
+    stands for all. Unknown members of newer versions are ignored.
     """
 
     key_id: str
@@ -29,6 +30,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     rate: int | None = 300
     expires: dt.datetime | None = None
     revoked: dt.datetime | None = None
+    fields: tuple[str, ...] | None = None
 
     def usable(self, now: dt.datetime) -> bool:
         """Tell whether the key is neither revoked nor expired."""

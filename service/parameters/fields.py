@@ -6,7 +6,7 @@ marshmallow's own number and boolean fields take too much for a query string: `1
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from marshmallow import ValidationError, fields
 
@@ -25,7 +25,12 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Parameter(fields.Field[Any]):
-    """A query parameter: a text that `read` turns into a value or refuses."""
+    """A query parameter: a text that `read` turns into a value or refuses.
+
+    `group` is the field group that its effect tells of: keys that may not see it may not send the parameter.
+    """
+
+    group = ""
 
     def __init__(self, note: str, *, required: bool = False, load_default: Any = None) -> None:
         """Describe the parameter; absent it is `load_default`, and never null."""
@@ -34,6 +39,13 @@ class Parameter(fields.Field[Any]):
             super().__init__(required=True, metadata=metadata, error_messages={"required": "is required."})
         else:
             super().__init__(load_default=load_default, metadata=metadata)
+
+    def guarded(self, group: str) -> Self:
+        """Refuse the parameter to keys that may not see a field group."""
+        self.group = group
+        note = f"{self.metadata['description']} Refused to keys that may not see {group}."
+        self.metadata = {**self.metadata, "description": note}
+        return self
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:  # noqa: ARG002 - marshmallow's signature
         return self.read(str(value))

@@ -7,6 +7,8 @@ from marshmallow import Schema
 from service.parameters.fields import Text, Truth, UnixSecond, Uuid, WholeNumber
 
 LARGEST_PAGE = 1_000
+# The usual page of everything but listings, of which one is 200 (decisions, Page size).
+SMALL_PAGE = 100
 
 
 class CompanyScope(Schema):
@@ -33,23 +35,36 @@ class Timestamped(Schema):
     timestamps_only = Truth("True answers identifiers and times of change only.")
 
 
-class PageSize(Schema):
-    """How many records a page holds."""
-
-    page_size = WholeNumber("Records a page.", least=1, most=LARGEST_PAGE)
+def _page_size(usual: int) -> WholeNumber:
+    return WholeNumber(f"Records a page; {usual} when absent.", least=1, most=LARGEST_PAGE, load_default=usual)
 
 
-class Walked(PageSize):
+class Walked(Schema):
     """Paging by the last identifier."""
 
+    page_size = _page_size(200)
     last_platform_listing_id = Text("The PlatformListingId of the last listing received.")
 
 
-class Numbered(PageSize):
-    """Paging by number."""
+class PageNumber(Schema):
+    """Which page is answered."""
 
     # Any page that could lie within the result window; the window itself is checked with the page size.
     page_number = WholeNumber("The page to return; the first is 1.", least=1, most=10_000_000)
+
+
+class Numbered(PageNumber):
+    """Paging by number."""
+
+    page_size = _page_size(SMALL_PAGE)
+
+
+class WholeOrNumbered(PageNumber):
+    """Paging by number, and the whole collection where neither of the two is sent."""
+
+    page_size = WholeNumber(
+        f"Records a page; when absent {SMALL_PAGE} with page_number and all without it.", least=1, most=LARGEST_PAGE
+    )
 
 
 class AgentReferences(Schema):

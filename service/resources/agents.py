@@ -11,7 +11,6 @@ from service.operation import Call, Operation
 from service.paging import numbered_page
 from service.parameters.fields import Text, Truth, UnixSecond
 from service.parameters.groups import Deactivation, Numbered, ParentScope, Timestamped
-from service.projection import Variant
 from service.query import Clause, Selection, since, term, window_start
 from service.references import agent_identifiers, find_agents, office_of, refuse_ambiguous
 from service.resources.activity import activity
@@ -20,8 +19,6 @@ from service.responses import array, json_answer
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-PAGE_SIZE = 100
 
 
 class AgentsParameters(ParentScope, Numbered, Deactivation, Timestamped):
@@ -53,7 +50,7 @@ async def list_agents(call: Call) -> web.Response:
     clauses = [activity(call.parameters), *_updated(call), *await _restrictions(call)]
     watermark = await next_watermark(call, AGENT)
     selection = Selection(AGENT, call.scope, tuple(clauses))
-    page = await numbered_page(call, selection, _variant(call, View.INDEX), call.parameters["page_size"] or PAGE_SIZE)
+    page = await numbered_page(call, selection, call.variant(AGENT, View.INDEX), call.parameters["page_size"])
     body = page.enclosed("agents") if call.parameters["envelope"] else array(page.records)
     return json_answer(body, {**page.headers(call), **watermark})
 
@@ -71,10 +68,6 @@ async def _restrictions(call: Call) -> list[Clause]:
     return [*clauses, term("has_company_programs", value=True)] if call.parameters["has_company_programs"] else clauses
 
 
-def _variant(call: Call, view: View) -> Variant:
-    return Variant(AGENT, view, frozenset(flag for flag in AGENT.flags(view) if call.parameters[flag]))
-
-
 async def show_agent(call: Call) -> web.Response:
     """Answer one agent, by `agent_uuid`, `platform_agent_id` or, within a company or parent, `source_agent_id`."""
     guid = call.path["guid"]
@@ -82,7 +75,7 @@ async def show_agent(call: Call) -> web.Response:
     if not found:
         raise NotFound(f"There is no agent {guid!r}.")
     refuse_ambiguous("guid", found)
-    return json_answer([_variant(call, View.SHOW).render(found[0]["_source"]["record"])])
+    return json_answer([call.variant(AGENT, View.SHOW).render(found[0]["_source"]["record"])])
 
 
 OPERATIONS = (

@@ -8,7 +8,7 @@ from marshmallow import Schema
 
 from mappings import COMPANY
 from service.operation import Call, Operation
-from service.parameters.groups import Numbered
+from service.parameters.groups import WholeOrNumbered
 from service.query import either, identified, term
 from service.resources.records import show
 from service.resources.wholes import small_collection
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 
-class CompaniesParameters(Numbered):
+class CompaniesParameters(WholeOrNumbered):
     """Parameters of the companies index."""
 
 

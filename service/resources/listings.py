@@ -31,7 +31,9 @@ class ListingsParameters(ParentScope, AgentReferences, Walked, Underscored, Time
 
     platform_company_id = Text("The company: its key or its numeric id.", required=True)
     updated_since = UnixSecond("Listings updated at or after this second; seven days ago when absent.")
-    shared_partner_data_updated_since = UnixSecond("Adds listings whose partner data changed at or after this second.")
+    shared_partner_data_updated_since = UnixSecond(
+        "Adds listings whose partner data changed at or after this second."
+    ).guarded("partner_data")
     market_status = Choice("Which listings by market status.", tuple(_MARKET))
     property_types = PropertyTypes("Numbers of the property type legend, separated by commas; all types when absent.")
     only_agent_created = Truth("True answers agent-created listings only.")

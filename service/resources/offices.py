@@ -10,7 +10,6 @@ from service.operation import Call, Operation
 from service.paging import numbered_page
 from service.parameters.fields import Text
 from service.parameters.groups import Deactivation, Numbered, ParentScope, Timestamped
-from service.projection import Variant
 from service.query import Selection
 from service.resources.activity import activity
 from service.resources.records import show
@@ -18,8 +17,6 @@ from service.responses import json_answer
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-PAGE_SIZE = 100
 
 
 class OfficesParameters(ParentScope, Numbered, Deactivation, Timestamped):
@@ -35,8 +32,7 @@ class OfficeParameters(ParentScope):
 async def list_offices(call: Call) -> web.Response:
     """Answer a page of offices: `{page_number, total_pages, offices}`."""
     selection = Selection(OFFICE, call.scope, (activity(call.parameters),))
-    size = call.parameters["page_size"] or PAGE_SIZE
-    page = await numbered_page(call, selection, Variant(OFFICE, View.INDEX), size)
+    page = await numbered_page(call, selection, call.variant(OFFICE, View.INDEX), call.parameters["page_size"])
     return json_answer(page.enclosed("offices"), page.headers(call))
 
 

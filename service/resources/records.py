@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from mappings.fields import View
 from service.errors import InvalidRequest, NotFound
 from service.paging import one, one_of_many
-from service.projection import Variant
 from service.query import Clause, Selection
 from service.responses import json_answer
 
@@ -22,7 +21,7 @@ async def show(call: Call, resource: Resource, path_name: str, clause: Clause | 
     """Answer the record that the path names within the scope, or 404; a foreign record looks like an unknown one."""
     identifier = call.path[path_name]
     _refuse_other(call, path_name, identifier)
-    variant = Variant(resource, View.SHOW, underscored=call.parameters.get("underscore_response", False))
+    variant = call.variant(resource, View.SHOW)
     if clause is None:
         record = await one_of_many(call, resource, identifier, variant)
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mappings import TEAM
 from service.operation import Call, Operation
-from service.parameters.groups import CompanyScope, Numbered
+from service.parameters.groups import CompanyScope, WholeOrNumbered
 from service.resources.records import show
 from service.resources.wholes import small_collection
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 
-class TeamsParameters(CompanyScope, Numbered):
+class TeamsParameters(CompanyScope, WholeOrNumbered):
     """Parameters of the teams index."""
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from mappings.fields import View
 from service.paging import walk_page
-from service.projection import Variant
 from service.query import Clause, Selection, either, term, terms
 from service.responses import NEXT_WATERMARK, array, json_answer, links
 
@@ -18,16 +17,15 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.answer import Encoded
     from service.operation import Call
-
-PAGE_SIZE = 200
+    from service.projection import Variant
 
 
 async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Response:
     """Answer one page of a feed: `{FinalPage, Listings}`."""
-    variant = Variant(resource, View.INDEX, underscored=call.parameters["underscore_response"])
+    variant = call.variant(resource, View.INDEX)
     watermark = await next_watermark(call, resource)
     selection = Selection(resource, call.scope, tuple(clauses))
-    page = await walk_page(call, selection, variant, call.parameters["page_size"] or PAGE_SIZE)
+    page = await walk_page(call, selection, variant, call.parameters["page_size"])
     following = {} if page.final else {"next": {"last_platform_listing_id": page.last}}
     return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
 
