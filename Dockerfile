@@ -1,5 +1,8 @@
 # One image, every command: `brokerage serve` by default, `brokerage index …` for the indexer.
-FROM python:3.13-slim AS build
+# For a build that can be repeated pin the base by digest: `--build-arg BASE=python:3.13-slim@sha256:…`; the digest is shown by
+# `docker buildx imagetools inspect python:3.13-slim`. Secrets come at run time, by NAME_FILE: none is an argument or a layer.
+ARG BASE=python:3.13-slim
+FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv /opt/brokerage
@@ -15,12 +18,12 @@ COPY sample sample
 COPY service service
 RUN /opt/brokerage/bin/pip install --no-deps --no-build-isolation .
 
-FROM python:3.13-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="brokerage" \
       org.opencontainers.image.description="A read-only JSON API for real-estate brokerage data over Elasticsearch" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/brokerage /opt/brokerage
-ENV PATH=/opt/brokerage/bin:$PATH PYTHONUNBUFFERED=1 BROKERAGE_HOST=0.0.0.0
+ENV PATH=/opt/brokerage/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 BROKERAGE_HOST=0.0.0.0
 # A number, so that an orchestrator can see that it is not root.
 USER 65532:65532
 WORKDIR /tmp

@@ -7,7 +7,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 # Hashes without index addresses: the lock works against any mirror.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
 
-.PHONY: help install develop demo test lint unit soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock clean
+# From the lock, not from what is installed: it needs no network, and names no tool of the checks.
+SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
+
+.PHONY: help install develop demo test lint unit soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +57,10 @@ lock: develop  ## Renew the locked versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt
 	$(COMPILE) --group build --extra embedded pyproject.toml -o locks/product.txt
 	$(COMPILE) --group build --extra embedded --group bench --group dev pyproject.toml -o locks/development.txt
+
+sbom: develop  ## List what the product is made of, as it is locked, in CycloneDX: build/sbom.json.
+	@mkdir -p build
+	$(SBOM) -o build/sbom.json locks/production.txt
 
 clean:  ## Remove what install made.
 	rm -rf $(VENV)

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from elastic_transport import TransportError
 from elasticsearch import ApiError, AuthorizationException
 from rich.filesize import decimal
@@ -33,6 +34,8 @@ _CLOCKS_APART_SECONDS = 5.0
 # Share of a disk that may be left above the flood stage before it is told.
 _NEAR = 0.05
 _SINGLE_NODE = 1
+# Keys that end sooner are told while there is time to rotate them.
+_SOON = dt.timedelta(days=14)
 
 
 async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSettings) -> Finding:
@@ -41,6 +44,9 @@ async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSetting
         keys = await KeyStore(client, connection.keys_index).everything()
     except AuthorizationException:
         return without_right(KEYS, "`read` on `api_keys`")
+    except msgspec.ValidationError as error:
+        problem, remedy = "some document of a key is damaged", "Delete it from `api_keys`, and make a new key."
+        return Finding(subject=KEYS, state=State.WARNING, problem=problem, detail=f"{error}.", remedy=remedy)
     except (ApiError, TransportError) as error:
         problem = "could not be looked at in time"
         return Finding(subject=KEYS, state=State.UNKNOWN, problem=problem, detail=str(error.message))
@@ -57,12 +63,17 @@ async def node_findings(engine: Asks, indices: Indices) -> list[Finding]:
 
 
 def key_finding(keys: list[ApiKey], now: dt.datetime) -> Finding:
-    """Return whether there is a key that partners can use."""
-    usable = sum(key.usable(now) for key in keys)
+    """Return whether there is a key that partners can use, and which of them end soon."""
+    usable = [key for key in keys if key.usable(now)]
+    ending = sorted(f"{key.key_id} ({key.name})" for key in usable if key.expires and key.expires - now < _SOON)
+    if usable and not ending:
+        return Finding(subject=KEYS, detail=f"{len(usable)} of {len(keys)} can be used")
     if usable:
-        return Finding(subject=KEYS, detail=f"{usable} of {len(keys)} can be used")
-    problem, remedy = "none can be used", "`brokerage keys create NAME --company C` makes one."
-    detail = f"All {len(keys)} are revoked or expired." if keys else "There is none."
+        problem, remedy = "some end within 14 days", "Make their holders new ones, or let them end."
+        detail = f"{', '.join(ending)}."
+    else:
+        problem, remedy = "none can be used", "`brokerage keys create NAME --company C` makes one."
+        detail = f"All {len(keys)} are revoked or expired." if keys else "There is none."
     return Finding(subject=KEYS, state=State.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 

@@ -24,9 +24,7 @@ _SHORTEST_DEADLINE_SECONDS = 1.0
 
 def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
     """Look at the environment; the settings of the connection and of the service can be read unless one is fatal."""
-    found = [*_unusable(environ)] or [
-        *_contradictions(read(ServiceSettings, environ), read(ConnectionSettings, environ))
-    ]
+    found = [*_unusable(environ)] or [*_contradictions(read(ServiceSettings, environ))]
     found = [*found, *_unread(environ)]
     return found or [Finding(subject=SETTINGS, detail=f"{len(_given(environ))} given")]
 
@@ -34,13 +32,11 @@ def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
 def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
     for kind in KINDS:
         try:
-            read(kind, environ)
+            values = read(kind, environ)
+            if isinstance(values, ConnectionSettings):
+                values.require_url()
         except SettingError as error:
-            yield _finding(State.WRONG, "a value cannot be used", str(error))
-    try:
-        read(ConnectionSettings, environ).require_url()
-    except SettingError as error:
-        yield _finding(State.WRONG, "a value is missing", str(error))
+            yield _finding(State.WRONG, "a value cannot be used or is missing", str(error))
 
 
 def _given(environ: Mapping[str, str]) -> list[str]:
@@ -62,7 +58,7 @@ def _unread(environ: Mapping[str, str]) -> Iterator[Finding]:
             yield _finding(State.WARNING, "a variable is not known", f"Nothing reads {name}.", remedy)
 
 
-def _contradictions(service: ServiceSettings, connection: ConnectionSettings) -> Iterator[Finding]:
+def _contradictions(service: ServiceSettings) -> Iterator[Finding]:
     last_metrics = service.metrics_port + service.workers - 1
     told = {
         "BROKERAGE_DEADLINE_SECONDS is below 1: no search can end in time.": (
@@ -76,12 +72,6 @@ def _contradictions(service: ServiceSettings, connection: ConnectionSettings) ->
         ),
         "BROKERAGE_PORT is one of those that BROKERAGE_METRICS_PORT and BROKERAGE_WORKERS take.": (
             service.metrics_port != 0 and service.metrics_port <= service.port <= last_metrics
-        ),
-        "BROKERAGE_ELASTICSEARCH_API_KEY and BROKERAGE_ELASTICSEARCH_USERNAME are given: only the key is used.": (
-            bool(connection.api_key and connection.username)
-        ),
-        "BROKERAGE_ELASTICSEARCH_USERNAME and BROKERAGE_ELASTICSEARCH_PASSWORD belong together: one is missing.": (
-            bool(connection.username) != bool(connection.password)
         ),
     }
     for sentence, is_so in told.items():

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NoReturn
 
 import rich_click as click
-from elastic_transport import TransportError
+from elastic_transport import TlsError, TransportError
 from elasticsearch import ApiError
 
 from cluster.settings import SettingError
@@ -43,7 +43,12 @@ def told_plainly() -> Iterator[None]:
         fail(str(error), Exit.USAGE)
     except CannotListen as error:
         fail(str(error))
+    except TlsError as error:
+        fail(f"Elasticsearch cannot be asked: {error.message}", Exit.ENGINE_AWAY)
     except TransportError as error:
-        fail(f"Elasticsearch cannot be reached: {error.message}. Is ELASTICSEARCH_URL right?", Exit.ENGINE_AWAY)
+        fail(
+            f"Elasticsearch cannot be reached: {error.message}. Is ELASTICSEARCH_URL right, https or http included?",
+            Exit.ENGINE_AWAY,
+        )
     except ApiError as error:
         fail(f"Elasticsearch refused: {error.message}.", Exit.ENGINE_AWAY)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from elastic_transport.client_utils import basic_auth_to_header
 from elasticsearch import AsyncElasticsearch
 
+from cluster.contradictions import refuse_contradictions
 from cluster.raw import serializers
 from cluster.settings import SettingError, setting
+from cluster.trust import CA_CERTS, FINGERPRINT, URL, Trust
+from cluster.typed_node import TypedNode
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
@@ -20,13 +23,30 @@ class ConnectionSettings:
     """Where the cluster is and what may be used in it."""
 
     url: tuple[str, ...] = setting(
-        "ELASTICSEARCH_URL", (), "Addresses of the cluster, separated by commas. Without it the demo embeds a node."
+        URL, (), "Addresses of the cluster, separated by commas. Without it the demo embeds a node."
     )
     api_key: str = setting("BROKERAGE_ELASTICSEARCH_API_KEY", "", "API key of the cluster, base64.", secret=True)
     username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster, beside its password.")
     password: str = setting("BROKERAGE_ELASTICSEARCH_PASSWORD", "", "Password of that user.", secret=True)
-    ca_certs: str = setting("BROKERAGE_ELASTICSEARCH_CA_CERTS", "", "File of certificates that sign the cluster's.")
+    ca_certs: str = setting(CA_CERTS, "", "File of certificates that sign the cluster's. Else the system's.")
+    fingerprint: str = setting(
+        FINGERPRINT, "", "SHA-256 of a certificate that signs the cluster's, or of the node's own, in hexadecimal."
+    )
     prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Stands before every index and alias name.")
+
+    def __post_init__(self) -> None:
+        """Raise SettingError where values contradict each other or certificates cannot be read."""
+        refuse_contradictions(self)
+        self.trust()
+
+    def trust(self) -> Trust | None:
+        """Return which certificates are believed; None where the cluster is asked without TLS."""
+        return Trust(self.ca_certs, self.fingerprint) if self.is_secured else None
+
+    @property
+    def is_secured(self) -> bool:
+        """Whether the cluster is asked over TLS."""
+        return any(url.startswith("https:") for url in self.url)
 
     def require_url(self) -> None:
         """Raise SettingError when no cluster is named."""
@@ -60,9 +80,10 @@ def connect(settings: ConnectionSettings, *, connections: int, timeout: float, *
     """Return a client that never retries by itself: the transport's own retries are not spaced and multiply load.
 
     `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection. Requests with
-    the headers of `cluster.raw` are answered with bytes.
+    the headers of `cluster.raw` are answered with bytes. Certificates are verified as `cluster.trust` says.
     """
     settings.require_url()
+    options.setdefault("node_class", TypedNode)
     return AsyncElasticsearch(
         list(settings.url),
         connections_per_node=connections,
@@ -82,6 +103,6 @@ def _credentials(settings: ConnectionSettings) -> dict[str, Any]:
         given["api_key"] = settings.api_key
     elif settings.username:
         given["basic_auth"] = (settings.username, settings.password)
-    if settings.ca_certs:
-        given["ca_certs"] = settings.ca_certs
+    if (trust := settings.trust()) is not None:
+        given["ssl_context"] = trust
     return given

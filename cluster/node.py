@@ -27,6 +27,7 @@ from elastic_transport.client_utils import DEFAULT
 from cluster.channel import Channel
 from cluster.head import FramingError
 from cluster.pulse import Pulse
+from cluster.trust import Trust, told
 
 if TYPE_CHECKING:
     from cluster.framing import Framing
@@ -48,7 +49,7 @@ class ReadingNode(AiohttpHttpNode):
         """Open no connection yet."""
         super().__init__(config)
         if config.ssl_assert_fingerprint:
-            raise ValueError("Fingerprints of certificates are not checked here: name the certificates that sign.")
+            raise ValueError("Fingerprints are not checked here, but by the context: see `cluster.trust`.")
         if config.http_compress:
             raise ValueError("Answers are not unpacked here: do not ask for compressed ones.")
         self.pulse = Pulse(self.base_url, self._greet, self._drop)
@@ -94,7 +95,7 @@ class ReadingNode(AiohttpHttpNode):
             return ConnectionError("The node does not answer.", errors=(error,))
         self.pulse.failed()
         if isinstance(error, ssl.SSLError):
-            return TlsError(str(error), errors=(error,))
+            return TlsError(told(error, self._ssl_context, self.host) or str(error), errors=(error,))
         return ConnectionError(str(error) or type(error).__name__, errors=(error,))
 
     def _encoded(self, method: str, target: str, body: bytes, headers: HttpHeaders) -> bytes:
@@ -131,6 +132,8 @@ class ReadingNode(AiohttpHttpNode):
         limit = asyncio.timeout(_CONNECT_SECONDS)
         try:
             async with limit:
+                if isinstance(self._ssl_context, Trust):
+                    await self._ssl_context.learn(self.host, self.port)
                 _, channel = await loop.create_connection(
                     lambda: Channel(self.pulse), self.host, self.port, ssl=self._ssl_context
                 )

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from mappings import LISTING, RESOURCES
+from mappings import LISTING
 from tests.brokerage.conftest import run
 from tests.service.corner import Corner
 
@@ -86,12 +86,9 @@ async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
 
 def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
     told = findings(on_engine, 1)
-    assert {subject: each["state"] for subject, each in told.items()} == {
-        **{resource.alias: "absent" for resource in RESOURCES},
-        "control": "wrong",
-        "keys": "warning",
-    }
+    assert {subject: each["state"] for subject, each in told.items()} == {"indices": "wrong", "keys": "warning"}
     assert all("`brokerage " in each["remedy"] for each in told.values())
+    assert on_engine["BROKERAGE_INDEX_PREFIX"] in told["indices"]["detail"]
 
 
 def test_a_cluster_that_is_away_is_3() -> None:
@@ -125,7 +122,7 @@ def test_settings_that_cannot_be_used_are_told_and_end_it(environment: dict[str,
 
 def test_no_secret_is_told() -> None:
     secrets = {"BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret", "BROKERAGE_ELASTICSEARCH_PASSWORD": "hush-hush"}
-    told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 3))
+    told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 1))
     assert "belong together" in told
     assert "very-secret" not in told
     assert "hush-hush" not in told

@@ -30,17 +30,6 @@ NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
         ({"BROKERAGE_METRICS_PORT": "8079"}, None),
         ({"BROKERAGE_METRICS_PORT": "8079", "BROKERAGE_WORKERS": "2"}, "BROKERAGE_PORT is one of those"),
         ({"BROKERAGE_METRICS_PORT": "8081", "BROKERAGE_WORKERS": "2"}, None),
-        ({"BROKERAGE_ELASTICSEARCH_USERNAME": "u"}, "belong together"),
-        ({"BROKERAGE_ELASTICSEARCH_PASSWORD": "p"}, "belong together"),
-        ({"BROKERAGE_ELASTICSEARCH_USERNAME": "u", "BROKERAGE_ELASTICSEARCH_PASSWORD": "p"}, None),
-        (
-            {
-                "BROKERAGE_ELASTICSEARCH_API_KEY": "k",
-                "BROKERAGE_ELASTICSEARCH_USERNAME": "u",
-                "BROKERAGE_ELASTICSEARCH_PASSWORD": "p",
-            },
-            "only the key is used",
-        ),
         ({"BROKERAGE_WORKER": "2"}, "Nothing reads BROKERAGE_WORKER."),
         ({"BROKERAGE_WORKER_FILE": "/none"}, "Nothing reads BROKERAGE_WORKER_FILE."),
         ({"SOMEBODY_ELSES": "2"}, None),
@@ -72,6 +61,8 @@ def key(**changes: Any) -> ApiKey:
         ([], State.WARNING, "There is none."),
         ([key(revoked=NOW), key(expires=NOW)], State.WARNING, "All 2 are revoked or expired."),
         ([key(revoked=NOW), key()], State.OK, "1 of 2 can be used"),
+        ([key(expires=NOW + dt.timedelta(days=14)), key()], State.OK, "2 of 2 can be used"),
+        ([key(expires=NOW + dt.timedelta(days=13)), key(expires=NOW)], State.WARNING, "k (n)."),
     ],
 )
 def test_keys_that_nobody_can_use_are_told(keys: list[ApiKey], state: State, said: str) -> None:

@@ -68,8 +68,6 @@ async def test_a_failed_call_is_not_repeated(aiohttp_server: AiohttpServer, hang
         ({}, None),
         ({"api_key": "YTpi"}, "ApiKey YTpi"),
         ({"username": "reader", "password": "pw"}, "Basic " + base64.b64encode(b"reader:pw").decode()),
-        ({"api_key": "YTpi", "username": "reader", "password": "pw"}, "ApiKey YTpi"),
-        ({"password": "pw"}, None),
     ],
 )
 async def test_the_cluster_is_sent_the_credentials_of_the_settings(

@@ -116,6 +116,7 @@ def test_a_secret_is_masked_wherever_it_is_shown() -> None:
 
 
 def test_the_credentials_of_the_cluster_are_secrets() -> None:
-    environ = {"BROKERAGE_ELASTICSEARCH_API_KEY": "canary", "BROKERAGE_ELASTICSEARCH_PASSWORD": "canary"}
-    assert "canary" not in repr(read(ConnectionSettings, environ))
-    assert "canary" not in repr(list(describe(ConnectionSettings, environ)))
+    user = {"BROKERAGE_ELASTICSEARCH_USERNAME": "user", "BROKERAGE_ELASTICSEARCH_PASSWORD": "canary"}
+    for environ in ({"BROKERAGE_ELASTICSEARCH_API_KEY": "canary"}, user):
+        assert "canary" not in repr(read(ConnectionSettings, environ))
+        assert "canary" not in repr(list(describe(ConnectionSettings, environ)))
