@@ -19,6 +19,7 @@ from service.errors import (
     NotFound,
     UrlTooLong,
 )
+from service.redaction import masked_keys
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -50,7 +51,7 @@ def _known(error: Exception, request_id: str) -> ApiError:
         _log_reason(error, request_id)
         return error
     if isinstance(error, web.HTTPException):
-        return _of_router(error)
+        return of_framework(error)
     if isinstance(error, TimeoutError):
         return DeadlinePassed()
     _log.error("request %s failed", request_id, exc_info=error)
@@ -64,7 +65,8 @@ def _log_reason(error: ApiError, request_id: str) -> None:
         _log.warning("request %s: %s", request_id, error.reason)
 
 
-def _of_router(error: web.HTTPException) -> ApiError:
+def of_framework(error: web.HTTPException) -> ApiError:
+    """Return the error for a refusal by aiohttp, whose own text may repeat the request: that of `Expect` does."""
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
         return MethodNotAllowed(f"Use one of: {allowed}.", headers={"Allow": allowed})
@@ -89,8 +91,9 @@ def problem(error: ApiError, path: str, request_id: str) -> web.Response:
         "request_id": request_id,
     }
     return web.Response(
-        body=orjson.dumps(document),
+        # Whoever takes a key for an identifier or a path is not shown it again.
+        body=masked_keys(orjson.dumps(document).decode()).encode(),
         status=error.status,
-        headers={**error.headers, "Cache-Control": "no-store"},
+        headers={**error.headers, "Cache-Control": "no-store", REQUEST_ID: request_id},
         content_type="application/problem+json",
     )

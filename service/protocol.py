@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from service.errors import ApiError, InternalError, MalformedRequest
-from service.problems import REQUEST_ID, problem
+from service.problems import of_framework, problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +60,8 @@ class _Connection(web.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send an answer; every one passes here. While draining it is the last one of its connection."""
+        if isinstance(resp, web.HTTPException):
+            resp = problem(of_framework(resp), request.path, secrets.token_hex(8))
         if self._manager is not None and self._manager.draining:
             resp.force_close()
             # Said even where HTTP/1.0 implies it: what could not be parsed is answered by that version.
@@ -100,7 +102,6 @@ class _Connection(web.RequestHandler):
             raise ConnectionError("The answer has begun, no other can follow it.")
         error: ApiError = MalformedRequest() if status < 500 else InternalError("a failure below the application")
         response = problem(error, "", request_id)
-        response.headers[REQUEST_ID] = request_id
         response.force_close()
         return response
 

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from service.authentication import QUERY as KEY_PARAMETER
 from service.parts import Parts
+from service.redaction import masked_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,4 +51,4 @@ def links(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, 
         query = {name: value for name, value in url.query.items() if name != KEY_PARAMETER}
         target = url.with_query(query | {name: str(value) for name, value in changes.items()})
         targets.append(f'<{target}>; rel="{relation}"')
-    return {"Link": ", ".join(targets)} if targets else {}
+    return {"Link": masked_keys(", ".join(targets))} if targets else {}

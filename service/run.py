@@ -15,6 +15,7 @@ from service.listening import CannotListen, listen
 from service.memory import collect_seldom, keep_freed_memory
 from service.metrics import metrics_app
 from service.protocol import ServiceRunner
+from service.redaction import redact
 from service.stopping import Stop
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def run(
 
     `on_ready` is called when it listens. With `ready_first` it listens only once it would be ready for requests.
     """
+    redact()
     keep_freed_memory()
     opened = listeners or listen(settings)[0]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

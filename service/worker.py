@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # A fresh interpreter for each worker: nothing of the parent's state or signal handlers leaks in, and the code is read
 # from the disk again.
 _CONTEXT = multiprocessing.get_context("spawn")
+
+_log = logging.getLogger("service")
 
 
 class WorkerEnded(Exception):
@@ -46,7 +50,12 @@ def _work(order: Order, listening: Connection) -> None:
         listening.send_bytes(b"listening")
         listening.close()
 
-    run(order.settings, order.connection, tell, order.listeners, ready_first=order.ready_first)
+    try:
+        run(order.settings, order.connection, tell, order.listeners, ready_first=order.ready_first)
+    except Exception:
+        # Left to `multiprocessing` it would be printed past the log, which is masked.
+        _log.critical("The worker ends by an error that nothing expected.", exc_info=True)
+        sys.exit(1)
 
 
 class Worker:

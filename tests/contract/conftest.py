@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,13 @@ async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
     """The service over an index of generated data; the data itself; a key for each scope."""
     source = tmp_path_factory.mktemp("source") / "sample"
     write_source(source, _LISTINGS)
+    async with open_world(engine_url, source, _GRANTS) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_world(engine_url: str, source: Path, grants: dict[str, Grant]) -> AsyncIterator[World]:
+    """Index a source, create a key for each grant, and serve."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
         settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
@@ -44,7 +52,7 @@ async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
             summary = await reindex(Engine(client, connection, settings), opened)
         assert summary.exit_code == 0
         store = KeyStore(client, connection.keys_index)
-        keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
+        keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
             yield World(http, keys, _read(source))
         await remove_indices(client, connection.prefix)
