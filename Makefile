@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock, not from what is installed: it needs no network, and names no tool of the checks.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,8 +29,12 @@ lint: develop  ## Style and types.
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-unit: develop  ## The tests, each process on an Elasticsearch of its own.
+unit: develop redis  ## The tests, each process on an Elasticsearch of its own.
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
+
+redis:  # The limits that processes share are tested on a real one. Without root its tests fail and say what is missing.
+	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server; }
 
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer

@@ -1,8 +1,9 @@
 """What each layer of a running service costs, by its own metrics:
 `python -m bench.layers --service URL --metrics URL --key KEY [--target T] [--requests N]`.
 
-Asks for the same target again and again, and prints the mean of each layer in milliseconds. They are times, not
-processor time: what a layer waits for is in them.
+Asks for the same target again and again, and prints the mean of each layer in milliseconds, and its share of them all.
+They are times, not processor time: what a layer waits for is in them. `auth` is the key and its limits: with a key that
+has a rate, and with and without `BROKERAGE_REDIS_URL` for the service, it tells what those cost (decision 11).
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ async def _measure(given: argparse.Namespace) -> None:
         before = await _read(session, given.metrics)
         await _ask(session, given, given.requests)
         after = await _read(session, given.metrics)
-    for name, layer in after:
-        if name == _SUM:
-            count = after[_COUNT, layer] - before[_COUNT, layer]
-            print(f"{layer:14} {(after[name, layer] - before[name, layer]) / count * 1000:8.3f} ms")
+    seconds = {layer: after[_SUM, layer] - before[_SUM, layer] for name, layer in after if name == _SUM}
+    for layer, spent in seconds.items():
+        count = after[_COUNT, layer] - before[_COUNT, layer]
+        print(f"{layer:14} {spent / count * 1000:8.3f} ms {spent / sum(seconds.values()):7.2%}")
 
 
 def main() -> None:

@@ -64,6 +64,7 @@ def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncCont
         "ELASTICSEARCH_URL": engine_url,
         "BROKERAGE_INDEX_PREFIX": prefix,
         "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # nobody waits for a turn that the other arms do not know
+        "BROKERAGE_KEY_CONCURRENCY": "0",
     }
     return _running(environment, command, "serve", "--workers", str(workers))
 

@@ -33,6 +33,8 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         listeners = listen(plan.settings)
         port = listeners[0].port
         shown = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
+        if len(listeners) > 1 and not plan.settings.redis_url:
+            click.echo("each worker limits keys by itself: set BROKERAGE_REDIS_URL to let all of them share the limits")
         click.echo(f"serving on http://{shown}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:
             run(plan.settings, plan.connection, listeners=listeners[0])

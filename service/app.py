@@ -12,6 +12,7 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.node import ReadingNode
 from cluster.selection import FewestUnderWay
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from service.addresses import read_networks
 from service.admission import Admission
 from service.directory import read_directory
 from service.elastic import Engine
@@ -19,6 +20,8 @@ from service.errors import EngineUnavailable
 from service.freshness import Ages, Kept
 from service.health import DRAINING, WATCH, live, ready, started
 from service.keys.ring import KeyRing
+from service.limits.failures import Failures
+from service.limits.limiter import make_limiter
 from service.marks import read_mark
 from service.operation import Operation, Services
 from service.problems import answer_problems
@@ -66,12 +69,14 @@ async def _services(
     )
     services = app[SERVICES] = compose(client, settings, connection)
     watch = app[WATCH] = Watch(services.engine, connection, settings, partial(_read, services))
+    await services.limiter.open()
     # Before the port opens: no request is answered from an index that was not looked at.
     await watch.look()
     watching = asyncio.create_task(watch.run())
     yield
     watching.cancel()
     await asyncio.wait([watching])
+    await services.limiter.close()
     await client.close()
 
 
@@ -102,6 +107,9 @@ def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: C
         },
         connection=connection,
         settings=settings,
+        limiter=make_limiter(settings, connection.prefix),
+        failures=Failures(settings.failures_per_minute),
+        trusted=read_networks(settings.trusted_proxies),
     )
 
 

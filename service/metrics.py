@@ -28,6 +28,15 @@ RETRIES = Counter(
     ["outcome"],
 )
 ENGINE_FAILURES = Counter("brokerage_elasticsearch_failures", "Attempts that Elasticsearch failed, by kind.", ["kind"])
+LIMIT_HITS = Counter("brokerage_limit_hits", "Requests that were counted against the rate of their key.")
+LIMIT_REFUSALS = Counter(
+    "brokerage_limit_refusals",
+    "Requests that were answered 429: rate and concurrency of the key, or failures of the address to authenticate.",
+    ["kind"],
+)
+LIMIT_FAIL_OPENS = Counter(
+    "brokerage_limit_fail_opens", "Requests that were counted in this process alone since Redis was away."
+)
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

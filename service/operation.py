@@ -1,6 +1,6 @@
 """One operation: a path, its parameters and its handler; and the way of a request through it.
 
-HTTP -> turn -> key -> parameters -> scope -> handler (query, Elasticsearch, paging, projection) -> bytes.
+HTTP -> turn -> key -> limits -> parameters -> scope -> handler (query, Elasticsearch, paging, projection) -> bytes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from service.addresses import client_address
 from service.authentication import authenticate
 from service.encoding.answers import encoded
 from service.encoding.packer import Packer
+from service.errors import Unauthorized
 from service.gathering import Gathering
 from service.layers import Laps, Layer, Ledger
+from service.limits.limiter import admitted, refunded
 from service.parameters.parser import parse, unknown_names
 from service.parts import Parts
 from service.permissions import refuse_guarded, withheld
@@ -32,11 +36,15 @@ if TYPE_CHECKING:
     from cluster.control import Mark
     from mappings.fields import View
     from mappings.resource import Resource
+    from service.addresses import Network
     from service.admission import Admission
     from service.directory import Directory
     from service.elastic import Engine
     from service.freshness import Kept
+    from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
+    from service.limits.failures import Failures
+    from service.limits.limiter import Limiter
     from service.scope import Scope
     from service.settings import ServiceSettings
 
@@ -56,6 +64,9 @@ class Services:
     marks: dict[Resource, Kept[Mark | None]]
     connection: ConnectionSettings
     settings: ServiceSettings
+    limiter: Limiter
+    failures: Failures
+    trusted: tuple[Network, ...]
     packer: Packer = field(default_factory=Packer)
     gathering: Gathering = field(default_factory=Gathering)
     ledger: Ledger = field(default_factory=Ledger)
@@ -114,10 +125,15 @@ class Operation:
         laps = Laps()
         async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(self.path):
             laps.lap(Layer.TURN)
-            response = await self.handler(await self._accept(services, request, laps))
-            laps.lap(Layer.SPLICE)
-            response = await encoded(request, response, services.packer)
-            laps.lap(Layer.ENCODE)
+            key = await self._known(services, request)
+            async with admitted(services.limiter, request, key):
+                laps.lap(Layer.AUTH)
+                response = await self.handler(await self._accept(services, request, laps, key))
+                laps.lap(Layer.SPLICE)
+                response = await encoded(request, response, services.packer)
+                laps.lap(Layer.ENCODE)
+            if response.status == HTTPStatus.NOT_MODIFIED:
+                await refunded(services.limiter, request, key)
         self._account(services, response, laps)
         if services.settings.tolerate_unknown and (ignored := unknown_names(request, self.schema)):
             response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
@@ -134,9 +150,15 @@ class Operation:
         laps.lap(Layer.WRITE)
         ledger.add(self.path, laps)
 
-    async def _accept(self, services: Services, request: web.Request, laps: Laps) -> Call:
-        key = await authenticate(request, services.keys)
-        laps.lap(Layer.AUTH)
+    async def _known(self, services: Services, request: web.Request) -> ApiKey:
+        try:
+            return await authenticate(request, services.keys)
+        except Unauthorized:
+            # Only now: a valid key is never refused for what others do at its address.
+            services.failures.count(client_address(request, services.trusted))
+            raise
+
+    async def _accept(self, services: Services, request: web.Request, laps: Laps, key: ApiKey) -> Call:
         parameters = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
         hidden = withheld(key.fields)
         if hidden:

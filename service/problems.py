@@ -19,6 +19,7 @@ from service.errors import (
     NotFound,
     UrlTooLong,
 )
+from service.limits.standing import STANDING_HEADERS
 from service.redaction import masked_keys
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _log = logging.getLogger("service")
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn errors of ours, of the router and of nobody into problem documents; give every answer a request id."""
     request_id = secrets.token_hex(8)
+    standing = request[STANDING_HEADERS] = {}
     try:
         if len(request.raw_path) > LONGEST_URL_BYTES:
             raise UrlTooLong(f"The URL has {len(request.raw_path)} bytes; at most {LONGEST_URL_BYTES} are accepted.")  # noqa: TRY301
@@ -43,6 +45,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     except Exception as error:
         response = problem(_known(error, request_id), request.path, request_id)
     response.headers[REQUEST_ID] = request_id
+    response.headers.update(standing)
     return response
 
 

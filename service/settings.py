@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.settings import setting
+from service.addresses import read_networks
+from service.limits.policy import read_tiers
+from service.limits.redis_url import require_redis_url
 
 
 @dataclass(frozen=True)
@@ -57,3 +60,33 @@ class ServiceSettings:
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT", 0, "Port of `/metrics` for Prometheus; each further worker takes the next. 0: none."
     )
+    tiers: tuple[str, ...] = setting(
+        "BROKERAGE_TIERS",
+        (),
+        "Rate tiers of keys as name=rate or name=rate/burst, for example gold=3000/500,bronze=60.",
+    )
+    redis_url: str = setting(
+        "BROKERAGE_REDIS_URL",
+        "",
+        "Redis through which all processes and hosts share the limits of keys. Without it each process has its own.",
+        secret=True,
+    )
+    key_concurrency: int = setting(
+        "BROKERAGE_KEY_CONCURRENCY",
+        16,
+        "Requests of one key at a time in each worker; the rest is refused. 0: no limit.",
+    )
+    failures_per_minute: int = setting(
+        "BROKERAGE_FAILURES_PER_MINUTE",
+        20,
+        "Requests without a valid key a minute from one address that are answered 401 instead of 429. 0: no limit.",
+    )
+    trusted_proxies: tuple[str, ...] = setting(
+        "BROKERAGE_TRUSTED_PROXIES", (), "Networks of the proxies in front whose X-Forwarded-For is believed, as CIDR."
+    )
+
+    def __post_init__(self) -> None:
+        """Raise SettingError at the first value that cannot be used."""
+        read_tiers(self.tiers)
+        read_networks(self.trusted_proxies)
+        require_redis_url(self.redis_url)

@@ -28,9 +28,12 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     parent_companies: tuple[str, ...] = ()
     all_companies: bool = False
     rate: int | None = 300
+    fields: tuple[str, ...] | None = None
+    note: str = ""
+    tier: str | None = None
+    burst: int | None = None
     expires: dt.datetime | None = None
     revoked: dt.datetime | None = None
-    fields: tuple[str, ...] | None = None
 
     def usable(self, now: dt.datetime) -> bool:
         """Tell whether the key is neither revoked nor expired."""

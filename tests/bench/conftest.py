@@ -65,7 +65,9 @@ async def corner(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
         first, *others = _identifiers(folder / "source")
         with open_source(str(_without(folder, first))) as source:
             assert (await update(engine, source, on_progress=ignore)).exit_code == 0
-        key = (await KeyStore(client, connection.keys_index).create(Grant("bench", all_companies=True))).reveal()
+        key = (
+            await KeyStore(client, connection.keys_index).create(Grant("bench", all_companies=True, rate=None))
+        ).reveal()
         await client.indices.refresh(index=f"{connection.prefix}*")
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
             yield Corner(connection, http, key, others, first)

@@ -57,6 +57,7 @@ def test_the_service_answers_until_it_is_stopped(
         workers_running = _children(service.process.pid)
         assert service.stop(number) == 0
         assert "Traceback" not in service.output
+        assert ("each worker limits keys by itself" in service.output) == (workers == "2")
     assert _status(port) == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers_running)
 

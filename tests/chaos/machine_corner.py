@@ -38,10 +38,10 @@ RESOURCES = (LISTING, SOLD_LISTING)
 # Time enough on a busy machine, and no clock of its own that could end a request: it is not time that is tried here.
 _SERVICE = ServiceSettings(deadline_seconds=300.0, shared_seconds=3_600.0, concurrency=64)
 _GRANTS = {
-    "all": Grant("all", all_companies=True),
-    "child": Grant("child", companies=(CHILDREN[0],)),
-    "parent": Grant("parent", parent_companies=(PARENT,)),
-    "two": Grant("two", companies=(CHILDREN[0], LONE)),
+    "all": Grant("all", all_companies=True, rate=None),
+    "child": Grant("child", companies=(CHILDREN[0],), rate=None),
+    "parent": Grant("parent", parent_companies=(PARENT,), rate=None),
+    "two": Grant("two", companies=(CHILDREN[0], LONE), rate=None),
 }
 
 

@@ -63,6 +63,8 @@ class Stage:
         changes = {
             "ELASTICSEARCH_URL": ",".join(urls or self.connection.url),
             "BROKERAGE_INDEX_PREFIX": self.connection.prefix,
+            # One key stands for all readers.
+            "BROKERAGE_KEY_CONCURRENCY": "0",
             **{f"BROKERAGE_{name.upper()}": str(value) for name, value in settings.items()},
         }
         with tempfile.NamedTemporaryFile(suffix=".log") as log:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _LISTINGS = 700
 
 _GRANTS = {
-    "all": Grant("all", all_companies=True),
-    "large": Grant("large", companies=("summit-crest",)),
-    "child": Grant("child", companies=("4101",)),
-    "parent": Grant("parent", parent_companies=(PARENT,)),
-    "two": Grant("two", companies=("tidewater-brokers", "orchard-street")),
+    "all": Grant("all", all_companies=True, rate=None),
+    "large": Grant("large", companies=("summit-crest",), rate=None),
+    "child": Grant("child", companies=("4101",), rate=None),
+    "parent": Grant("parent", parent_companies=(PARENT,), rate=None),
+    "two": Grant("two", companies=("tidewater-brokers", "orchard-street"), rate=None),
 }
 
 

@@ -105,7 +105,7 @@ async def engines(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
         with open_source(str(folder)) as source:
             summary = await reindex(Engine(client, connection, settings), source, resources=[COMPANY, LISTING, AGENT])
         assert summary.exit_code == 0
-        text = await KeyStore(client, connection.keys_index).create(Grant("all", all_companies=True))
+        text = await KeyStore(client, connection.keys_index).create(Grant("all", all_companies=True, rate=None))
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
             yield Engines(client, connection, http, text.reveal())
         await remove_indices(client, connection.prefix)

@@ -87,7 +87,7 @@ class Feed:
 async def open_feed(bench: Bench) -> AsyncIterator[Feed]:
     """Serve what the bench indexes."""
     store = KeyStore(bench.client, bench.connection.keys_index)
-    key = (await store.create(Grant("all", all_companies=True))).reveal()
+    key = (await store.create(Grant("all", all_companies=True, rate=None))).reveal()
     async with TestClient(TestServer(create_app(_SETTINGS, bench.connection))) as http:
         yield Feed(http, key)
 

@@ -130,7 +130,7 @@ async def test_tombstones_past_their_days_are_left_out_of_a_rebuild_and_others_a
 
 async def test_tombstones_are_never_served(bench: Bench) -> None:
     await start(bench)
-    key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("all", all_companies=True))
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("all", all_companies=True, rate=None))
     headers = {"x-api-key": key.reveal()}
     async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
         async with http.get("/v1/teams", headers=headers) as pages:

@@ -89,7 +89,7 @@ async def build(bench: Bench, generation: str) -> None:
 @asynccontextmanager
 async def reading(bench: Bench) -> AsyncIterator[Readers]:
     """Start the service and let clients read from it for as long as the block runs."""
-    key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("all", all_companies=True))
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("all", all_companies=True, rate=None))
     async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
         readers = Readers(http, key.reveal())
         tasks = [asyncio.create_task(readers.read(name)) for name in _PATHS for _ in range(_CLIENTS)]

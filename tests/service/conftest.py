@@ -40,8 +40,8 @@ def open_api(stand_in: StandIn, aiohttp_server: AiohttpServer, aiohttp_client: A
     """Open a client of the service that reads the stand-in, with other settings than the default where given."""
 
     async def open_client(**settings: Any) -> TestClient[Any, Any]:
-        # A watermark of a process that has just begun would be waited for.
-        settings = {"shared_seconds": 0.0, **settings}
+        # A watermark of a process that has just begun would be waited for. One key stands for all clients.
+        settings = {"shared_seconds": 0.0, "key_concurrency": 0, **settings}
         app = create_app(ServiceSettings(**settings), ConnectionSettings(url=(stand_in.url,)))
         server = await aiohttp_server(app, max_line_size=_LONGEST_LINE_BYTES)
         return await aiohttp_client(server)

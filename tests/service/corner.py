@@ -57,7 +57,9 @@ class Corner:
         self.sound = {resource: await self.make(resource) for resource in RESOURCES}
         await self.mend()
         await self.client.indices.create(index=self.connection.control_index, **CONTROL_BODY)
-        text = await KeyStore(self.client, self.connection.keys_index).create(Grant("all", all_companies=True))
+        text = await KeyStore(self.client, self.connection.keys_index).create(
+            Grant("all", all_companies=True, rate=None)
+        )
         self.key = text.reveal()
         for alias in map(self.connection.alias, RESOURCES):
             mark = Mark(clock=1, sequence=1, epoch=0, generation=alias)

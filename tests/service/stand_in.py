@@ -129,7 +129,7 @@ class StandIn:
         return app
 
     def grant(self, **granted: Any) -> str:
-        """Store a key, for all companies unless said otherwise, and return its text."""
+        """Store a key, for all companies and without a rate unless said otherwise, and return its text."""
         text = mint()
         scope = {} if {"companies", "parent_companies"} & granted.keys() else {"all_companies": True}
         about: dict[str, Any] = {
@@ -137,6 +137,7 @@ class StandIn:
             "name": "test",
             "digest": text.digest,
             "created": dt.datetime.now(dt.UTC),
+            "rate": None,
         }
         self.documents["api_keys", text.key_id] = msgspec.to_builtins(ApiKey(**(about | scope | granted)))
         self.keys.append(text.reveal())

@@ -158,7 +158,7 @@ async def test_a_lost_connection_leads_to_another_node(stand_in: StandIn, aiohtt
     stand_in.add("companies", "acme", {}, numeric_id="1")
     stand_in.grant()
     async with lost_node() as (lost, asked):
-        settings = ServiceSettings(concurrency=40)
+        settings = ServiceSettings(concurrency=40, key_concurrency=0)
         api = await aiohttp_client(create_app(settings, ConnectionSettings(url=(lost, stand_in.url))))
         statuses = await asyncio.gather(*(get(api, stand_in, since) for since in range(1, 41)))
     assert statuses == [200] * 40
@@ -168,7 +168,7 @@ async def test_a_lost_connection_leads_to_another_node(stand_in: StandIn, aiohtt
 async def test_where_all_nodes_are_lost_attempts_are_bounded(stand_in: StandIn, aiohttp_client: AiohttpClient) -> None:
     stand_in.grant()
     async with lost_node() as (first, asked), lost_node() as (second, asked_too):
-        settings = ServiceSettings(connections=5)
+        settings = ServiceSettings(key_concurrency=0, connections=5)
         api = await aiohttp_client(create_app(settings, ConnectionSettings(url=(first, second))))
         statuses = [await get(api, stand_in) for _ in range(100)]
     assert statuses == [503] * 100

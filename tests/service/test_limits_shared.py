@@ -1,0 +1,309 @@
+"""Limits that processes and hosts share, over a real Redis: exact, and nobody's answer depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.asyncio import Redis
+
+from cluster.settings import SettingError, read
+from service.app import SERVICES
+from service.keys.record import ApiKey
+from service.limits.limiter import make_limiter
+from service.limits.shared import SharedBuckets
+from service.metrics import LIMIT_FAIL_OPENS
+from service.settings import ServiceSettings
+from tests.service.redis_server import RedisServer
+from tests.service.test_limit_policy import RATE_LIMIT
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from aiohttp.test_utils import TestClient
+
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+HOUR = 3600 * 1_000_000
+AWAY, BACK = "Redis is away", "Redis is back"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own."""
+    server = RedisServer(tmp_path)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def buckets(redis: RedisServer) -> AsyncIterator[SharedBuckets]:
+    """Buckets in it."""
+    async with opened(redis.url) as buckets:
+        yield buckets
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[SharedBuckets]:
+    """Open buckets and close them."""
+    buckets = SharedBuckets(url, "t:")
+    await buckets.open()
+    try:
+        yield buckets
+    finally:
+        await buckets.close()
+
+
+@pytest.fixture
+async def console(redis: RedisServer) -> AsyncIterator[Redis]:
+    """A client of the same Redis."""
+    async with Redis.from_url(redis.url, decode_responses=True) as client:
+        yield client
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged of Redis, without the reason."""
+    texts = [record.getMessage() for record in caplog.records if record.name == "service"]
+    return [text[: len(AWAY)] for text in texts if text.startswith((AWAY, BACK))]
+
+
+def record(key_id: str, **about: Any) -> ApiKey:
+    """Return a key's record."""
+    return ApiKey(key_id=key_id, name="", digest="", created=dt.datetime.now(dt.UTC), **about)
+
+
+def test_processes_and_hosts_admit_exactly_the_burst_together(redis: RedisServer) -> None:
+    # Two limiters in each of four processes, 40 requests each, all at once; one request a minute would come back.
+    bursts = [1, 97, 319, 320]
+    command = [sys.executable, "-m", "tests.service.limit_worker", redis.url, "2", "40", *map(str, bursts)]
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+        for _ in range(4)
+    ]
+    try:
+        assert [_line(worker) for worker in workers] == ["ready"] * 4
+        for burst in bursts:
+            for worker in workers:
+                assert worker.stdin is not None
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+            assert sum(int(_line(worker)) for worker in workers) == burst
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+
+
+def _line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+async def test_requests_of_one_moment_share_a_round_trip_and_each_has_its_own_count(
+    buckets: SharedBuckets, console: Redis
+) -> None:
+    before = (await console.info("commandstats"))["cmdstat_evalsha"]["calls"]
+    told = await asyncio.gather(*(buckets.take(name, HOUR, 3 * HOUR) for name in "aabaab"))
+    backlogs = [0 if backlog is None else -(-backlog // HOUR) for backlog in told]
+    assert backlogs == [1, 2, 1, 3, 4, 2]
+    assert (await console.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
+
+
+async def test_a_request_comes_back_with_time_and_by_a_refund(redis: RedisServer) -> None:
+    limiter = make_limiter(ServiceSettings(redis_url=redis.url), "")
+    await limiter.open()
+    slow, quick = record("slow", rate=1, burst=2), record("quick", rate=6000, burst=1)
+    assert [(await limiter.hit(slow)).allowed for _ in range(3)] == [True, True, False]
+    assert (await limiter.refund(slow)).headers()["X-RateLimit-Remaining"] == "1"
+    assert [(await limiter.hit(slow)).allowed for _ in range(2)] == [True, False]
+    # Never more than the burst.
+    assert [(await limiter.refund(slow)).headers()["X-RateLimit-Remaining"] for _ in range(4)] == ["1", "2", "2", "2"]
+    assert [(await limiter.hit(slow)).allowed for _ in range(3)] == [True, True, False]
+    assert (await limiter.hit(quick)).allowed
+    await asyncio.sleep(0.05)
+    assert (await limiter.hit(quick)).allowed
+    await limiter.close()
+
+
+async def test_clients_that_leave_do_not_mix_up_answers(
+    buckets: SharedBuckets, amount: Callable[[int, int], int]
+) -> None:
+    for number in range(1, amount(40, 2_000)):
+        leaving = [asyncio.create_task(buckets.take("left", HOUR, 10**6 * HOUR)) for _ in range(3)]
+        staying = [asyncio.create_task(buckets.take("stayed", 1000 * HOUR, 10**9 * HOUR)) for _ in range(2)]
+        for _ in range(number % 4):
+            await asyncio.sleep(0)
+        for task in leaving:
+            task.cancel()
+        told = await asyncio.gather(*staying)
+        # Steps of the one that stayed, whatever became of the others.
+        assert [-(-(backlog or 0) // (1000 * HOUR)) for backlog in told] == [2 * number - 1, 2 * number]
+    assert not buckets.is_away
+
+
+async def test_redis_holds_public_ids_under_the_prefix_and_lets_go_of_them(
+    redis: RedisServer, console: Redis, open_api: Open, stand_in: StandIn
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    key, quick = stand_in.grant(rate=60), stand_in.grant(rate=60_000, burst=1)
+    for text in (key, quick):
+        assert (await api.get("/v1/companies", headers={"x-api-key": text})).status == 200
+    # The bucket of the quick one is full again.
+    await asyncio.sleep(0.05)
+    name = f"rate:{key[3:13]}"
+    assert await console.keys("*") == [name]
+    assert (await console.get(name) or "").isdigit()
+    assert 0 < await console.pttl(name) <= 1000
+
+
+async def test_two_services_share_the_rate_of_a_key(redis: RedisServer, open_api: Open, stand_in: StandIn) -> None:
+    services = [await open_api(redis_url=redis.url) for _ in range(2)]
+    key = {"x-api-key": stand_in.grant(rate=1, burst=4)}
+    answers = [await services[n % 2].get("/v1/companies", headers=key) for n in range(6)]
+    assert [answer.status for answer in answers] == [200] * 4 + [429] * 2
+    told = [RATE_LIMIT.fullmatch(answer.headers["RateLimit"]) for answer in answers]
+    assert [match and int(match[1]) for match in told] == [3, 2, 1, 0, 0, 0]
+
+
+async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
+    redis: RedisServer, open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    statuses, load = await under_load(api, stand_in.grant(rate=60_000))
+    fail_opens = LIMIT_FAIL_OPENS._value.get()
+
+    async def more(change: int) -> None:
+        before = len(statuses)
+        await until(lambda: len(said(caplog)) == change)
+        await until(lambda: len(statuses) >= before + 100)
+
+    with caplog.at_level(logging.WARNING, "service"):
+        redis.send(signal.SIGSTOP)
+        await more(1)
+        redis.send(signal.SIGCONT)
+        await more(2)
+        redis.send(signal.SIGKILL)
+        await more(3)
+        redis.start()
+        await more(4)
+    for client in load:
+        client.cancel()
+    await asyncio.wait(load)
+    assert set(statuses) == {200}
+    assert said(caplog) == [AWAY, BACK, AWAY, BACK]
+    assert LIMIT_FAIL_OPENS._value.get() >= fail_opens + 200
+    assert api.app is not None
+    shared = api.app[SERVICES].limiter._shared
+    assert shared is not None
+    assert not shared.is_away
+
+
+async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], list[asyncio.Task[None]]]:
+    """Let eight clients ask without pause; return the statuses so far and the clients."""
+    statuses: list[int] = []
+
+    async def client() -> None:
+        while True:
+            async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
+                statuses.append(response.status)
+
+    load = [asyncio.create_task(client()) for _ in range(8)]
+    await until(lambda: len(statuses) >= 20)
+    return statuses, load
+
+
+async def test_while_redis_is_away_nobody_waits_for_it(redis: RedisServer, buckets: SharedBuckets) -> None:
+    redis.send(signal.SIGSTOP)
+    told = await asyncio.gather(*(buckets.take("a", HOUR, HOUR) for _ in range(50)))
+    assert told == [None] * 50
+    asked = buckets.take("a", HOUR, HOUR)
+    # It ends at its first step, so it gives nobody else a turn.
+    with pytest.raises(StopIteration) as ended:
+        asked.send(None)
+    assert ended.value.value is None
+
+
+async def test_away_each_process_still_limits_by_itself(redis: RedisServer) -> None:
+    limiter = make_limiter(ServiceSettings(redis_url=redis.url), "")
+    await limiter.open()
+    redis.send(signal.SIGKILL)
+    assert [(await limiter.hit(record("a", rate=1, burst=2))).allowed for _ in range(4)] == [True, True, False, False]
+    await limiter.close()
+
+
+async def test_a_replica_that_may_not_write_is_away_until_it_may(
+    buckets: SharedBuckets, console: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "service"):
+        await console.replicaof("127.0.0.1", "1")
+        assert await buckets.take("a", HOUR, HOUR) is None
+        failed = buckets._search
+        # Looked for at least once in vain.
+        await asyncio.sleep(0.2)
+        assert buckets.is_away
+        await console.replicaof("NO", "ONE")
+        await until(lambda: not buckets.is_away)
+        assert failed is not None
+        await failed
+        assert await buckets.take("a", HOUR, HOUR) == HOUR
+    assert said(caplog) == [AWAY, BACK]
+
+
+async def test_a_redis_that_forgot_the_script_is_told_it_again(buckets: SharedBuckets, console: Redis) -> None:
+    await console.script_flush()
+    assert await buckets.take("a", HOUR, HOUR) == HOUR
+    assert not buckets.is_away
+
+
+async def _reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def _nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(1)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    writer.close()
+
+
+@pytest.mark.parametrize("behaviour", [None, _reset, _silent, _nonsense])
+async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something_else(
+    behaviour: Any, open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await asyncio.start_server(behaviour or _reset, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    if behaviour is None:
+        server.close()
+    with caplog.at_level(logging.WARNING, "service"):
+        api = await open_api(redis_url=f"redis://:secret@127.0.0.1:{port}/0")
+    key = {"x-api-key": stand_in.grant(rate=1, burst=2)}
+    answers = [await api.get("/v1/companies", headers=key) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert said(caplog) == [AWAY]
+    assert "secret" not in caplog.text
+    server.close()
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis", "redis://x:port", "redis://x:99999", "redis:"])
+def test_an_address_that_cannot_be_one_is_told_without_repeating_it(url: str) -> None:
+    with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
+        read(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(ServiceSettings(redis_url="redis://x/0?password=hunter2"))
