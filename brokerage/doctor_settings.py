@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from brokerage.settings import KINDS
+from brokerage.kinds import KINDS
 from cluster.connection import ConnectionSettings
-from cluster.settings import SettingError, read
+from cluster.settings import SettingError, read, strangers
 from service.settings import ServiceSettings
 from service.soundness import Finding, State
 
@@ -48,14 +47,9 @@ def _known() -> set[str]:
 
 
 def _unread(environ: Mapping[str, str]) -> Iterator[Finding]:
-    # Without what all of them begin with, which would make any two alike.
-    known = {name.removeprefix(_OURS): name for name in sorted(_known())}
-    for name in _given(environ):
-        short = name.removeprefix(_OURS).removesuffix(_FILE)
-        if short not in known:
-            near = get_close_matches(short, known, n=1)
-            remedy = f"Did you mean {known[near[0]]}?" if near else "`brokerage settings` lists all there are."
-            yield _finding(State.WARNING, "a variable is not known", f"Nothing reads {name}.", remedy)
+    for name, near in strangers(environ, KINDS).items():
+        remedy = f"Did you mean {near}?" if near else "`brokerage settings` lists all there are."
+        yield _finding(State.WRONG, "a variable is not known", f"Nothing reads {name}: no command starts.", remedy)
 
 
 def _contradictions(service: ServiceSettings) -> Iterator[Finding]:

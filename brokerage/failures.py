@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from enum import IntEnum
@@ -11,6 +12,7 @@ import rich_click as click
 from elastic_transport import TlsError, TransportError
 from elasticsearch import ApiError
 
+from brokerage.kinds import refuse_strangers
 from cluster.settings import SettingError
 from service.listening import CannotListen
 
@@ -35,9 +37,14 @@ def fail(sentence: str, code: Exit = Exit.FAILED) -> NoReturn:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
-    """Turn failures of settings, of the cluster and of listening into one sentence each."""
+def told_plainly(*, strictly: bool = True) -> Iterator[None]:
+    """Turn failures of settings, of the cluster and of listening into one sentence each.
+
+    Strictly, a variable that is named like a setting and is none is one of them, before anything else is done.
+    """
     try:
+        if strictly:
+            refuse_strangers(os.environ)
         yield
     except SettingError as error:
         fail(str(error), Exit.USAGE)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
+from brokerage.failures import told_plainly
 from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, Progress
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def node(nodes: int, port: int, data: Path | None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)  # also where a shell started this in the background with it ignored
     try:
-        _run(nodes, port, data)
+        with told_plainly():
+            _run(nodes, port, data)
     except EmbeddedNodeError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 Settings = TypeVar("Settings")
 
 # User and password within an address.
 _CREDENTIALS = re.compile(r"//[^/@]*@")
+# What all settings but the address of the cluster begin with.
+_OURS = "BROKERAGE_"
+# What Kubernetes puts into each container for a service whose name begins with `brokerage-`.
+_OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)")
+_ADDRESS_OF_SERVICE = re.compile(r"(?:tcp|udp|sctp)://.*")
 
 
 class SettingError(ValueError):
@@ -62,6 +68,24 @@ def _convert(variable: str, text: str, kind: Any) -> object:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingError(f"{variable}={text!r} cannot be used: {error}.") from error
+
+
+def strangers(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> dict[str, str | None]:
+    """Return the variables that are named like settings and are none of these kinds, each with the nearest setting."""
+    # Without what all of them begin with, which would make any two alike.
+    known = {declared.metadata["variable"].removeprefix(_OURS) for kind in kinds for declared in fields(kind)}
+    found: dict[str, str | None] = {}
+    for name in sorted(environ):
+        short = name.removeprefix(_OURS).removesuffix("_FILE")
+        if not name.startswith(_OURS) or short in known or _is_of_service(name, environ[name]):
+            continue
+        near = get_close_matches(short, sorted(known), n=1)
+        found[name] = _OURS + near[0] if near else None
+    return found
+
+
+def _is_of_service(name: str, value: str) -> bool:
+    return bool(_OF_SERVICES.fullmatch(name) or (name.endswith("_PORT") and _ADDRESS_OF_SERVICE.fullmatch(value)))
 
 
 @dataclass(frozen=True)

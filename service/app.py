@@ -14,6 +14,7 @@ from cluster.selection import FewestUnderWay
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from service.addresses import read_networks
 from service.admission import Admission
+from service.cross_origin import shared_with
 from service.directory import read_directory
 from service.elastic import Engine
 from service.errors import EngineUnavailable
@@ -33,6 +34,7 @@ from service.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from aiohttp.typedefs import Middleware
     from elasticsearch import AsyncElasticsearch
 
     from service.settings import ServiceSettings
@@ -45,7 +47,10 @@ _WALKED = (LISTING, SOLD_LISTING, AGENT)
 
 def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web.Application:
     """Return the application; it opens and closes its own client."""
-    app = web.Application(middlewares=[answer_problems, ignore_extra_slashes])
+    middlewares: list[Middleware] = [answer_problems, ignore_extra_slashes]
+    if settings.cors_origins:
+        middlewares.insert(0, shared_with(settings.cors_origins))
+    app = web.Application(middlewares=middlewares)
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection))
     for operation in OPERATIONS:

@@ -70,18 +70,6 @@ class InvalidRequest(ParameterError):
     title = "Invalid parameter"
 
 
-class MalformedRequest(ApiError):
-    """What came over the connection is not HTTP."""
-
-    status = 400
-    code = "malformed-request"
-    title = "Malformed request"
-
-    def __init__(self) -> None:
-        """Repeat nothing of the request: a key may be in it."""
-        super().__init__("The request is not valid HTTP, or one of its lines is too long.")
-
-
 class Unauthorized(ApiError):
     """No usable API key."""
 
@@ -116,14 +104,6 @@ class MethodNotAllowed(ApiError):
     status = 405
     code = "method-not-allowed"
     title = "Method not allowed"
-
-
-class UrlTooLong(ApiError):
-    """The URL is longer than 8 KiB."""
-
-    status = 414
-    code = "url-too-long"
-    title = "URL too long"
 
 
 class EngineUnavailable(ApiError):

@@ -8,6 +8,8 @@ from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
+from service.problems import answer_problems
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -88,6 +90,6 @@ def metrics_app(services: Services) -> web.Application:
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})
 
-    app = web.Application()
+    app = web.Application(middlewares=[answer_problems])
     app.router.add_get("/metrics", metrics)
     return app

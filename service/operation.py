@@ -145,6 +145,9 @@ class Operation:
             response.headers["Server-Timing"] = laps.header()
         if isinstance(response.body, Parts):
             response.body.on_sent = partial(self._sent, services.ledger, laps)
+        else:
+            # 304: there is nothing to write.
+            services.ledger.add(self.path, laps)
 
     def _sent(self, ledger: Ledger, laps: Laps) -> None:
         laps.lap(Layer.WRITE)

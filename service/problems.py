@@ -17,35 +17,36 @@ from service.errors import (
     InternalError,
     MethodNotAllowed,
     NotFound,
-    UrlTooLong,
 )
-from service.limits.standing import STANDING_HEADERS
+from service.headers import FURTHER, seal
 from service.redaction import masked_keys
+from service.unsound import refuse_unsound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-LONGEST_URL_BYTES = 8192
-REQUEST_ID = "X-Request-Id"
-
 _log = logging.getLogger("service")
 
 
 @web.middleware
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn errors of ours, of the router and of nobody into problem documents; give every answer a request id."""
+    """Turn errors of ours, of the router and of nobody into problem documents; give every answer what all have."""
     request_id = secrets.token_hex(8)
-    standing = request[STANDING_HEADERS] = {}
+    # One object, so that what is added to it on the way is found here, also where the request was cloned meanwhile.
+    further: dict[str, str] = {}
+    request[FURTHER] = further
     try:
-        if len(request.raw_path) > LONGEST_URL_BYTES:
-            raise UrlTooLong(f"The URL has {len(request.raw_path)} bytes; at most {LONGEST_URL_BYTES} are accepted.")  # noqa: TRY301
+        refuse_unsound(request)
         response = await handler(request)
     except Exception as error:
         response = problem(_known(error, request_id), request.path, request_id)
-    response.headers[REQUEST_ID] = request_id
-    response.headers.update(standing)
+    response.headers.update(further)
+    seal(response, request_id, request)
+    if request.body_exists:
+        # It was not read: what follows it on this connection could be part of it.
+        response.force_close()
     return response
 
 
@@ -54,7 +55,7 @@ def _known(error: Exception, request_id: str) -> ApiError:
         _log_reason(error, request_id)
         return error
     if isinstance(error, web.HTTPException):
-        return of_framework(error)
+        return _of_framework(error)
     if isinstance(error, TimeoutError):
         return DeadlinePassed()
     _log.error("request %s failed", request_id, exc_info=error)
@@ -68,7 +69,7 @@ def _log_reason(error: ApiError, request_id: str) -> None:
         _log.warning("request %s: %s", request_id, error.reason)
 
 
-def of_framework(error: web.HTTPException) -> ApiError:
+def _of_framework(error: web.HTTPException) -> ApiError:
     """Return the error for a refusal by aiohttp, whose own text may repeat the request: that of `Expect` does."""
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted(error.allowed_methods))
@@ -97,6 +98,6 @@ def problem(error: ApiError, path: str, request_id: str) -> web.Response:
         # Whoever takes a key for an identifier or a path is not shown it again.
         body=masked_keys(orjson.dumps(document).decode()).encode(),
         status=error.status,
-        headers={**error.headers, "Cache-Control": "no-store", REQUEST_ID: request_id},
+        headers=error.headers,
         content_type="application/problem+json",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from service.authentication import QUERY as KEY_PARAMETER
+from service.headers import OF_OPERATIONS
 from service.parts import Parts
 from service.redaction import masked_keys
 
@@ -17,19 +18,12 @@ if TYPE_CHECKING:
 
     from service.answer import Encoded
 
-NEXT_WATERMARK = "X-Next-Updated-Since"
-
-# The answer depends on the key, which shared caches do not know about.
-_HEADERS = {
-    "Cache-Control": "private, no-cache",
-    "Vary": "x-api-key, Accept-Encoding",
-    "X-Content-Type-Options": "nosniff",
-}
-
 
 def json_answer(parts: Sequence[Encoded], headers: Mapping[str, str] | None = None) -> web.Response:
     """Return 200 with an encoded JSON body."""
-    return web.Response(body=Parts(parts), headers={**_HEADERS, **(headers or {})}, content_type="application/json")
+    return web.Response(
+        body=Parts(parts), headers={**OF_OPERATIONS, **(headers or {})}, content_type="application/json"
+    )
 
 
 def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -> list[Encoded]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cluster.settings import setting
 from service.addresses import read_networks
+from service.cross_origin import SETTING, refuse_unusable
 from service.limits.policy import read_tiers
 from service.limits.redis_url import require_redis_url
 
@@ -57,6 +58,9 @@ class ServiceSettings:
     server_timing: bool = setting(
         "BROKERAGE_SERVER_TIMING", default=False, note="Tell clients in a header what each layer of a request took."
     )
+    cors_origins: tuple[str, ...] = setting(
+        SETTING, (), "Origins whose scripts may read answers in a browser, such as https://portal.example; * is any."
+    )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT", 0, "Port of `/metrics` for Prometheus; each further worker takes the next. 0: none."
     )
@@ -90,3 +94,4 @@ class ServiceSettings:
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
+        refuse_unusable(self.cors_origins)

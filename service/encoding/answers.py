@@ -1,9 +1,10 @@
-"""The one place where an answer of an operation is packed, on its way out."""
+"""The one place where an answer of an operation is tagged and packed, on its way out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from service.conditional import entity_tag, unchanged
 from service.encoding.negotiation import Coding, choose
 from service.parts import Parts
 
@@ -18,17 +19,26 @@ _JSON = "application/json"
 
 
 async def encoded(request: web.Request, response: web.Response, packer: Packer) -> web.Response:
-    """Pack the body of an answer as the client asked, in place, and return the answer.
+    """Tag an answer and pack its body as the client asked, in place; return it, or 304 where the client has it.
 
-    Left alone are bodies below `SMALLEST_BYTES` and other types than JSON, problem documents among them. HEAD is
-    packed too, although nothing of it is sent: it must tell the length that GET has. `Vary` stands in every answer of
-    an operation (`service.responses`), packed or not. A strong `ETag` must differ from coding to coding: its bytes do.
+    Which coding it would have is known beforehand, so an answer that the client has is not packed. Plain stay bodies
+    below `SMALLEST_BYTES` and other types than JSON. HEAD is packed too, although nothing of it is sent: it must tell
+    the length that GET has. `Vary` stands in every answer of an operation (`service.headers`), packed or not.
     """
     body = response.body
-    if not isinstance(body, Parts) or (body.size or 0) < SMALLEST_BYTES or response.content_type != _JSON:
+    if not isinstance(body, Parts):
         return response
-    coding = choose(", ".join(request.headers.getall("Accept-Encoding", ())))
+    coding = _coding(request, response, body)
+    response.headers["ETag"] = entity_tag(body, coding)
+    if (kept := unchanged(request, response)) is not None:
+        return kept
     if coding is not Coding.IDENTITY:
         response.body = Parts([await packer.pack(body.pieces, coding)])
         response.headers["Content-Encoding"] = coding
     return response
+
+
+def _coding(request: web.Request, response: web.Response, body: Parts) -> Coding:
+    if (body.size or 0) < SMALLEST_BYTES or response.content_type != _JSON:
+        return Coding.IDENTITY
+    return choose(", ".join(request.headers.getall("Accept-Encoding", ())))

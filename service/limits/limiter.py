@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from service.headers import FURTHER
 from service.limits.local import LocalBuckets
 from service.limits.policy import policy_of, read_tiers
 from service.limits.refusals import RateLimited, TooManyAtOnce
-from service.limits.standing import STANDING_HEADERS, Standing
+from service.limits.standing import Standing
 from service.metrics import LIMIT_FAIL_OPENS, LIMIT_HITS, LIMIT_REFUSALS
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ async def admitted(limiter: Limiter, request: web.Request, key: ApiKey) -> Async
     on sending too many at once comes to the end of the rate.
     """
     standing = await limiter.hit(key)
-    request[STANDING_HEADERS].update(standing.headers())
+    request[FURTHER].update(standing.headers())
     if not standing.allowed:
         _RATE_REFUSALS.inc()
         raise RateLimited(standing.retry_after)
@@ -108,7 +109,7 @@ async def admitted(limiter: Limiter, request: web.Request, key: ApiKey) -> Async
 
 async def refunded(limiter: Limiter, request: web.Request, key: ApiKey) -> None:
     """Let a request that was admitted cost nothing."""
-    request[STANDING_HEADERS].update((await limiter.refund(key)).headers())
+    request[FURTHER].update((await limiter.refund(key)).headers())
 
 
 def make_limiter(settings: ServiceSettings, prefix: str) -> Limiter:

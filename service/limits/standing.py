@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from aiohttp import web
-
 if TYPE_CHECKING:
     from service.limits.policy import Policy
-
-# Headers of every answer to a request from then on, errors too. `service.problems` makes the dictionary and adds them.
-STANDING_HEADERS = web.RequestKey("standing_headers", dict[str, str])
 
 _SECOND_MICROSECONDS = 1_000_000
 

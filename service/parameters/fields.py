@@ -18,10 +18,17 @@ if TYPE_CHECKING:
 # The year 2100: a later second is a mistake of unit.
 LATEST_SECOND = 4_102_444_800
 
-_TEXT = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
+# No control character of ASCII or Unicode, and no half of a surrogate pair, which is no character at all.
+_TEXT = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}")
+NOT_A_TEXT = "must be 1 to 128 characters without control characters."
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def is_text(text: str) -> bool:
+    """Tell whether an identifier or another short text can be one."""
+    return _TEXT.fullmatch(text) is not None
 
 
 class Parameter(fields.Field[Any]):
@@ -52,8 +59,8 @@ class Parameter(fields.Field[Any]):
 
     def read(self, text: str) -> Any:
         """Return the value of the parameter's text."""
-        if not _TEXT.fullmatch(text):
-            raise ValidationError("must be 1 to 128 characters without control characters.")
+        if not is_text(text):
+            raise ValidationError(NOT_A_TEXT)
         return text
 
 
@@ -138,10 +145,12 @@ class PropertyTypes(Parameter):
     def read(self, text: str) -> list[int]:
         """Return the numbers, each once."""
         parts = text.split(",")
+        if len(parts) > len(PROPERTY_TYPES):
+            raise ValidationError(f"must be at most {len(PROPERTY_TYPES)} integers from the legend.")
         numbers = {int(part) for part in parts if _WHOLE.fullmatch(part)} & PROPERTY_TYPES.keys()
         wrong = [part for part in parts if not _WHOLE.fullmatch(part) or int(part) not in PROPERTY_TYPES]
         if wrong:
-            listed = ", ".join(repr(part) for part in wrong[:5])
+            listed = ", ".join(repr(part[:40]) for part in wrong[:5])
             raise ValidationError(
                 f"must be integers from the legend, -1 and 1 to 23, separated by commas; not {listed}."
             )

@@ -11,6 +11,7 @@ from webargs.aiohttpparser import AIOHTTPParser
 
 from service.authentication import QUERY as KEY_PARAMETER
 from service.errors import Fault, InvalidRequest
+from service.parameters.escapes import url_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +34,8 @@ _PARSER = QueryParser()
 
 async def parse(request: web.Request, schema: Schema, *, tolerate_unknown: bool) -> dict[str, Any]:
     """Return the values of a schema's parameters, or raise InvalidRequest with every fault."""
-    values = _read_sent(request.query, schema)
+    is_text = next(url_faults(request), None) is None
+    values = _read_sent(request.query, schema) if is_text else None
     return await _judge(request, schema, tolerate_unknown=tolerate_unknown) if values is None else values
 
 
@@ -67,7 +69,7 @@ def _defaults(schema: Schema) -> tuple[dict[str, Any], frozenset[str]]:
 
 async def _judge(request: web.Request, schema: Schema, *, tolerate_unknown: bool) -> dict[str, Any]:
     """Read everything by the schema, so that every fault is told at once."""
-    faults = [*_repeated(request), *([] if tolerate_unknown else _unknown(request, schema))]
+    faults = [*url_faults(request), *_repeated(request), *([] if tolerate_unknown else _unknown(request, schema))]
     values: dict[str, Any] = {}
     try:
         # Unknown names are judged by `_unknown`, which can suggest the nearest known one.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings.fields import View
+from service.headers import NEXT_WATERMARK
 from service.paging import walk_page
 from service.query import Clause, Selection, either, term, terms
-from service.responses import NEXT_WATERMARK, array, json_answer, links
+from service.responses import array, json_answer, links
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -170,6 +170,15 @@ def test_property_types_outside_the_legend_are_refused_and_named(text: str, name
     )
 
 
+@pytest.mark.parametrize(("count", "is_taken"), [(24, True), (25, False), (4_000, False)])
+def test_there_are_no_more_property_types_than_the_legend_has(count: int, is_taken: bool) -> None:
+    text = ",".join(["7"] * count)
+    if is_taken:
+        assert TYPES.deserialize(text) == [7]
+    else:
+        assert refusal(TYPES, text) == "must be at most 24 integers from the legend."
+
+
 @given(st.text())
 def test_a_property_type_that_is_accepted_is_one_of_the_legend(text: str) -> None:
     try:
