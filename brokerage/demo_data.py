@@ -102,7 +102,7 @@ async def _key(client: AsyncElasticsearch, connection: ConnectionSettings) -> st
     """Return the key of earlier starts while it is valid, so that a copied curl line goes on working."""
     kept = cache_folder() / "demo-key"
     text = parse(kept.read_text(encoding="ascii")) if kept.is_file() else None
-    store = KeyStore(client, connection.keys_index)
+    store = KeyStore(client, connection.keys_index, connection.usage_index)
     known = {key.key_id for key in await store.everything() if key.revoked is None}
     if text is None or text.key_id not in known:
         text = await store.create(Grant("demo", all_companies=True))

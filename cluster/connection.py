@@ -71,6 +71,11 @@ class ConnectionSettings:
         return f"{self.prefix}api_keys"
 
     @property
+    def usage_index(self) -> str:
+        """The alias of the index of when API keys were last used."""
+        return f"{self.prefix}key_usage"
+
+    @property
     def control_index(self) -> str:
         """The index of the indexer's marks and lock."""
         return f"{self.prefix}control"

@@ -21,9 +21,11 @@ from service.errors import EngineUnavailable
 from service.freshness import Ages, Kept
 from service.health import DRAINING, WATCH, live, ready, started
 from service.keys.ring import KeyRing
+from service.keys.usage import KeyUsage
 from service.limits.failures import Failures
 from service.limits.limiter import make_limiter
 from service.marks import read_mark
+from service.openapi.serving import describing
 from service.operation import Operation, Services
 from service.problems import answer_problems
 from service.resources import OPERATIONS
@@ -55,6 +57,7 @@ def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web
     app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection))
     for operation in OPERATIONS:
         _route(app, ROOT + operation.path, _answering(operation))
+    _route(app, ROOT + "/openapi.json", describing())
     _route(app, "/livez", live)
     _route(app, "/readyz", ready)
     _route(app, "/startupz", started)
@@ -76,11 +79,13 @@ async def _services(
     watch = app[WATCH] = Watch(services.engine, connection, settings, partial(_read, services))
     await services.limiter.open()
     # Before the port opens: no request is answered from an index that was not looked at.
-    await watch.look()
-    watching = asyncio.create_task(watch.run())
+    await asyncio.gather(watch.look(), services.keys.warm())
+    running = [asyncio.create_task(work) for work in (watch.run(), services.keys.run())]
     yield
-    watching.cancel()
-    await asyncio.wait([watching])
+    for task in running:
+        task.cancel()
+    await asyncio.wait(running)
+    await services.keys.usage.write()
     await services.limiter.close()
     await client.close()
 
@@ -100,7 +105,7 @@ def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: C
     return Services(
         engine=engine,
         admission=Admission(settings),
-        keys=KeyRing(engine, connection.keys_index, ages),
+        keys=KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index)),
         directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
         marks={
             resource: Kept(

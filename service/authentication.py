@@ -29,8 +29,10 @@ async def authenticate(request: web.Request, keys: KeyRing) -> ApiKey:
     key = await keys.find(text.key_id) if text is not None else None
     if text is None or key is None:
         raise Unauthorized(_REFUSED)
-    if not hmac.compare_digest(key.digest, text.digest) or not key.usable(dt.datetime.now(dt.UTC)):
+    now = dt.datetime.now(dt.UTC)
+    if not hmac.compare_digest(key.digest, text.digest) or not key.usable(now):
         raise Unauthorized(_REFUSED)
+    keys.usage.note(key.key_id, now)
     return key
 
 

@@ -49,14 +49,24 @@ class Kept(Generic[Value]):
     async def get(self) -> Value:
         """Return the value, at most `ages.stale` seconds old unless Elasticsearch is away."""
         age = time.monotonic() - self._read_at
-        if age >= self._ages.fresh and self._renewal is None:
-            self._renewal = asyncio.create_task(self._renew())
+        if age >= self._ages.fresh:
+            self._begin()
         if age >= self._ages.stale and self._renewal is not None:
             # Another request may wait for the same renewal: a client that leaves must not cancel it.
             await asyncio.shield(self._renewal)
         if self._failure is not None and self._read_at == float("-inf"):
             raise self._failure
         return self._value  # type: ignore[return-value]  # read at least once by now
+
+    async def renew(self) -> None:
+        """Read the value again now, however old it is; where that fails it stays."""
+        # Who waits may leave: the renewal goes on.
+        await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+        return self._renewal
 
     async def settled(self) -> Value:
         """Return the last value that was read at least `settled_seconds` ago, waiting where there is none yet.
@@ -82,7 +92,8 @@ class Kept(Generic[Value]):
             self._read.append((started, self._value))
             self._forget()
         except ApiError as failure:
+            if self._failure is None:
+                _log.warning("a cached value could not be renewed: %s", failure)
             self._failure = failure
-            _log.warning("a cached value could not be renewed: %s", failure)
         finally:
             self._renewal = None

@@ -39,6 +39,7 @@ LIMIT_REFUSALS = Counter(
 LIMIT_FAIL_OPENS = Counter(
     "brokerage_limit_fail_opens", "Requests that were counted in this process alone since Redis was away."
 )
+KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record when keys were last used.")
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

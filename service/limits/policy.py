@@ -21,7 +21,7 @@ _SMALLEST_BURST = 20
 # No service answers more, and a step of whole microseconds stays exact to a thousandth.
 MOST_PER_MINUTE = 60_000
 
-_TIER = re.compile(r"(?P<name>[a-z][a-z0-9_-]*)=(?P<rate>\d{1,9})(?:/(?P<burst>\d{1,9}))?", re.ASCII)
+_TIER = re.compile(r"(?P<name>[a-z0-9-]{1,32})=(?P<rate>\d{1,9})(?:/(?P<burst>\d{1,9}))?", re.ASCII)
 
 
 @dataclass(frozen=True)

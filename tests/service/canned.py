@@ -40,7 +40,7 @@ class Canned:
 
     def answer(self, path: str, body: bytes) -> bytes:
         """Return the answer to a request."""
-        self.asked.append((path, orjson.loads(body or b"null")))
+        self.asked.append((path, orjson.loads(body.partition(b"\n")[0] or b"null")))
         return next(answer for start, answer in self.answers.items() if path.startswith(start))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import datetime as dt
+import zlib
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,8 @@ class StandIn:
     health: str = "green"
     strange: dict[str, Reply] = field(default_factory=dict)  # path -> what is answered when it is looked at
     looked_at: list[str] = field(default_factory=list)  # the paths that were
+    keys_read: list[int] = field(default_factory=list)  # the sizes of searches for keys, which no request asks for
+    written: list[Any] = field(default_factory=list)  # the lines of bulk requests
 
     def app(self) -> web.Application:
         """Return the application to serve."""
@@ -124,6 +127,8 @@ class StandIn:
         app.router.add_get("/_cluster/health", self._tell)
         app.router.add_get("/{names}", self._tell)
         app.router.add_get("/{index}/_doc/readiness", self._tell)
+        app.router.add_route("*", "/{index}/_bulk", self._write)
+        app.router.add_route("*", "/api_keys/_search", self._keys)
         app.router.add_route("*", "/{index}/{operation}", self._answer)
         app.router.add_route("*", "/{index}/{operation}/{id}", self._answer)
         return app
@@ -178,6 +183,29 @@ class StandIn:
                 return None
             found |= behind
         return found
+
+    async def _write(self, request: web.Request) -> web.Response:
+        lines = [orjson.loads(line) for line in (await request.read()).splitlines()]
+        self.written += lines
+        # Without it a cluster that makes indices by itself would make one with any mapping.
+        status = 201 if request.query.get("require_alias") == "true" else 400
+        items = [{"index": {"status": status}} for line in lines if "index" in line]
+        reply = self.replies.get(request.match_info["index"])
+        return await (reply or Reply(body=orjson.dumps({"items": items}))).send()
+
+    async def _keys(self, request: web.Request) -> web.Response:
+        """Answer with all keys in the order of writing; when anything changes in one, the last sequence number does."""
+        size = (await request.json())["size"]
+        self.keys_read.append(size)
+        documents = {key_id: source for (index, key_id), source in self.documents.items() if index == "api_keys"}
+        sequence = zlib.crc32(orjson.dumps(documents))
+        hits = [
+            orjson.dumps({"_index": "api_keys", "_id": key_id, "_source": source, "sort": [sequence, key_id]})
+            for key_id, source in documents.items()
+        ]
+        counted = b'"total":{"value":%d,' % len(hits)
+        body = search_answer(hits[-size:]).replace(b'"total":{"value":%d,' % len(hits[-size:]), counted)
+        return await (self.replies.get("api_keys") or Reply(body=body)).send()
 
     async def _answer(self, request: web.Request) -> web.Response:
         index, operation = request.match_info["index"], request.match_info["operation"]

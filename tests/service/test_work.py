@@ -63,7 +63,8 @@ def scenario(listings: bytes, counted: Callable[[Client, Canned], Awaitable[None
     key = stand_in.grant()
     granted = next(iter(stand_in.documents.values()))
     answers = {
-        "/api_keys": orjson.dumps({"_id": granted["key_id"], "found": True, "_source": granted}),
+        "/api_keys": search_answer([hit("api_keys", granted["key_id"], orjson.dumps(granted))]),
+        "/key_usage": b'{"items":[]}',
         "/companies": search_answer([hit("companies", "acme", b'{"id":"acme"}')]),
         "/control": orjson.dumps({"_id": "mark-listings", "found": True, "_source": MARK}),
         "/listings": listings,
