@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock, not from what is installed: it needs no network, and names no tool of the checks.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis soak chaos chaos-machine chaos-soak bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis soak chaos chaos-machine chaos-soak fuzz openapi bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,12 @@ chaos-machine: develop  ## The state machine of the feed with all its runs; take
 
 chaos-soak: develop  ## 30 minutes of updates, rebuilds and walks; prints how memory grows. SOAK="--minutes 5".
 	@$(BIN)/python -m tests.chaos.soak --write docs/reliability.md $(SOAK)
+
+fuzz: develop  ## At least 20,000 requests made up from the OpenAPI document, and the parser's own; prints what came of them.
+	$(BIN)/pytest --soak -s tests/contract/test_openapi_fuzz.py tests/openapi/test_parameters.py
+
+openapi: develop  ## Renew docs/openapi.json and its examples.
+	$(BIN)/python -m tests.openapi.renew
 
 bench: develop  ## Measure the service on 1,000,000 listings; writes docs/performance. BENCH="--data DIR" keeps what is loaded.
 	@$(BIN)/python -m bench $(BENCH)

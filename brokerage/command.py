@@ -8,7 +8,7 @@ from importlib.metadata import version
 import rich_click as click
 
 # Each is the member of that name of the module of that name.
-_COMMANDS = ("demo", "serve", "node", "sample", "index", "keys", "settings", "doctor")
+_COMMANDS = ("demo", "serve", "node", "sample", "index", "keys", "settings", "doctor", "openapi")
 
 
 class _OnDemand(click.RichGroup):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings.fields import Field, Kind, View
+from mappings.naming import underscore
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
@@ -27,11 +28,28 @@ def record_schema(resource: Resource, view: View, *, underscored: bool = False) 
     """Return the schema of one answered record; open to fields that are added later."""
     fields = resource.view(view)
     required = [_key(field, underscored) for field in fields if not (field.flag and field.flag.vanishes)]
-    return {"type": "object", "properties": _properties(fields, underscored), "required": required}
+    properties = {_key(field, underscored): _value(field, underscored) | _told(field, view) for field in fields}
+    return {"type": "object", "properties": properties, "required": required}
 
 
-def _properties(fields: tuple[Field, ...], underscored: bool) -> dict[str, object]:  # noqa: FBT001 - passed on as is
-    return {_key(field, underscored): _value(field, underscored) for field in fields}
+def brief_schema(resource: Resource, *, underscored: bool = False) -> dict[str, object]:
+    """Return the schema of one record under `timestamps_only`."""
+    properties: dict[str, object] = {
+        underscore(name) if underscored else name: _SCALARS[Kind.STRING] for name in resource.timestamps
+    }
+    clock = {"type": "integer", "description": "Seconds since 1970; the clock that updated_since compares."}
+    moment = _SCALARS[Kind.DATE_TIME] | {"description": "The source's time of the last change."}
+    properties |= {"last_updated": clock, "modification_timestamp": moment}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _told(field: Field, view: View) -> dict[str, object]:
+    """Return the description of a field: its note, its unit, and by which flag it comes."""
+    told = [str(_SCALARS.get(field.kind, {}).get("description", "")), _note(field)]
+    if field.flag is not None and view in field.flag.views:
+        told.append(f"{'Only there if' if field.flag.vanishes else 'Empty unless'} {field.flag.parameter} is sent.")
+    description = " ".join(filter(None, told))
+    return {"description": description} if description else {}
 
 
 def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as is
@@ -39,16 +57,15 @@ def _key(field: Field, underscored: bool) -> str:  # noqa: FBT001 - passed on as
 
 
 def _value(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT001 - passed on as is
-    note: dict[str, object] = {"description": text} if (text := _note(field)) else {}
     if not field.members:
-        return _SCALARS[field.kind] | note
+        return _SCALARS[field.kind] | ({"description": text} if (text := _note(field)) else {})
     members: dict[str, object] = {
-        "properties": _properties(field.members, underscored),
+        "properties": {_key(member, underscored): _value(member, underscored) for member in field.members},
         "required": [_key(member, underscored) for member in field.members],
     }
     if field.kind is Kind.OBJECTS:
-        return {"type": "array", "items": {"type": "object", **members}} | note
-    return {"type": ["object", "null"], **members} | note
+        return {"type": "array", "items": {"type": "object", **members}}
+    return {"type": ["object", "null"], **members}
 
 
 def _note(field: Field) -> str:

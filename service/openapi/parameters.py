@@ -1,0 +1,78 @@
+"""From the fields that read parameters to the schemas that describe them.
+
+`tests/openapi/test_parameters.py` holds both against each other, value by value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from apispec.ext.marshmallow import MarshmallowPlugin
+
+from mappings.legends import PROPERTY_TYPES
+from service.parameters.fields import Choice, Parameter, PropertyTypes, Text, Truth, UnixSecond, Uuid, WholeNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f]+$"}
+_UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
+_LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
+# An array is sent as one text, as `property_types=1,2`.
+_IN_ONE_TEXT = {"style": "form", "explode": False}
+
+
+def _whole_number(field: Any) -> Schema:
+    return {"type": "integer", "minimum": field.least, "maximum": field.most}
+
+
+# Each type of parameter by itself: what is not in it cannot be described, and fails as soon as the document is made.
+_SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
+    Text: lambda _: dict(_TEXT),
+    Uuid: lambda _: dict(_UUID),
+    Truth: lambda _: {"type": "boolean"},
+    WholeNumber: _whole_number,
+    UnixSecond: _whole_number,
+    Choice: lambda field: {"type": "string", "enum": list(field.choices)},
+    PropertyTypes: lambda _: {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "integer", "enum": list(PROPERTY_TYPES), "description": _LEGEND},
+    },
+}
+
+
+def plugin() -> MarshmallowPlugin:
+    """Return apispec's plugin that describes our parameters; it must be given to the document before it is asked."""
+    return _Described()
+
+
+def in_path(path: str) -> list[Schema]:
+    """Return the parameters of a path template; an identifier that cannot be one is unknown: 404."""
+    return [
+        {"in": "path", "name": name, "required": True, "description": "The identifier.", "schema": dict(_TEXT)}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+class _Described(MarshmallowPlugin):
+    """apispec's own notion of our fields is thrown away: they accept texts, and null can be no value of any."""
+
+    def init_spec(self, spec: Any) -> None:
+        super().init_spec(spec)
+        assert self.converter is not None  # noqa: S101 - made by the line above
+        self.converter.add_attribute_function(_described)  # type: ignore[no-untyped-call]
+        self.converter.add_parameter_attribute_function(_sent)
+
+
+def _described(_: object, field: Parameter, ret: Schema) -> Schema:
+    ret.clear()
+    default = {} if field.required or field.load_default is None else {"default": field.load_default}
+    return {"description": field.metadata["description"], **_SCHEMAS[type(field)](field), **default}
+
+
+def _sent(_: object, field: Parameter, ret: Schema) -> Schema:  # noqa: ARG001 - apispec's signature
+    return dict(_IN_ONE_TEXT) if isinstance(field, PropertyTypes) else {}

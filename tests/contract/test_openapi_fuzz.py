@@ -1,0 +1,77 @@
+"""What schemathesis makes up from the served document, before a service process of its own on real data.
+
+`make fuzz` sends at least 20,000 requests and prints what came of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import connect
+from service.app import SERVICES
+from service.keys.store import Grant, KeyStore
+from tests.brokerage.conftest import running
+from tests.contract.world import PARENT, World
+from tests.openapi.fuzz import Findings, Fuzz, served
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cluster.connection import ConnectionSettings
+
+# Half of the values of these exist: what is made up alone would hardly reach Elasticsearch.
+_KNOWN = {
+    "platform_listing_id": ("listings", "PlatformListingId"),
+    "last_platform_listing_id": ("listings", "PlatformListingId"),
+    "guid": ("agents", "agent_uuid"),
+    "agent_uuid": ("agents", "agent_uuid"),
+    "platform_agent_id": ("agents", "platform_agent_id"),
+    "platform_office_id": ("offices", "platform_office_id"),
+    "platform_team_id": ("teams", "uuid"),
+    "platform_company_id": ("companies", "platform_company_id"),
+}
+_EACH = 8
+# A busy machine is no defect: nothing is refused or given up for being late.
+_PATIENT = {"BROKERAGE_DEADLINE_SECONDS": "120", "BROKERAGE_QUEUE_SECONDS": "60", "BROKERAGE_OUTAGE_SECONDS": "600"}
+
+
+@pytest.fixture
+async def findings(world: World, amount: Callable[[int, int], int]) -> Findings:
+    """What came of all requests."""
+    connection = world.http.app[SERVICES].connection
+    known = {name: _values(world, *where) for name, where in _KNOWN.items()}
+    known["platform_company_id"] += [world.numeric(company) for company in world.children()]
+    known["parent_company_id"] = [PARENT]
+    environment = {"ELASTICSEARCH_URL": connection.url[0], "BROKERAGE_INDEX_PREFIX": connection.prefix, **_PATIENT}
+    with running("serve", "--port", "0", environment=environment) as service:
+        [origin] = re.findall(r"http://[\d.:]+\d", await asyncio.to_thread(service.read_until, "/v1"))
+        fuzz = Fuzz(origin, await _unlimited(connection), known, amount(12, 1_000), boundaries=bool(amount(0, 1)))
+        await until(lambda: served(origin) is not None)
+        return await asyncio.to_thread(lambda: fuzz.run(served(origin) or {}))
+
+
+def _values(world: World, resource: str, name: str) -> list[Any]:
+    return [envelope["record"][name] for envelope in world.of(resource)[:_EACH]]
+
+
+async def _unlimited(connection: ConnectionSettings) -> str:
+    async with connect(connection, connections=1, timeout=30) as client:
+        grant = Grant("fuzz", all_companies=True, rate=None)
+        return (await KeyStore(client, connection.keys_index).create(grant)).reveal()
+
+
+async def test_nothing_that_is_made_up_breaks_the_service_or_the_document(
+    findings: Findings, amount: Callable[[int, int], int]
+) -> None:
+    print(findings.summary())
+    assert findings.errors == []
+    assert findings.failures == {}
+    assert findings.server_errors == 0
+    assert findings.requests >= amount(200, 20_000)
+    # Both kinds came: what the service takes, and what it must refuse.
+    assert min(findings.statuses[200], findings.statuses[400]) > findings.requests // 10

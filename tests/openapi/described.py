@@ -1,0 +1,55 @@
+"""The document as tests read it: its operations, and the schemas that bodies are held against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from service.openapi.document import document
+
+DOCUMENT = document()
+GETS: dict[str, dict[str, Any]] = {path: item["get"] for path, item in DOCUMENT["paths"].items()}
+
+_NAME = "urn:openapi"
+_REGISTRY: Registry[Any] = Registry().with_resource(_NAME, DRAFT202012.create_resource(DOCUMENT))
+
+
+def validator(schema: dict[str, Any]) -> Draft202012Validator:
+    """Return what holds values against a schema without references, or with whole ones; formats included."""
+    return Draft202012Validator(schema, registry=_REGISTRY, format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def component(name: str) -> Draft202012Validator:
+    """Return what holds bodies against a named schema."""
+    return validator({"$ref": f"{_NAME}#/components/schemas/{name}"})
+
+
+def body(path: str, status: int) -> Draft202012Validator:
+    """Return what holds bodies against what is promised of a status of an operation."""
+    [content] = response(path, status)["content"].values()
+    schema = content["schema"]
+    return validator({"anyOf": [_whole(branch) for branch in schema.get("anyOf", [schema])]})
+
+
+def _whole(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "$ref": _NAME + schema["$ref"]} if "$ref" in schema else schema
+
+
+def response(path: str, status: int) -> dict[str, Any]:
+    """Return the response of a status; KeyError where it is not described."""
+    found: dict[str, Any] = GETS[path]["responses"][str(status)]
+    while "$ref" in found:
+        place: Any = DOCUMENT
+        for step in found["$ref"].removeprefix("#/").split("/"):
+            place = place[step]
+        found = place
+    return found
+
+
+def whole_path(path: str) -> str:
+    """Return a path below the root that it is served at."""
+    root = GETS[path].get("servers", DOCUMENT["servers"])[0]["url"]
+    return str(root).rstrip("/") + path

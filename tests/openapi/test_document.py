@@ -1,0 +1,173 @@
+"""The document says what the service has: its paths, parameters, statuses; it is valid, kept, and shown by examples."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+from aiohttp import web
+from click.testing import CliRunner
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from brokerage.command import main
+from cluster.connection import ConnectionSettings
+from service import errors
+from service.app import create_app
+from service.openapi.answers import bodies
+from service.openapi.document import document, encoded_document
+from service.openapi.serving import describing
+from service.resources import OPERATIONS
+from service.settings import ServiceSettings
+from tests.openapi import renew
+from tests.openapi.described import DOCUMENT, GETS, body, component, response, whole_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_aiohttp.plugin import AiohttpClient
+
+    from service.operation import Operation
+
+_RENEW = "`python -m tests.openapi.renew` renews it; read the difference as a partner would"
+# Never the fate of a GET that is sent as the document says, or a defect.
+_NOT_PROMISED = {405, 500}
+_operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+
+
+def test_the_kept_document_is_the_one_that_is_served() -> None:
+    assert renew.DOCUMENT.read_bytes() == encoded_document(), _RENEW
+
+
+def test_the_command_prints_it() -> None:
+    printed = CliRunner().invoke(main, ["openapi"])
+    assert (printed.exit_code, printed.stdout_bytes) == (0, encoded_document())
+
+
+def test_the_examples_are_those_that_the_generator_makes() -> None:
+    assert renew.EXAMPLES.read_bytes() == renew.drawn(), _RENEW
+
+
+def test_it_is_made_alike_every_time() -> None:
+    assert document() == DOCUMENT
+
+
+def test_it_is_valid_openapi() -> None:
+    assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []
+
+
+def test_every_path_that_is_served_is_described_and_no_other() -> None:
+    app = create_app(ServiceSettings(), ConnectionSettings(url=("http://127.0.0.1:9",)))
+    served = {route.resource.canonical for route in app.router.routes() if route.method == "GET" and route.resource}
+    assert served == {whole_path(path) for path in GETS}
+
+
+@_operations
+def test_the_parameters_described_are_those_that_are_read(operation: Operation) -> None:
+    described = {parameter["name"]: parameter for parameter in _parameters(operation, "query")}
+    assert described.keys() == operation.schema.fields.keys()
+    for name, field in operation.schema.fields.items():
+        assert described[name]["required"] is field.required
+        assert described[name]["description"] == field.metadata["description"]
+        assert described[name]["schema"].get("default") == (None if field.required else field.load_default)
+
+
+@_operations
+def test_every_variable_of_a_path_is_described(operation: Operation) -> None:
+    variables = {parameter["name"] for parameter in _parameters(operation, "path") if parameter["required"]}
+    assert {f"{{{name}}}" for name in variables} == {part for part in operation.path.split("/") if part[:1] == "{"}
+
+
+def _parameters(operation: Operation, place: str) -> list[dict[str, Any]]:
+    return [parameter for parameter in GETS[operation.path]["parameters"] if parameter["in"] == place]
+
+
+def test_every_problem_of_the_service_is_described() -> None:
+    described = {int(status) for path in GETS for status in GETS[path]["responses"]}
+    assert {kind.status for kind in _kinds(errors.ApiError)} - described == _NOT_PROMISED
+
+
+def _kinds(kind: type[errors.ApiError]) -> Iterator[type[errors.ApiError]]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)
+
+
+def test_what_each_operation_may_be_refused_with() -> None:
+    statuses = {path: set(GETS[path]["responses"]) for path in GETS}
+    always = {"200", "304", "400", "401", "414", "429", "503", "504"}
+    assert statuses["/listings"] == always | {"403"}
+    assert statuses["/listings/{platform_listing_id}"] == always | {"403", "404"}
+    assert statuses["/companies"] == always
+    assert statuses["/companies/{platform_company_id}"] == always | {"404"}
+    assert statuses["/livez"] == {"200", "414"}
+
+
+@pytest.mark.parametrize(
+    ("status", "header"), [(401, "WWW-Authenticate"), (429, "Retry-After"), (503, "Retry-After"), (504, "Retry-After")]
+)
+def test_what_a_client_needs_beside_a_problem_is_described(status: int, header: str) -> None:
+    for operation in OPERATIONS:
+        assert header in response(operation.path, status)["headers"]
+
+
+def test_the_key_is_asked_for_in_either_place_by_the_operations_alone() -> None:
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    assert {(scheme["in"], scheme["name"]) for scheme in schemes.values()} == {
+        ("header", "x-api-key"),
+        ("query", "api-key"),
+    }
+    assert DOCUMENT["security"] == [{name: []} for name in schemes]
+    assert {path for path in GETS if GETS[path].get("security") == []} == GETS.keys() - {
+        each.path for each in OPERATIONS
+    }
+
+
+def test_operations_have_names_and_sentences_of_their_own() -> None:
+    assert len({described["operationId"] for described in GETS.values()}) == len(GETS)
+    assert all(described["summary"] and len(described["tags"]) == 1 for described in GETS.values())
+    assert {described["tags"][0] for described in GETS.values()} == {tag["name"] for tag in DOCUMENT["tags"]}
+
+
+def test_members_may_be_added_to_every_answer() -> None:
+    assert b"additionalProperties" not in encoded_document()
+
+
+@_operations
+def test_there_is_an_example_of_every_form_and_it_is_one(operation: Operation) -> None:
+    content = GETS[operation.path]["responses"]["200"]["content"]["application/json"]
+    assert list(content["examples"]) == [form.name for form in bodies(operation)]
+    for name, example in content["examples"].items():
+        component(name).validate(example["value"])
+        body(operation.path, 200).validate(example["value"])
+
+
+def test_the_forms_of_a_walk_are_told_apart() -> None:
+    examples = GETS["/listings"]["responses"]["200"]["content"]["application/json"]["examples"]
+    for name in examples:
+        assert [other for other in examples if component(name).is_valid(examples[other]["value"])] == [name]
+
+
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    "identity": bytes,
+    "gzip": gzip.decompress,
+    "zstd": zstandard.ZstdDecompressor().decompress,
+}
+
+
+async def test_it_is_served_packed_and_only_once_to_each(aiohttp_client: AiohttpClient) -> None:
+    app = web.Application()
+    app.router.add_get("/", describing())
+    client = await aiohttp_client(app, auto_decompress=False)
+    tags = set()
+    for coding, unpack in _UNPACK.items():
+        asked = {"Accept-Encoding": coding}
+        first = await client.get("/", headers=asked)
+        assert unpack(await first.read()) == encoded_document()
+        assert (first.content_type, first.headers.get("Content-Encoding", "identity")) == ("application/json", coding)
+        tags.add(first.headers["ETag"])
+        again = await client.get("/", headers={**asked, "If-None-Match": first.headers["ETag"]})
+        assert (again.status, await again.read(), again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    assert len(tags) == len(_UNPACK)
+    assert (await client.get("/", headers={"If-None-Match": '"another"'})).status == 200
