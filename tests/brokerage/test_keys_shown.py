@@ -44,7 +44,7 @@ def printed(table: Any) -> list[str]:
         (Fields(), "all", None),
         (Fields(), "none", ()),
         (Fields(), " goals,commission,goals", ("commission", "goals")),
-        (Fields(), ",".join(FIELD_GROUPS), tuple(sorted(FIELD_GROUPS))),
+        (Fields(), ",".join(sorted(FIELD_GROUPS)), tuple(sorted(FIELD_GROUPS))),
         (Tier(), "gold-2", "gold-2"),
         (Words(), "Ask Jörg", "Ask Jörg"),
     ],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.keys.text import mint
+from service.keys.text import KeyText
 from service.operation import Operation
 from service.redaction import masked, masked_keys, redact
 from tests.security.canary import Canary
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.service.conftest import Open
     from tests.service.stand_in import StandIn
 
-KEY = mint().reveal()
+KEY = KeyText("3pbjukwvd6", "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT").reveal()
 CANARY = Canary(KEY)
 MASK = f"{KEY[:13]}_***"
 ESCAPED = KEY.replace("_", "%5F")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.service.stand_in import StandIn
 
-CONNECTION = ConnectionSettings(url=("http://stand-in",))
+CONNECTION = ConnectionSettings(url=("http://stand-in:9200",))
 INDEX = "listings-v0001"
 SUBJECTS = ["elasticsearch", "cluster", *(resource.alias for resource in RESOURCES), "keys", "control"]
 ALL_NAMES = "/" + ",".join([*(resource.alias for resource in RESOURCES), "api_keys", "control"])
