@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f]+$"}
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"}
 _UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
 _LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
 # An array is sent as one text, as `property_types=1,2`.
@@ -51,7 +51,7 @@ def plugin() -> MarshmallowPlugin:
 
 
 def in_path(path: str) -> list[Schema]:
-    """Return the parameters of a path template; an identifier that cannot be one is unknown: 404."""
+    """Return the parameters of a path template; each an identifier."""
     return [
         {"in": "path", "name": name, "required": True, "description": "The identifier.", "schema": dict(_TEXT)}
         for name in re.findall(r"\{(\w+)\}", path)

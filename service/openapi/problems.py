@@ -41,6 +41,7 @@ _MEANINGS: dict[int, tuple[str, tuple[str, ...]]] = {
     404: ("There is no such record within what the key may read.", OF_A_KEY),
     414: ("The URL is longer than 8 KiB.", ()),
     429: ("Too many requests: come back after Retry-After.", (*OF_A_KEY, "Retry-After")),
+    431: ("There are more header fields than are taken, or one of them is longer.", ()),
     503: ("The search engine is away or overloaded: come back after Retry-After.", (*OF_A_KEY, "Retry-After")),
     504: ("The deadline has passed: come back after Retry-After, or ask for less.", (*OF_A_KEY, "Retry-After")),
 }

@@ -8,6 +8,8 @@ from service.openapi import problems
 from service.openapi.headers import OF_A_BODY, OF_EVERY_ANSWER, references
 
 SERVICE_TAG = "Service"
+# What a request is refused with before anybody looks at where it goes.
+_OF_ANY_REQUEST = (400, 414, 431)
 
 _TEXT = {"type": "string"}
 _CHECK = {"type": "object", "properties": dict.fromkeys(("subject", "state", "problem"), _TEXT)}
@@ -38,7 +40,7 @@ def _unguarded(
         "summary": summary,
         "security": [],
         "parameters": list(parameters),
-        "responses": responses | {"414": problems.reference(414)},
+        "responses": responses | {str(status): problems.reference(status) for status in _OF_ANY_REQUEST},
     }
 
 

@@ -96,12 +96,12 @@ def _kinds(kind: type[errors.ApiError]) -> Iterator[type[errors.ApiError]]:
 
 def test_what_each_operation_may_be_refused_with() -> None:
     statuses = {path: set(GETS[path]["responses"]) for path in GETS}
-    always = {"200", "304", "400", "401", "414", "429", "503", "504"}
+    always = {"200", "304", "400", "401", "414", "429", "431", "503", "504"}
     assert statuses["/listings"] == always | {"403"}
     assert statuses["/listings/{platform_listing_id}"] == always | {"403", "404"}
     assert statuses["/companies"] == always
     assert statuses["/companies/{platform_company_id}"] == always | {"404"}
-    assert statuses["/livez"] == {"200", "414"}
+    assert statuses["/livez"] == {"200", "400", "414", "431"}
 
 
 @pytest.mark.parametrize(
