@@ -40,6 +40,7 @@ _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
     PropertyTypes: lambda _: {
         "type": "array",
         "minItems": 1,
+        "maxItems": len(PROPERTY_TYPES),
         "items": {"type": "integer", "enum": list(PROPERTY_TYPES), "description": _LEGEND},
     },
 }
