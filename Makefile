@@ -30,7 +30,7 @@ lint: develop  ## Style and types.
 	$(BIN)/mypy
 
 unit: develop redis  ## The tests, each process on an Elasticsearch of its own.
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 redis:  # The limits that processes share are tested on a real one. Without root its tests fail and say what is missing.
 	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \

@@ -106,7 +106,11 @@ def test_whatever_is_public_says_what_it_does() -> None:
     assert [thing for path in MODULES for thing in undocumented(path)] == []
 
 
+# Renders the examples of the API's description, from sample data.
+_FOR_NO_KEY = {"service/openapi/examples.py"}
+
+
 def test_the_form_of_answered_records_is_chosen_in_one_place() -> None:
     """`Call.variant` knows what the key may not see; a form that is made elsewhere would show it."""
     in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
-    assert {name(path) for path in in_service if "Variant" in called(path)} == {"service/operation.py"}
+    assert {name(path) for path in in_service if "Variant" in called(path)} - _FOR_NO_KEY == {"service/operation.py"}

@@ -7,7 +7,6 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from service.errors import ApiError
 from service.freshness import Ages, Kept
 from service.keys.reading import State, read_set, read_state
 from service.keys.record import ApiKey, DamagedKey, read_key
@@ -60,11 +59,7 @@ class KeyRing:
 
     async def find(self, key_id: str) -> ApiKey | None:
         """Return the key, or None when there is none of this id. What is not in the set is looked up at once."""
-        try:
-            keys = await self._all.get()
-        except ApiError:
-            # Never read so far. Where searches are refused for want of room, a look-up may be answered.
-            keys = {}
+        keys = await self._all.get()
         return keys[key_id] if key_id in keys else await self._stranger(key_id)
 
     async def _stranger(self, key_id: str) -> ApiKey | None:

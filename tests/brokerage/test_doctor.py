@@ -62,7 +62,7 @@ async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
     corner = Corner(client, connection)
     await corner.fill()
     told = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
-    assert told.returncode == 0
+    assert told.returncode == 1
     (misspelt,) = unwell(told.stdout).values()
     assert misspelt["remedy"] == "Did you mean BROKERAGE_DEADLINE_SECONDS?"
 

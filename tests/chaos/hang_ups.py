@@ -74,7 +74,7 @@ async def hang_ups(
     # Otherwise most would be refused at once, and nothing would be abandoned.
     async with (
         staged(urls, listings) as stage,
-        stage.service(connections=_CONNECTIONS, concurrency=clients, queue=clients) as serving,
+        stage.service(elasticsearch_connections=_CONNECTIONS, concurrency=clients, queue=clients) as serving,
         aiohttp.ClientSession() as session,
     ):
         sight = _Sight(session, stage, serving)

@@ -32,6 +32,6 @@ async def _played(name: str, ground: Ground) -> Outcome:
 
 
 # The last one leaves a node that has to be started again.
-@pytest.mark.parametrize("name", ["shard", "alias-gone", "freeze", "kill"])
+@pytest.mark.parametrize("name", ["alias-gone", "freeze", "kill"])
 async def test_no_page_is_wrong(ground: Ground, name: str) -> None:
     _sound(await SCENARIOS[name](ground))

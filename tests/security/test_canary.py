@@ -36,12 +36,12 @@ _PATIENCE_SECONDS = 60
 _CRASHING = Path(__file__).parent / "crashing"
 # The crashes of `crashing`, and what the log says of each.
 _CRASHES = {
-    "handler": "RuntimeError: <Request GET",
+    "handler": "RuntimeError: <_Request GET",
     "task": "Task exception was never retrieved",
     "callback": "Exception in callback",
     "thread": "A thread ended",
     "finalizer": "Exception ignored",
-    "warning": "ResourceWarning: <Request GET",
+    "warning": "ResourceWarning: <_Request GET",
     "log": "Stack (most recent call last)",
     "stop": "The worker ends by an error",
 }

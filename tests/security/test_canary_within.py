@@ -79,7 +79,8 @@ async def test_a_failure_of_elasticsearch_tells_nothing(
     stand_in.out(said, *indices.get(of, ()))
     with written(is_masked=True) as output:
         answers = await _drive(api, canary)
-    assert {status for status, _ in answers} <= {400, 401, 404, 500, 503, 504}
+    # Where the keys alone are away the last set of them serves on.
+    assert {status for status, _ in answers} <= {200, 400, 401, 404, 500, 503, 504}
     assert [text for _, text in answers if canary.found_in(text)] == []
     assert canary.found_in(output.getvalue()) == []
 

@@ -174,7 +174,8 @@ async def test_where_all_nodes_are_lost_attempts_are_bounded(stand_in: StandIn, 
     assert statuses == [503] * 100
     made = len(asked) + len(asked_too)
     print(f"\n{made} attempts for 100 requests while every connection breaks")
-    assert 105 <= made <= 115
+    # Ten and five of the budget, and what is asked for before the first request.
+    assert 105 <= made <= 120
 
 
 @pytest.mark.parametrize("reply", REPEATED, ids=range(len(REPEATED)))
