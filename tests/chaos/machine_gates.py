@@ -86,6 +86,7 @@ class Replica:
         """Keys and companies never change here: they are read once; marks are read anew for each first page."""
         self.http = http
         self.engine = services.engine
+        self._of_keys = services.connection.keys_index
         services.directory._ages = services.keys._ages = Ages(_FOR_EVER, _FOR_EVER)
         for mark in services.marks.values():
             mark._ages = Ages(0.0, 0.0)
@@ -95,7 +96,8 @@ class Replica:
 
     async def _held(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
         answer = await self._call(method, target, body)
-        if self.hold is not None and "/_search" in target:
+        # The keys are searched in the background: their answer is not the one that is waited for.
+        if self.hold is not None and "/_search" in target and self._of_keys not in target:
             hold, self.hold = self.hold, None
             self.is_holding.set()
             await hold.wait()

@@ -37,7 +37,12 @@ _KNOWN = {
 }
 _EACH = 8
 # A busy machine is no defect: nothing is refused or given up for being late.
-_PATIENT = {"BROKERAGE_DEADLINE_SECONDS": "120", "BROKERAGE_QUEUE_SECONDS": "60", "BROKERAGE_OUTAGE_SECONDS": "600"}
+_PATIENT = {
+    "BROKERAGE_DEADLINE_SECONDS": "120",
+    "BROKERAGE_QUEUE_SECONDS": "60",
+    "BROKERAGE_OUTAGE_SECONDS": "600",
+    "BROKERAGE_FAILURES_PER_MINUTE": "0",  # wrong keys are among what is made up: each is to be answered 401
+}
 
 
 @pytest.fixture
