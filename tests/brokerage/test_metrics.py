@@ -11,6 +11,7 @@ import pytest
 from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
 from tests.brokerage.test_serve import _status, _wait_for
+from tests.neighbours import neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,18 +22,9 @@ def _text(port: int) -> str:
         return str(answer.read().decode())
 
 
-def _neighbours() -> tuple[int, int]:
-    """Return two free ports that follow each other."""
-    while True:
-        (port,) = free_ports(1)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port + 1)) != 0:
-                return port, port + 1
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_worker_tells_its_metrics_on_a_port_of_its_own(on_engine: dict[str, str], workers: int) -> None:
-    (port,), metrics = free_ports(1), _neighbours()
+    (port,), metrics = free_ports(1), neighbours()
     environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(metrics[0])}
     with running("serve", "--port", str(port), "--workers", str(workers), environment=environment):
         for told in metrics[:workers]:

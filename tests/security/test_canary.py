@@ -22,8 +22,8 @@ from brokerage.command import main
 from embedded.ports import free_ports
 from service.app import SERVICES
 from tests.brokerage.conftest import COMMAND, _environment
-from tests.brokerage.test_metrics import _neighbours
 from tests.brokerage.test_serve import _wait_for
+from tests.neighbours import neighbours
 from tests.security.canary import Canary, Way, exchange, get
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def served(output: Path, environment: dict[str, str]) -> Iterator[subprocess.Pop
 def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
     canary: Canary, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    (port,), (metrics, _) = free_ports(1), _neighbours()
+    (port,), (metrics, _) = free_ports(1), neighbours()
     settings = {"BROKERAGE_PORT": str(port), "BROKERAGE_METRICS_PORT": str(metrics), "BROKERAGE_WORKERS": "2"}
     settings["BROKERAGE_DRAIN_SECONDS"] = "0.1"
     ways = {port: [*canary.ways(), *_crashing(canary)]}

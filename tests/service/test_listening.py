@@ -11,6 +11,7 @@ import pytest
 from embedded.ports import free_ports
 from service.listening import CannotListen, Listeners, listen, listen_as
 from service.settings import ServiceSettings
+from tests.neighbours import neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,10 +76,9 @@ def test_a_worker_s_sockets_can_be_closed_and_had_again_beside_the_others(bind: 
 
 
 def test_each_worker_tells_its_metrics_on_the_next_port(bind: Bind) -> None:
-    while (port := free_ports(1)[0]) > 65_000:
-        pass
-    ports = [listeners.metrics[0].getsockname()[1] for listeners in bind(port=0, workers=2, metrics_port=port)]
-    assert ports == [port, port + 1]
+    first, second = neighbours()
+    ports = [listeners.metrics[0].getsockname()[1] for listeners in bind(port=0, workers=2, metrics_port=first)]
+    assert ports == [first, second]
 
 
 def test_a_host_may_have_several_addresses(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,26 @@
+"""Two ports in a row, for what takes a port and the next."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+# Below those that the system gives to connections: between the look and the use no connection takes one of them.
+_PORTS = range(20_000, 32_000)
+
+
+def neighbours() -> tuple[int, int]:
+    """Return two ports in a row that nobody has."""
+    while True:
+        port = random.choice(_PORTS)  # noqa: S311 - no secret
+        if _is_free(port) and _is_free(port + 1):
+            return port, port + 1
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
