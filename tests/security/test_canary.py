@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
-from click.testing import CliRunner
 
-from brokerage.command import main
 from embedded.ports import free_ports
 from service.app import SERVICES
-from tests.brokerage.conftest import COMMAND, _environment
+from tests.brokerage.conftest import COMMAND, _environment, run
 from tests.brokerage.test_serve import _wait_for
 from tests.neighbours import neighbours
 from tests.security.canary import Canary, Way, exchange, get
@@ -64,9 +62,9 @@ def canary(environment: dict[str, str]) -> Canary:
 
 def _commanded(command: tuple[str, ...], environment: dict[str, str]) -> str:
     """Return all that a command writes."""
-    ended = CliRunner().invoke(main, command, env=environment)
-    assert ended.exception is None or isinstance(ended.exception, SystemExit)
-    return ended.output
+    ended = run(*command, environment=environment)
+    assert "Traceback" not in ended.stderr
+    return ended.stdout + ended.stderr
 
 
 @contextmanager
