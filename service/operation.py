@@ -132,6 +132,8 @@ class Operation:
                 laps.lap(Layer.SPLICE)
                 response = await encoded(request, response, services.packer)
                 laps.lap(Layer.ENCODE)
+            # What is left of a count that went on beside the search.
+            laps.lap(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED:
                 await refunded(services.limiter, request, key)
         self._account(services, response, laps)

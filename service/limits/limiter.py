@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -39,6 +41,8 @@ class Limiter:
         self._shared = shared
         self._local = LocalBuckets(_MOST_KEYS)
         self._running: dict[str, int] = {}
+        # As Redis told last, for each key that was asked for.
+        self._last: dict[str, Standing] = {}
 
     async def open(self) -> None:
         """Find Redis, if the settings name one. One that is away holds nothing up for longer than a second."""
@@ -57,7 +61,21 @@ class Limiter:
             return _UNLIMITED
         LIMIT_HITS.inc()
         backlog = await self._in_shared(key, policy, policy.step)
-        return Standing(policy, self._local.take(key.key_id, policy) if backlog is None else backlog)
+        standing = Standing(policy, self._local.take(key.key_id, policy) if backlog is None else backlog)
+        self._last[key.key_id] = standing
+        return standing
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether Redis is asked."""
+        return self._shared is not None and not self._shared.is_away
+
+    def expects(self, key: ApiKey) -> bool:
+        """Whether there is a place for a key and Redis is about to let it through, as far as one can tell unasked."""
+        running = self._running.get(key.key_id, 0)
+        if key.key_id not in self._last or running >= (self._most_at_once or math.inf):
+            return False
+        return running < self._last[key.key_id].remaining
 
     async def refund(self, key: ApiKey) -> Standing:
         """Take back that a request of a key was counted, since its answer was 304."""
@@ -96,15 +114,29 @@ async def admitted(limiter: Limiter, request: web.Request, key: ApiKey) -> Async
     """Count a request and hold a place for it; raise RateLimited or TooManyAtOnce.
 
     The headers of `Standing` are in every answer from then on. A request that is refused a place was counted: who goes
-    on sending too many at once comes to the end of the rate.
+    on sending too many at once comes to the end of the rate. What Redis is expected to let through is begun while Redis
+    counts; if it does not, RateLimited is raised at the end, and what was found is dropped (decision 11).
     """
+    # A task each, so that Redis counts them in the order in which they came.
+    counting = asyncio.create_task(_count(limiter, request, key)) if limiter.is_shared else None
+    if counting is None:
+        await _count(limiter, request, key)
+    elif not limiter.expects(key):
+        await counting
+    with limiter.place(key):
+        try:
+            yield
+        finally:
+            if counting is not None:
+                await counting
+
+
+async def _count(limiter: Limiter, request: web.Request, key: ApiKey) -> None:
     standing = await limiter.hit(key)
     request[FURTHER].update(standing.headers())
     if not standing.allowed:
         _RATE_REFUSALS.inc()
         raise RateLimited(standing.retry_after)
-    with limiter.place(key):
-        yield
 
 
 async def refunded(limiter: Limiter, request: web.Request, key: ApiKey) -> None:

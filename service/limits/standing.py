@@ -29,6 +29,11 @@ class Standing:
         return self.policy is None or self.backlog <= self.policy.depth
 
     @property
+    def remaining(self) -> int:
+        """How many more would be let through at once; 0 without a limit, where nobody counts."""
+        return 0 if self.policy is None else (self.policy.depth - self._level(self.policy)) // self.policy.step
+
+    @property
     def retry_after(self) -> int:
         """Whole seconds until one request more is let through than now."""
         return 0 if self.policy is None else _seconds(self._next(self.policy))
@@ -40,7 +45,7 @@ class Standing:
         """
         if self.policy is None:
             return {}
-        level, remaining = self._level(self.policy), self._remaining(self.policy)
+        level, remaining = self._level(self.policy), self.remaining
         return {
             "RateLimit-Policy": policy_header(self.policy),
             "RateLimit": f'"burst";r={remaining};t={self.retry_after}',
@@ -53,13 +58,10 @@ class Standing:
         """Return how much the bucket lacks: a request that was refused took nothing."""
         return max(self.backlog if self.allowed else self.backlog - policy.step, 0)
 
-    def _remaining(self, policy: Policy) -> int:
-        return (policy.depth - self._level(policy)) // policy.step
-
     def _next(self, policy: Policy) -> int:
         if not self._level(policy):
             return 0
-        return self._level(policy) - policy.depth + (self._remaining(policy) + 1) * policy.step
+        return self._level(policy) - policy.depth + (self.remaining + 1) * policy.step
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,7 @@ from service.metrics import LIMIT_FAIL_OPENS
 from service.settings import ServiceSettings
 from tests.service.redis_server import RedisServer
 from tests.service.test_limit_policy import RATE_LIMIT
+from tests.service.test_limits import LISTINGS
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -176,6 +177,62 @@ async def test_two_services_share_the_rate_of_a_key(redis: RedisServer, open_api
     assert [answer.status for answer in answers] == [200] * 4 + [429] * 2
     told = [RATE_LIMIT.fullmatch(answer.headers["RateLimit"]) for answer in answers]
     assert [match and int(match[1]) for match in told] == [3, 2, 1, 0, 0, 0]
+
+
+async def test_who_has_room_is_searched_for_while_redis_counts(
+    redis: RedisServer, open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.limits.shared._PATIENCE_SECONDS", 60.0)
+    api = await open_api(redis_url=redis.url)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=3)}
+    await (await api.get("/v1/companies", headers=key)).read()
+    redis.send(signal.SIGSTOP)
+    stand_in.asked.clear()
+    asked = asyncio.create_task(api.get("/v1/listings/none", headers=key))
+    await until(lambda: bool(stand_in.asked))
+    assert not asked.done()
+    redis.send(signal.SIGCONT)
+    answer = await asked
+    # Not found, and counted all the same.
+    assert (answer.status, answer.headers["X-RateLimit-Remaining"]) == (404, "1")
+
+
+async def test_what_others_used_up_is_refused_behind_its_search_and_then_before_it(
+    redis: RedisServer, open_api: Open, stand_in: StandIn
+) -> None:
+    here, there = [await open_api(redis_url=redis.url) for _ in range(2)]
+    key = {"x-api-key": stand_in.grant(rate=1, burst=8)}
+    answers = [await service.get("/v1/companies", headers=key) for service in (here, *[there] * 7)]
+    assert [answer.status for answer in answers] == [200] * 8
+    stand_in.asked.clear()
+    refused = [await here.get("/v1/listings/none", headers=key) for _ in range(3)]
+    assert [answer.status for answer in refused] == [429] * 3
+    assert [answer.headers["X-RateLimit-Remaining"] for answer in refused] == ["0"] * 3
+    assert len(stand_in.asked) == 1
+
+
+async def test_no_more_are_begun_ahead_than_there_was_room_for(
+    redis: RedisServer, open_api: Open, stand_in: StandIn
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=5)}
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    await (await api.get("/v1/companies", headers=key)).read()
+    stand_in.asked.clear()
+    answers = await asyncio.gather(*(api.get(LISTINGS.format(n), headers=key) for n in range(1, 13)))
+    assert sorted(answer.status for answer in answers) == [200] * 4 + [429] * 8
+    assert [path for path, _ in stand_in.asked if path.endswith("_search")] == ["/listings/_search"] * 4
+
+
+async def test_who_is_refused_a_place_was_counted(redis: RedisServer, open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(redis_url=redis.url, key_concurrency=2)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=20)}
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    await (await api.get("/v1/companies", headers=key)).read()
+    answers = await asyncio.gather(*(api.get(LISTINGS.format(n), headers=key) for n in range(1, 7)))
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 4
+    left = {int(answer.headers["X-RateLimit-Remaining"]) for answer in answers}
+    assert left == set(range(13, 19))
 
 
 async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
