@@ -1,4 +1,4 @@
-"""`brokerage doctor`: whether settings, Elasticsearch and indices are such that the service can serve."""
+"""`brokerage doctor`: whether settings, Redis, Elasticsearch and indices are such that the service can serve."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import orjson
 import rich_click as click
 
 from brokerage.doctor_cluster import keys_finding, node_findings
+from brokerage.doctor_limits import redis_finding
 from brokerage.doctor_rights import USER, user_findings
 from brokerage.doctor_screen import show_findings
 from brokerage.doctor_settings import settings_findings
@@ -35,15 +36,15 @@ _SPEAKS_TLS = "It speaks TLS: ELASTICSEARCH_URL must begin with https://."
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all findings.")
 def doctor(*, as_json: bool) -> None:
-    """Check settings, Elasticsearch, indices and keys, and say how to mend what is wrong.
+    """Check settings, Redis, Elasticsearch, indices and keys, and say how to mend what is wrong.
 
     Exit codes: 0 nothing is wrong (there may be warnings), 1 something is, 3 Elasticsearch is away.
     """
     findings = settings_findings(os.environ)
     is_away = False
     if not any(finding.is_fatal for finding in findings):
-        of_cluster, is_away = asyncio.run(_examined())
-        findings += of_cluster
+        of_others, is_away = asyncio.run(_examined(read(ServiceSettings, os.environ)))
+        findings += of_others
     if as_json:
         click.echo(orjson.dumps([asdict(finding) for finding in findings]).decode())
     else:
@@ -51,9 +52,13 @@ def doctor(*, as_json: bool) -> None:
     sys.exit(Exit.ENGINE_AWAY if is_away else Exit(any(finding.is_fatal for finding in findings)))
 
 
-async def _examined() -> tuple[list[Finding], bool]:
-    """Return what is found of the cluster, and whether it is away."""
-    connection, settings = read(ConnectionSettings, os.environ), read(ServiceSettings, os.environ)
+async def _examined(settings: ServiceSettings) -> tuple[list[Finding], bool]:
+    """Return what is found of Redis and of the cluster, and whether the cluster is away."""
+    of_cluster, is_away = await _cluster(read(ConnectionSettings, os.environ), settings)
+    return [await redis_finding(settings), *of_cluster], is_away
+
+
+async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:
     async with connect(connection, connections=4, timeout=_TIMEOUT_SECONDS, node_class=ReadingNode) as client:
         of_user = await user_findings(client, connection)
         if any(finding.is_fatal and finding.subject == USER for finding in of_user):

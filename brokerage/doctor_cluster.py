@@ -7,23 +7,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from elastic_transport import TransportError
 from elasticsearch import ApiError, AuthorizationException
 from rich.filesize import decimal
 
 from indexer.preflight import FloodStage, keeps_indices
+from service.keys.record import ApiKey, DamagedKey
 from service.keys.store import KeyStore
 from service.soundness import HEALTH, KEYS, Finding, State, asked, told, without_right
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from elasticsearch import AsyncElasticsearch
 
     from cluster.connection import ConnectionSettings
     from service.indices import Indices
-    from service.keys.record import ApiKey
     from service.soundness import Asks
 
 CLOCKS, DISKS, REPLICAS = "clocks", "disks", "replicas"
@@ -41,12 +40,9 @@ _SOON = dt.timedelta(days=14)
 async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSettings) -> Finding:
     """Look at the keys, which needs `read` on them."""
     try:
-        keys = await KeyStore(client, connection.keys_index).everything()
+        keys = await KeyStore(client, connection.keys_index).stored()
     except AuthorizationException:
         return without_right(KEYS, "`read` on `api_keys`")
-    except msgspec.ValidationError as error:
-        problem, remedy = "some document of a key is damaged", "Delete it from `api_keys`, and make a new key."
-        return Finding(subject=KEYS, state=State.WARNING, problem=problem, detail=f"{error}.", remedy=remedy)
     except (ApiError, TransportError) as error:
         problem = "could not be looked at in time"
         return Finding(subject=KEYS, state=State.UNKNOWN, problem=problem, detail=str(error.message))
@@ -62,18 +58,23 @@ async def node_findings(engine: Asks, indices: Indices) -> list[Finding]:
     ]
 
 
-def key_finding(keys: list[ApiKey], now: dt.datetime) -> Finding:
-    """Return whether there is a key that partners can use, and which of them end soon."""
-    usable = [key for key in keys if key.usable(now)]
+def key_finding(stored: Sequence[ApiKey | DamagedKey], now: dt.datetime) -> Finding:
+    """Return whether there is a key that partners can use, and which of them end soon or cannot be read."""
+    usable = [key for key in stored if isinstance(key, ApiKey) and key.usable(now)]
+    damaged = [f"{key.key_id} ({key.problem})" for key in stored if isinstance(key, DamagedKey)]
     ending = sorted(f"{key.key_id} ({key.name})" for key in usable if key.expires and key.expires - now < _SOON)
-    if usable and not ending:
-        return Finding(subject=KEYS, detail=f"{len(usable)} of {len(keys)} can be used")
+    if damaged:
+        return _warning("some are damaged", f"{', '.join(damaged)}.", "Revoke them, and create others.")
+    if usable and ending:
+        ends = "`brokerage keys rotate KEY_ID` makes another with the same grant, or let them end."
+        return _warning("some end within 14 days", f"{', '.join(ending)}.", ends)
     if usable:
-        problem, remedy = "some end within 14 days", "Make their holders new ones, or let them end."
-        detail = f"{', '.join(ending)}."
-    else:
-        problem, remedy = "none can be used", "`brokerage keys create NAME --company C` makes one."
-        detail = f"All {len(keys)} are revoked or expired." if keys else "There is none."
+        return Finding(subject=KEYS, detail=f"{len(usable)} of {len(stored)} can be used")
+    detail = f"All {len(stored)} are revoked or expired." if stored else "There is none."
+    return _warning("none can be used", detail, "`brokerage keys create NAME --company C` makes one.")
+
+
+def _warning(problem: str, detail: str, remedy: str) -> Finding:
     return Finding(subject=KEYS, state=State.WARNING, problem=problem, detail=detail, remedy=remedy)
 
 

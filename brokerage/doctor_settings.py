@@ -67,6 +67,9 @@ def _contradictions(service: ServiceSettings) -> Iterator[Finding]:
         "BROKERAGE_PORT is one of those that BROKERAGE_METRICS_PORT and BROKERAGE_WORKERS take.": (
             service.metrics_port != 0 and service.metrics_port <= service.port <= last_metrics
         ),
+        "BROKERAGE_WORKERS is above 1 without BROKERAGE_REDIS_URL: a key may send its rate to each worker.": (
+            service.workers > 1 and not service.redis_url
+        ),
     }
     for sentence, is_so in told.items():
         if is_so:

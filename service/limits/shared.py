@@ -84,7 +84,7 @@ class SharedBuckets:
 
     async def open(self) -> None:
         """Connect; when that fails, go on trying in the background."""
-        error = await self._failure()
+        error = await self.failure()
         if error is not None:
             self._tell_away(error)
             self._search = asyncio.create_task(self._searched())
@@ -106,6 +106,22 @@ class SharedBuckets:
         if self._flight is None:
             self._flight = asyncio.create_task(self._fly())
         return await told
+
+    async def failure(self) -> Exception | None:
+        """Connect and try the script; return why that failed."""
+        connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        trial = _Hit(f"{self._prefix}trial", 1, 1, asyncio.get_running_loop().create_future())
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                await _backlogs(connection, [trial])
+            self._connection = connection
+        except Exception as error:
+            return error
+        finally:
+            if self._connection is not connection:
+                await connection.disconnect(nowait=True)
+        return None
 
     async def _fly(self) -> None:
         """Ask for all who wait, again and again until nobody does."""
@@ -133,27 +149,11 @@ class SharedBuckets:
             return None
 
     async def _searched(self) -> None:
-        error = await self._failure()
+        error = await self.failure()
         while error is not None:
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-            error = await self._failure()
+            error = await self.failure()
         _log.warning("Redis is back: limits are shared again.")
-
-    async def _failure(self) -> Exception | None:
-        """Connect and try the script; return why that failed."""
-        connection: AbstractConnection = self._pool.make_connection()  # type: ignore[no-untyped-call]
-        trial = _Hit(f"{self._prefix}trial", 1, 1, asyncio.get_running_loop().create_future())
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                await connection.connect()  # type: ignore[no-untyped-call]
-                await _backlogs(connection, [trial])
-            self._connection = connection
-        except Exception as error:
-            return error
-        finally:
-            if self._connection is not connection:
-                await connection.disconnect(nowait=True)
-        return None
 
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None

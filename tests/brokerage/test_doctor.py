@@ -16,9 +16,11 @@ from brokerage.command import main
 from mappings import LISTING
 from tests.brokerage.conftest import run
 from tests.service.corner import Corner
+from tests.service.redis_server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from elasticsearch import AsyncElasticsearch
 
@@ -98,6 +100,20 @@ def test_a_cluster_that_is_away_is_3() -> None:
     assert told.keys() == {"elasticsearch"}
     assert "Connect call failed" in told["elasticsearch"]["detail"]
     assert "ELASTICSEARCH_URL" in told["elasticsearch"]["remedy"]
+
+
+def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
+    redis = RedisServer(tmp_path)
+    redis.start()
+    environment = {"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_REDIS_URL": redis.url}
+    try:
+        assert findings(environment, 3).keys() == {"elasticsearch"}
+    finally:
+        redis.stop()
+    told = findings(environment, 3)["redis"]
+    assert (told["state"], told["problem"]) == ("warning", "it does not count")
+    assert told["detail"].startswith("ConnectionError. ")
+    assert "BROKERAGE_REDIS_URL" in told["remedy"]
 
 
 def test_what_is_not_elasticsearch_is_told() -> None:

@@ -11,10 +11,11 @@ from brokerage.doctor_cluster import clock_finding, disk_finding, key_finding, r
 from brokerage.doctor_screen import summary
 from brokerage.doctor_settings import settings_findings
 from service.indices import Indices
-from service.keys.record import ApiKey
+from service.keys.record import ApiKey, DamagedKey
 from service.soundness import Finding, State
 
 URL = {"ELASTICSEARCH_URL": "http://127.0.0.1:9200"}
+REDIS = {"BROKERAGE_REDIS_URL": "redis://x"}
 FLOOD_STAGE = "cluster.routing.allocation.disk.watermark.flood_stage"
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
 
@@ -28,8 +29,9 @@ NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
         ({"BROKERAGE_DEADLINE_SECONDS": "0.9", "BROKERAGE_DRAIN_SECONDS": "0"}, "no search can end in time"),
         ({"BROKERAGE_FRESH_SECONDS": "4"}, "BROKERAGE_FRESH_SECONDS is not below"),
         ({"BROKERAGE_METRICS_PORT": "8079"}, None),
-        ({"BROKERAGE_METRICS_PORT": "8079", "BROKERAGE_WORKERS": "2"}, "BROKERAGE_PORT is one of those"),
-        ({"BROKERAGE_METRICS_PORT": "8081", "BROKERAGE_WORKERS": "2"}, None),
+        ({"BROKERAGE_METRICS_PORT": "8079", "BROKERAGE_WORKERS": "2", **REDIS}, "BROKERAGE_PORT is one of those"),
+        ({"BROKERAGE_METRICS_PORT": "8081", "BROKERAGE_WORKERS": "2", **REDIS}, None),
+        ({"BROKERAGE_WORKERS": "2"}, "BROKERAGE_WORKERS is above 1 without"),
         ({"SOMEBODY_ELSES": "2"}, None),
     ],
 )
@@ -63,9 +65,10 @@ def key(**changes: Any) -> ApiKey:
         ([key(revoked=NOW), key()], State.OK, "1 of 2 can be used"),
         ([key(expires=NOW + dt.timedelta(days=14)), key()], State.OK, "2 of 2 can be used"),
         ([key(expires=NOW + dt.timedelta(days=13)), key(expires=NOW)], State.WARNING, "k (n)."),
+        ([key(), DamagedKey("d", "it has no name")], State.WARNING, "d (it has no name)."),
     ],
 )
-def test_keys_that_nobody_can_use_are_told(keys: list[ApiKey], state: State, said: str) -> None:
+def test_keys_that_nobody_can_use_are_told(keys: list[ApiKey | DamagedKey], state: State, said: str) -> None:
     finding = key_finding(keys, NOW)
     assert (finding.state, finding.detail) == (state, said)
 
