@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,21 @@ def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(on_engine: dic
         assert service.stop(signal.SIGTERM) == 1
         assert f"(process {hung}) has not ended in time and is killed." in service.output
         assert not _is_alive(hung)
+
+
+def test_connections_that_a_worker_has_not_accepted_are_answered_by_its_successor(on_engine: dict[str, str]) -> None:
+    with running("serve", "--port", "0", "--workers", "2", environment=on_engine) as service, ExitStack() as opened:
+        port = _port(service)
+        workers = _children(service.process.pid)
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        waiting = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(16)]
+        for connection in waiting:
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+        assert {connection.recv(12) for connection in waiting} == {b"HTTP/1.1 200"}
+        assert not {*workers} & {*_children(service.process.pid)}
 
 
 def test_workers_end_with_a_supervisor_that_was_killed(on_engine: dict[str, str]) -> None:
