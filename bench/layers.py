@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FEED = "/v1/listings?platform_company_id=summit-crest&market_status=all&updated_since=1"
+FEED = "/v1/listings?platform_company_id=summit-crest&market_status=all&updated_since=1"
 _WARM_UP = 20
 _SUM, _COUNT = "brokerage_layer_seconds_sum", "brokerage_layer_seconds_count"
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--service", required=True, help="where the API is, http://host:port")
     parser.add_argument("--metrics", required=True, help="where its metrics are, http://host:port")
     parser.add_argument("--key", required=True)
-    parser.add_argument("--target", default=_FEED)
+    parser.add_argument("--target", default=FEED)
     parser.add_argument("--encoding", default="identity")
     parser.add_argument("--requests", type=int, default=300)
     uvloop.run(_measure(parser.parse_args()))

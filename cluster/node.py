@@ -54,6 +54,7 @@ class ReadingNode(AiohttpHttpNode):
             raise ValueError("Answers are not unpacked here: do not ask for compressed ones.")
         self.pulse = Pulse(self.base_url, self._greet, self._drop)
         self._idle: list[Channel] = []
+        self._is_closed = False
         self._headers_of_last = HttpHeaders()
         self._turns = asyncio.Semaphore(config.connections_per_node)
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -116,6 +117,8 @@ class ReadingNode(AiohttpHttpNode):
     async def _ask_over(self, channel: Channel, request: bytes, *, is_head: bool) -> Framing:
         answer = await channel.ask(request, is_head=is_head)
         self._idle.append(channel)
+        if self._is_closed:
+            self._drop()
         return answer
 
     def _waiting(self) -> Channel | None:
@@ -159,7 +162,8 @@ class ReadingNode(AiohttpHttpNode):
         return NodeApiResponse(meta, answer.body())  # type: ignore[arg-type]  # bytes in all but name
 
     async def close(self) -> None:  # type: ignore[override]
-        """Drop all connections that wait for requests, and ask for no sign of life any more."""
+        """Drop all connections, those that are asked over when they have answered; ask for no sign of life any more."""
+        self._is_closed = True
         await self.pulse.close()
         self._drop()
 

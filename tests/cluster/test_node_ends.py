@@ -112,6 +112,28 @@ def test_close_ends_every_connection_that_waits(run: Run) -> None:
     run(scenario())
 
 
+def test_an_answer_that_comes_after_close_leaves_no_connection_behind(run: Run) -> None:
+    async def scenario() -> None:
+        closed = asyncio.Event()
+
+        async def script(connection: Connection) -> None:
+            await connection.request()
+            await closed.wait()
+            await connection.send(ANSWER)
+            await connection.reader.read()
+
+        async with scripted(script) as server:
+            node = server.node()
+            asking = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: server.open == 1)
+            await node.close()
+            closed.set()
+            assert (await asking).body == b"x"
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
 def test_a_refused_connection_is_an_error(run: Run, unused_tcp_port: int) -> None:
     node = ReadingNode(NodeConfig("http", "127.0.0.1", unused_tcp_port))
     with pytest.raises(NodeConnectionError):
