@@ -6,6 +6,8 @@ import os
 import secrets
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -21,10 +23,24 @@ if TYPE_CHECKING:
 
 
 _DELETED_TOGETHER = 20
+_MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
+_MEMORY_BYTES = 8 * 2**30
 
 # No test asserts a time, hypothesis neither: a busy machine is no defect.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_configure() -> None:
+    """Let what tests write lie in memory where there is plenty: it is thrown away, and no disk need keep up.
+
+    TMPDIR decides where it is set. Elasticsearch loads libraries from there, which a folder may forbid.
+    """
+    if "TMPDIR" in os.environ or not Path(_MEMORY).is_dir():
+        return
+    about = os.statvfs(_MEMORY)
+    if about.f_bavail * about.f_frsize >= _MEMORY_BYTES and not about.f_flag & os.ST_NOEXEC:
+        tempfile.tempdir = os.environ["TMPDIR"] = _MEMORY
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
