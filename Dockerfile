@@ -5,9 +5,10 @@ ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python -m venv /opt/brokerage
+# Without pip in it: nothing is installed in the image that runs.
+RUN python -m venv --without-pip /opt/brokerage
 COPY locks/production.txt locks/
-RUN /opt/brokerage/bin/pip install --require-hashes -r locks/production.txt
+RUN pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY brokerage brokerage
 COPY cluster cluster
@@ -16,7 +17,7 @@ COPY indexer indexer
 COPY mappings mappings
 COPY sample sample
 COPY service service
-RUN /opt/brokerage/bin/pip install --no-deps --no-build-isolation .
+RUN pip --python /opt/brokerage/bin/python install --no-deps --no-build-isolation .
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="brokerage" \

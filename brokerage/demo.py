@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from brokerage.demo_data import Demo, prepare
+from brokerage.examples import ending
 from brokerage.failures import fail, told_plainly
 from brokerage.node import shown_progress
 from cluster.connection import ConnectionSettings
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
 _PREFIX = "demo-"
 
 
-@click.command()
+@click.command(
+    epilog=ending(
+        "brokerage demo",
+        "brokerage demo --port 8090 --listings 20000",
+        exits="0 stopped by Ctrl-C, 1 it cannot start, 2 wrong usage or settings, 3 Elasticsearch is away, 143 stopped",
+    )
+)
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen on.")
 @click.option("--listings", type=click.IntRange(min=1), default=2000, show_default=True, help="Listings to generate.")
 def demo(port: int, listings: int) -> None:

@@ -16,6 +16,7 @@ from brokerage.doctor_rights import USER, user_findings
 from brokerage.doctor_screen import show_findings
 from brokerage.doctor_settings import settings_findings
 from brokerage.doctor_tls import speaks_tls, tls_finding
+from brokerage.examples import ending
 from brokerage.failures import Exit
 from cluster.connection import ConnectionSettings, connect
 from cluster.node import ReadingNode
@@ -33,13 +34,16 @@ _VERIFIED = "How certificates are verified is in docs/elasticsearch-rights.md."
 _SPEAKS_TLS = "It speaks TLS: ELASTICSEARCH_URL must begin with https://."
 
 
-@click.command()
+@click.command(
+    epilog=ending(
+        "brokerage doctor",
+        "brokerage doctor --json",
+        exits="0 nothing is wrong (there may be warnings), 1 something is, 2 wrong usage, 3 Elasticsearch is away",
+    )
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all findings.")
 def doctor(*, as_json: bool) -> None:
-    """Check settings, Redis, Elasticsearch, indices and keys, and say how to mend what is wrong.
-
-    Exit codes: 0 nothing is wrong (there may be warnings), 1 something is, 3 Elasticsearch is away.
-    """
+    """Check settings, Redis, Elasticsearch, indices and keys, and say how to mend what is wrong."""
     findings = settings_findings(os.environ)
     is_away = False
     if not any(finding.is_fatal for finding in findings):

@@ -9,6 +9,7 @@ import orjson
 import rich_click as click
 
 import indexer
+from brokerage.examples import LOADING, ending
 from brokerage.index_load import reindex, update
 from brokerage.index_run import AS_JSON, NAMES, RESOURCE, YES, on_error_stream, run
 from brokerage.index_table import notes, status_tables
@@ -16,20 +17,23 @@ from brokerage.index_verify import verify
 from brokerage.tables import show
 
 
-@click.group()
+@click.group(
+    epilog=ending(
+        "brokerage index reindex data",
+        "brokerage index update changes.ndjson.gz",
+        "brokerage index status",
+        exits=LOADING,
+    )
+)
 def index() -> None:
-    """Load and look after the indices that the service reads.
-
-    Exit codes: 0 done, 1 bad records, a refused swap or a difference, 2 wrong usage or source, 3 Elasticsearch is away
-    or blocks writes, 4 another run is busy.
-    """
+    """Load and look after the indices that the service reads."""
 
 
 for command in (reindex, update, verify):
     index.add_command(command)
 
 
-@index.command()
+@index.command(epilog=ending("brokerage index status", "brokerage index status --json", exits=LOADING))
 @AS_JSON
 def status(*, as_json: bool) -> None:
     """Show what there is: generations, records, deletions, sizes, shapes, what was last done and what is unfinished."""
@@ -48,7 +52,9 @@ def _plain(value: object) -> object:
     return {name: getattr(value, name) for name in value.__struct_fields__}  # type: ignore[attr-defined]
 
 
-@index.command()
+@index.command(
+    epilog=ending("brokerage index rollback listings", "brokerage index rollback agents --yes", exits=LOADING)
+)
 @click.argument("resource", type=RESOURCE, metavar="RESOURCE")
 @YES
 @AS_JSON
@@ -64,7 +70,7 @@ def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
     _say(as_json, {"resource": resource, "live": restored}, f"{resource} is served from {restored}.")
 
 
-@index.command()
+@index.command(epilog=ending("brokerage index prune", "brokerage index prune --yes --json", exits=LOADING))
 @YES
 @AS_JSON
 def prune(*, yes: bool, as_json: bool) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 import rich_click as click
 
 import indexer
+from brokerage.completion import files
+from brokerage.examples import LOADING, ending
 from brokerage.failures import told_plainly
 from brokerage.index_run import AS_JSON, NAMES, RESOURCE, explained, on_error_stream, run
 from brokerage.stopping import stoppable
@@ -27,8 +29,15 @@ _FAULTS_SHOWN = 20
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Read and check the source, and write nothing.")
 
 
-@click.command()
-@click.argument("source")
+@click.command(
+    epilog=ending(
+        "brokerage index reindex data",
+        "brokerage index reindex data listings sold_listings --dry-run",
+        "brokerage index reindex listings-2026-11-21.ndjson.gz --json",
+        exits=LOADING,
+    )
+)
+@click.argument("source", shell_complete=files)
 @click.argument("resources", nargs=-1, type=RESOURCE, metavar="[RESOURCE]...")
 @click.option("--force", is_flag=True, help="Swap although the gate objects, and say what was overridden.")
 @_DRY_RUN
@@ -55,8 +64,14 @@ def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bo
     _end(summary)
 
 
-@click.command()
-@click.argument("source")
+@click.command(
+    epilog=ending(
+        "brokerage index update changes.ndjson.zst",
+        "producer | brokerage index update - --resource listings",
+        exits=LOADING,
+    )
+)
+@click.argument("source", shell_complete=files)
 @click.option("--resource", type=RESOURCE, help="Of lines that name none, in a file or standard input.")
 @_DRY_RUN
 @AS_JSON

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import orjson
 import rich_click as click
 
+from brokerage.completion import files
+from brokerage.examples import LOADING, ending
 from brokerage.failures import told_plainly
-from brokerage.index_run import NAMES, explained, run
+from brokerage.index_run import NAMES, RESOURCE, explained, run
 from indexer import open_source
 from indexer.verify import against_generation, against_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from click.shell_completion import CompletionItem
 
     from indexer.verify_findings import Comparison, Named
     from mappings import Resource
@@ -24,8 +28,20 @@ _NAMED = 20
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[SOURCE] [RESOURCE]...")
+def _completed(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Complete a resource, else the path of a source."""
+    return RESOURCE.shell_complete(context, argument, incomplete) or files(context, argument, incomplete)
+
+
+@click.command(
+    epilog=ending(
+        "brokerage index verify data",
+        "brokerage index verify data listings --full",
+        "brokerage index verify listings --against listings-v0003",
+        exits=LOADING,
+    )
+)
+@click.argument("names", nargs=-1, metavar="[SOURCE] [RESOURCE]...", shell_complete=_completed)
 @click.option("--against", metavar="GENERATION", help="An earlier generation instead of a SOURCE, e.g. listings-v0003.")
 @click.option("--full", is_flag=True, help="Read whole documents, and compare the stored bytes of each record.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, with up to 1,000 names of each kind.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 import rich_click as click
 
+from brokerage.examples import ASKING, ending
 from brokerage.failures import Exit, fail, told_plainly
 from brokerage.keys_companies import unknown_companies
 from brokerage.keys_options import Company, Duration, Fields, KeyId, Moment, Rate, Tier, Words, limits
@@ -34,7 +35,11 @@ _TIMEOUT_SECONDS = 30.0
 _OVERLAP = dt.timedelta(days=7)
 
 
-@click.group()
+@click.group(
+    epilog=ending(
+        'brokerage keys create "North portal" --company evergreen-realty', "brokerage keys list", exits=ASKING
+    )
+)
 def keys() -> None:
     """Create, list, change and revoke API keys. Only a hash of a key is stored."""
 
@@ -43,7 +48,14 @@ _key_id = click.argument("key_id", type=KeyId())
 _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_id": …, "key": …}.')
 
 
-@keys.command()
+@keys.command(
+    epilog=ending(
+        'brokerage keys create "North portal" --company evergreen-realty',
+        "brokerage keys create CRM --parent-company 4711 --expires 2027-06-30",
+        "brokerage keys create Analytics --all-companies --tier gold --fields none",
+        exits=ASKING,
+    )
+)
 @click.argument("name", type=Words())
 @click.option("--company", "companies", multiple=True, type=Company(), help="A company that the key may read.")
 @click.option("--parent-company", "parent_companies", multiple=True, type=Company(), help="A parent and its children.")
@@ -56,10 +68,7 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
 @click.option("--note", type=Words(), default="", help="Whatever you want to remember.")
 @_print_key
 def create(*, rate: int | None, tier: str | None, as_json: bool, **granted: Any) -> None:
-    """Create a key and print it, once.
-
-    Companies are given by key or numeric id. Example: brokerage keys create "North portal" --company evergreen-realty
-    """
+    """Create a key and print it, once. Companies are given by key or numeric id."""
     if not (granted["companies"] or granted["parent_companies"] or granted["all_companies"]):
         fail("Say what the key may read: --company, --parent-company or --all-companies.", Exit.USAGE)
     grant = Grant(**granted, **dict(limits(rate, tier)))
@@ -83,7 +92,7 @@ def _print(text: KeyText, said: str, *, as_json: bool) -> None:
         click.echo(f"{text.reveal()}\n\n{said}")
 
 
-@keys.command("list")
+@keys.command("list", epilog=ending("brokerage keys list", "brokerage keys list --json", exits=ASKING))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def list_keys(*, as_json: bool) -> None:
     """List all keys, oldest first. Times are UTC."""
@@ -101,7 +110,7 @@ async def _everything(store: KeyStore) -> tuple[Any, Any]:
     return await store.stored(), await store.last_used()
 
 
-@keys.command("show")
+@keys.command("show", epilog=ending("brokerage keys show 3pbjukwvd6", exits=ASKING))
 @_key_id
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def show_key(key_id: str, *, as_json: bool) -> None:
@@ -117,7 +126,9 @@ def show_key(key_id: str, *, as_json: bool) -> None:
         print_table(key_table(key, used, now))
 
 
-@keys.command()
+@keys.command(
+    epilog=ending("brokerage keys rotate 3pbjukwvd6", "brokerage keys rotate 3pbjukwvd6 --overlap 12h", exits=ASKING)
+)
 @_key_id
 @click.option("--overlap", type=Duration(), default=_OVERLAP, show_default="7d", help="How long both keys work.")
 @_print_key
@@ -129,7 +140,7 @@ def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
     _print(text, said, as_json=as_json)
 
 
-@keys.command()
+@keys.command(epilog=ending("brokerage keys revoke 3pbjukwvd6", exits=ASKING))
 @_key_id
 def revoke(key_id: str) -> None:
     """Make a key unusable, for good. It holds on every process within seconds."""
@@ -137,7 +148,11 @@ def revoke(key_id: str) -> None:
     click.echo(f"revoked {key_id}")
 
 
-@keys.command()
+@keys.command(
+    epilog=ending(
+        "brokerage keys expire 3pbjukwvd6 --at 2027-06-30", "brokerage keys expire 3pbjukwvd6 --never", exits=ASKING
+    )
+)
 @_key_id
 @click.option("--at", type=Moment(), help="Time of expiry, ISO 8601; now unless given.")
 @click.option("--never", is_flag=True, help="Take the expiry away.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The embedded node's settings, to be shown: it stands alone and reads them itself."""
+    """How large the embedded node is and where it comes from; it stands alone and reads them itself."""
 
     heap_mb: int = setting(HEAP_SETTING, DEFAULT_HEAP_MB, "Heap of each embedded node, in megabytes.")
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository that the embedded node is downloaded from.")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
+from brokerage.examples import ending
 from brokerage.failures import told_plainly
 from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, Progress
 
@@ -23,7 +24,13 @@ DEFAULT_PORT: Final = 9200
 _LOOK: Final = 0.5  # seconds between two looks at the nodes
 
 
-@click.command()
+@click.command(
+    epilog=ending(
+        "brokerage node",
+        "brokerage node --nodes 3 --port 9200 --data nodes",
+        exits="0 stopped, 1 it cannot start or has ended by itself, 2 wrong usage or settings",
+    )
+)
 @click.option(
     "--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="How many nodes form the cluster."
 )

@@ -6,10 +6,11 @@ import sys
 
 import rich_click as click
 
+from brokerage.examples import ending
 from service.openapi.document import encoded_document
 
 
-@click.command()
+@click.command(epilog=ending("brokerage openapi > openapi.json", exits="0 printed, 2 wrong usage"))
 def openapi() -> None:
     """Print the OpenAPI document, as `/v1/openapi.json` serves it."""
     sys.stdout.buffer.write(encoded_document())

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import rich_click as click
 
+from brokerage.examples import ending
 from brokerage.failures import told_plainly
 from cluster.connection import ConnectionSettings
 from cluster.settings import read
@@ -19,7 +20,13 @@ from service.slot import Plan
 from service.supervisor import Supervisor
 
 
-@click.command()
+@click.command(
+    epilog=ending(
+        "brokerage serve",
+        "brokerage serve --host 0.0.0.0 --port 8080 --workers 4",
+        exits="0 stopped in order, 1 it cannot listen or a worker had to be killed, 2 wrong usage or settings",
+    )
+)
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
 @click.option("--workers", type=click.IntRange(1, 256), help="Processes that share the port.")

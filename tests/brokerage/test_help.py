@@ -1,0 +1,92 @@
+"""What the help of every command holds: examples that can be typed, exit codes that exist, colours on terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+
+import orjson
+import pytest
+import rich_click as click
+
+from brokerage.failures import Exit
+from brokerage.kinds import KINDS
+from tests.brokerage.commands import COMMANDS, examples, parsed
+from tests.brokerage.conftest import COMMAND, run
+
+_COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
+_STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
+_LINES = [(path, line) for path, command in COMMANDS.items() for line in examples(command)]
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_has_examples_and_exit_codes(path: str) -> None:
+    command = COMMANDS[path]
+    assert examples(command)
+    (told,) = re.findall(r"Exit codes: (.*)\.$", command.epilog or "")
+    codes = {int(code) for code in re.findall(r"\b\d+\b", told)}
+    assert {Exit.SUCCESS, Exit.USAGE} <= codes
+    assert codes <= set(Exit) | _STOPPED
+
+
+@pytest.mark.parametrize(("path", "line"), _LINES)
+def test_an_example_is_a_call_of_its_own_command(path: str, line: str) -> None:
+    called = parsed(line)
+    assert called == path or (isinstance(COMMANDS[path], click.Group) and called.startswith(f"{path} "))
+
+
+def test_an_example_that_is_none_would_be_found() -> None:
+    with pytest.raises(click.UsageError):
+        parsed("brokerage keys create")
+    with pytest.raises(click.UsageError):
+        parsed("brokerage index update - --resource homes")
+
+
+def _shown_on_terminal(*arguments: str, environment: dict[str, str]) -> str:
+    """Return what a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    kept = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    given = kept | {"TERM": "xterm-256color", "COLUMNS": "80"} | environment
+    with os.fdopen(ours, "rb") as screen:
+        subprocess.run([COMMAND, *arguments], stdout=theirs, env=given, check=True)  # noqa: S603 - our own command
+        os.close(theirs)
+        return _all_of(screen.fileno()).decode()
+
+
+def _all_of(screen: int) -> bytes:
+    """Read a terminal to its end, which Linux tells by an error."""
+    read = b""
+    try:
+        while part := os.read(screen, 65536):
+            read += part
+    except OSError:
+        pass
+    return read
+
+
+def test_every_example_is_one_line_of_80_columns() -> None:
+    shown = run("index", "reindex", "--help", environment={"COLUMNS": "80"}).stdout
+    for path, line in _LINES:
+        assert len(f" $ {line}") <= 80, line
+        assert path != "brokerage index reindex" or f" $ {line} " in shown
+
+
+def test_colours_are_for_terminals_alone() -> None:
+    assert _COLOUR.search(_shown_on_terminal("serve", "--help", environment={}))
+    assert not _COLOUR.search(_shown_on_terminal("serve", "--help", environment={"NO_COLOR": "1"}))
+    assert "\x1b" not in run("serve", "--help", environment={}).stdout
+    assert "\x1b" not in run("settings", environment={}).stdout
+
+
+def test_settings_are_told_in_json_by_group_and_without_secrets() -> None:
+    environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
+    shown = run("settings", "--json", environment=environment)
+    told = {each["variable"]: each for each in orjson.loads(shown.stdout)}
+    assert {each["group"] for each in told.values()} == {kind.__name__[: -len("Settings")].lower() for kind in KINDS}
+    port = told["BROKERAGE_PORT"]
+    assert (port["group"], port["value"], port["origin"]) == ("service", "81", "environment")
+    assert told["BROKERAGE_ELASTICSEARCH_API_KEY"]["value"] == "********"
+    assert "very-secret" not in shown.stdout

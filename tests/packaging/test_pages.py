@@ -1,0 +1,87 @@
+"""Pages that name files, modules and settings name such as there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from brokerage.kinds import KINDS
+from tests.brokerage.commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/architecture.md", "docs/sizing.md", "deploy/kubernetes/README.md"]
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+# What the README says of a figure, and what it is called where it was measured.
+FIGURES = {
+    "pages a second beside the same feed in FastAPI and pydantic, 8 clients": (
+        "pages a second, 8 clients: service / FastAPI peer"
+    ),
+    "processor time of a page beside it": "processor time for a page: service / FastAPI peer",
+    "pages a second deep in a company beside the best textbook query, 8 clients": (
+        "pages a second at 97 %, 8 clients: service / best textbook query"
+    ),
+    "time of a page at 97 % of the largest company beside the first page": (
+        "page at 97 % of the largest company / first page, time"
+    ),
+    "pages a second beside Elasticsearch itself, asked for the same, 8 clients": (
+        "pages a second, 8 clients: service / same body"
+    ),
+    "time of a walk of all listings beside the best textbook walk": (
+        "walk of all listings, largest pages: service / best textbook walk, time"
+    ),
+}
+VARIABLES = {declared.metadata["variable"] for kind in KINDS for declared in fields(kind)}
+
+
+def _text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", _text(page)) if "://" not in link]
+    assert [link for link in links if link and not (ROOT / page).parent.joinpath(link).exists()] == []
+    assert links
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_are_settings(page: str) -> None:
+    assert set(re.findall(r"\bBROKERAGE_[A-Z_]+[A-Z]\b", _text(page))) <= VARIABLES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_are_commands(page: str) -> None:
+    named = re.findall(r"(?:^|`|-- )brokerage ((?:index |keys )?[a-z]+)\b", _text(page), re.MULTILINE)
+    assert {f"brokerage {name}" for name in named} <= COMMANDS.keys()
+
+
+def test_the_readme_tells_figures_as_they_were_measured() -> None:
+    told = dict(re.findall(r"^\| (.*) \| ([\d.]+) times \|$", _text("README.md"), re.MULTILINE))
+    rows = re.findall(r"^\| (.+? / .+?) \| [^|]+ \| ([\d.]+)[^|]*\|", _text("docs/performance.md"), re.MULTILINE)
+    assert told == {words: dict(rows)[figure] for words, figure in FIGURES.items()}
+
+
+def test_the_readme_fits_a_screen_and_names_every_command() -> None:
+    text = _text("README.md")
+    assert len(text.splitlines()) <= 65
+    assert all(f"`{path.partition(' ')[2]}`" in text for path in COMMANDS if path.count(" ") == 1)
+
+
+@pytest.mark.parametrize(
+    ("heading", "package"), [("The way of a request", "service"), ("The way of a build", "indexer")]
+)
+def test_a_step_names_modules_that_there_are(heading: str, package: str) -> None:
+    (part,) = re.findall(rf"^## {heading}$(.*?)^## ", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    cells = [row.split("|")[2] for row in part.splitlines() if row.startswith("|")]
+    modules = [name for cell in cells for name in re.findall(r"`([\w/]+)`", cell)]
+    assert len(modules) > 10
+    places = [ROOT / package, ROOT]
+    missing = [name for name in modules if not any(_is_module(place / name) for place in places)]
+    assert missing == []
+
+
+def _is_module(path: Path) -> bool:
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
