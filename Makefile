@@ -29,12 +29,16 @@ lint: develop  ## Style and types.
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-unit: develop redis  ## The tests, each process on an Elasticsearch of its own.
+unit: develop redis tests/clients/node_modules  ## The tests, each process on an Elasticsearch of its own.
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 redis:  # The limits that processes share are tested on a real one. Without root its tests fail and say what is missing.
 	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server; }
+
+# The TypeScript client is generated, compiled and run by the tests.
+tests/clients/node_modules: tests/clients/package-lock.json tests/clients/package.json | develop
+	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --ignore-scripts --prefix tests/clients && touch $@
 
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer

@@ -15,7 +15,7 @@ COMPANY = Resource(
         string("name", "Human-readable."),
         string("numeric_id", "Interchangeable with the alphanumeric key wherever a company id is accepted."),
         string("client_company_id"),
-        nested("public_partner_attrs", boolean("is_nrt")),
+        nested("public_partner_attrs", boolean("is_nrt"), one="PublicPartnerAttributes"),
     ),
     filters=(keyword("numeric_id"), envelope_keyword("parent_company_id")),
     envelope=frozenset({"parent_company_id"}),

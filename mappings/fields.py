@@ -61,6 +61,7 @@ class Field:
     name: str
     kind: Kind
     members: tuple[Field, ...] = ()
+    one: str = ""  # what one object with these members is called, in the schema of the record
     views: frozenset[View] = EVERYWHERE
     flag: Flag | None = None
     note: str = ""
@@ -143,9 +144,9 @@ def untyped_named(*names: str) -> tuple[Field, ...]:
     return tuple(untyped(name) for name in names)
 
 
-def nested(name: str, *members: Field) -> Field:
-    """Declare one object with the given members."""
-    return Field(name=name, kind=Kind.OBJECT, members=members)
+def nested(name: str, *members: Field, one: str) -> Field:
+    """Declare an object with the given members, called `one`."""
+    return Field(name=name, kind=Kind.OBJECT, members=members, one=one)
 
 
 def strings(name: str, note: str = "") -> Field:
@@ -153,9 +154,9 @@ def strings(name: str, note: str = "") -> Field:
     return Field(name=name, kind=Kind.STRINGS, note=note)
 
 
-def objects(name: str, *members: Field) -> Field:
-    """Declare a list of objects with the given members."""
-    return Field(name=name, kind=Kind.OBJECTS, members=members)
+def objects(name: str, *members: Field, one: str) -> Field:
+    """Declare a list of objects with the given members, each called `one`."""
+    return Field(name=name, kind=Kind.OBJECTS, members=members, one=one)
 
 
 def untyped_list(name: str) -> Field:

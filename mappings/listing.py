@@ -27,6 +27,7 @@ _IMAGE = objects(
     boolean("IsMainListingImage"),
     integer("Width", "Pixels."),
     integer("Height", "Pixels."),
+    one="ListingImage",
 )
 _OPEN_HOUSE_TIMES = (
     date("Date"),
@@ -99,8 +100,8 @@ _SOLD_FLAT = tuple(
 )
 
 _FEATURES = (
-    objects("PropertyFeatures", string("PropertyFeatureName"), strings("PropertyFeatureValues")),
-    objects("CompanyListingAttributes", string("AttributeId"), string("AttributeName")),
+    objects("PropertyFeatures", string("PropertyFeatureName"), strings("PropertyFeatureValues"), one="PropertyFeature"),
+    objects("CompanyListingAttributes", string("AttributeId"), string("AttributeName"), one="CompanyListingAttribute"),
 )
 _UNTYPED = untyped_named(
     "BathroomsOneQuarter",
@@ -134,9 +135,11 @@ LISTING = Resource(
     identifier="PlatformListingId",
     fields=(
         *_FLAT,
-        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2")).guarded("partner_data"),
+        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2"), one="SharedPartnerData").guarded(
+            "partner_data"
+        ),
         *_FEATURES,
-        objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE),
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE, one="OpenHouse"),
         _IMAGE,
         *_UNTYPED,
     ),
@@ -159,7 +162,7 @@ SOLD_LISTING = Resource(
         *_SOLD_FLAT,
         *_SALE,
         *_FEATURES,
-        objects("OpenHouse", *_OPEN_HOUSE_TIMES),
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES, one="PastOpenHouse"),
         _IMAGE,
         *_UNTYPED,
     ),

@@ -10,6 +10,9 @@ from mappings.naming import underscore
 if TYPE_CHECKING:
     from mappings.resource import Resource
 
+# Behind the names of schemas whose keys are underscored.
+UNDERSCORED = "Underscored"
+
 _SCALARS: dict[Kind, dict[str, object]] = {
     Kind.STRING: {"type": ["string", "null"]},
     Kind.DATE: {"type": ["string", "null"], "format": "date"},
@@ -25,10 +28,11 @@ _SCALARS: dict[Kind, dict[str, object]] = {
 
 
 def record_schema(resource: Resource, view: View, *, underscored: bool = False) -> dict[str, object]:
-    """Return the schema of one answered record; open to fields that are added later."""
+    """Return the schema of one answered record; open to fields that are added later. Objects in it have titles."""
     fields = resource.view(view)
     required = [_key(field, underscored) for field in fields if not (field.flag and field.flag.vanishes)]
     properties = {_key(field, underscored): _value(field, underscored) | _told(field, view) for field in fields}
+    properties[_identifier(resource, underscored)]["type"] = "string"
     return {"type": "object", "properties": properties, "required": required}
 
 
@@ -39,8 +43,14 @@ def brief_schema(resource: Resource, *, underscored: bool = False) -> dict[str, 
     }
     clock = {"type": "integer", "description": "Seconds since 1970; the clock that updated_since compares."}
     moment = _SCALARS[Kind.DATE_TIME] | {"description": "The source's time of the last change."}
+    properties[_identifier(resource, underscored)] = {"type": "string"}
     properties |= {"last_updated": clock, "modification_timestamp": moment}
     return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _identifier(resource: Resource, underscored: bool) -> str:  # noqa: FBT001 - passed on as is
+    """Return the key of the one member that every record has a value of."""
+    return underscore(resource.identifier) if underscored else resource.identifier
 
 
 def _told(field: Field, view: View) -> dict[str, object]:
@@ -60,6 +70,7 @@ def _value(field: Field, underscored: bool) -> dict[str, object]:  # noqa: FBT00
     if not field.members:
         return _SCALARS[field.kind] | ({"description": text} if (text := _note(field)) else {})
     members: dict[str, object] = {
+        "title": field.one + UNDERSCORED * underscored,
         "properties": {_key(member, underscored): _value(member, underscored) for member in field.members},
         "required": [_key(member, underscored) for member in field.members],
     }

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 REQUEST_ID = "X-Request-Id"
 NEXT_WATERMARK = "X-Next-Updated-Since"
+LINK = "Link"
 
 # What is shown depends on the key, which shared caches do not know about (RFC 9111 knows `Authorization` alone). The
 # client's own cache may keep it, and has to ask each time whether it still holds.
@@ -25,6 +26,15 @@ _OF_ALL: Mapping[str, str] = {"Referrer-Policy": "no-referrer", "X-Content-Type-
 # What a step on a request's way wants on its answer, a refusal by a later step included. `service.problems` puts an
 # empty one into each request and adds what stands in it at the end.
 FURTHER: web.RequestKey[dict[str, str]] = web.RequestKey("further headers", dict[str, str])
+
+
+def add(response: web.StreamResponse, further: dict[str, str]) -> None:
+    """Put further headers on an answer, in place; its links stay, and theirs come behind."""
+    headers = response.headers
+    links = filter(None, (headers.get(LINK), further.get(LINK)))
+    headers.update(further)
+    if LINK in further:
+        headers[LINK] = ", ".join(links)
 
 
 def seal(response: web.StreamResponse, request_id: str, request: web.BaseRequest | None = None) -> None:

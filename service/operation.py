@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from service.addresses import client_address
 from service.authentication import authenticate
+from service.deprecation import Announcements, Deprecation, Users
 from service.encoding.answers import encoded
 from service.encoding.packer import Packer
 from service.errors import Unauthorized
 from service.gathering import Gathering
 from service.layers import Laps, Layer, Ledger
 from service.limits.limiter import admitted, refunded
+from service.parameters.fields import Parameter
 from service.parameters.parser import parse, unknown_names
 from service.parts import Parts
 from service.permissions import refuse_guarded, withheld
@@ -70,6 +72,7 @@ class Services:
     packer: Packer = field(default_factory=Packer)
     gathering: Gathering = field(default_factory=Gathering)
     ledger: Ledger = field(default_factory=Ledger)
+    users_of_deprecated: Users = field(default_factory=Users)
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Operation:
-    """A GET operation of the contract."""
+    """A GET operation of the contract; `deprecated` announces that it will go away."""
 
     path: str
     schema: Schema
     handler: Callable[[Call], Awaitable[web.Response]]
+    deprecated: Deprecation | None = None
+
+    @cached_property
+    def announced(self) -> Announcements | None:
+        """What of it is deprecated; None where nothing is."""
+        parameters = {name: field for name, field in self.schema.fields.items() if isinstance(field, Parameter)}
+        announced = {name: each.deprecation for name, each in parameters.items() if each.deprecation}
+        return Announcements(self.path, self.deprecated, announced) if announced or self.deprecated else None
 
     async def answer(self, services: Services, request: web.Request) -> web.Response:
         """Take a request through all steps, within the deadline.
@@ -123,9 +134,11 @@ class Operation:
         The place is given back before the answer is written: who reads slowly takes nobody's turn.
         """
         laps = Laps()
+        used = self.announced.tell(request) if self.announced else {}
         async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(self.path):
             laps.lap(Layer.TURN)
             key = await self._known(services, request)
+            services.users_of_deprecated.name(key.key_id, used)
             async with admitted(services.limiter, request, key):
                 laps.lap(Layer.AUTH)
                 response = await self.handler(await self._accept(services, request, laps, key))

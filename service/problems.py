@@ -18,7 +18,7 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from service.headers import FURTHER, seal
+from service.headers import FURTHER, add, seal
 from service.redaction import masked_keys
 from service.unsound import refuse_unsound
 
@@ -42,7 +42,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
         response = await handler(request)
     except Exception as error:
         response = problem(_known(error, request_id), request.path, request_id)
-    response.headers.update(further)
+    add(response, further)
     seal(response, request_id, request)
     if request.body_exists:
         # It was not read: what follows it on this connection could be part of it.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from service.authentication import QUERY as KEY_PARAMETER
-from service.headers import OF_OPERATIONS
+from service.headers import LINK, OF_OPERATIONS
 from service.parts import Parts
 from service.redaction import masked_keys
 
@@ -45,4 +45,4 @@ def links(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, 
         query = {name: value for name, value in url.query.items() if name != KEY_PARAMETER}
         target = url.with_query(query | {name: str(value) for name, value in changes.items()})
         targets.append(f'<{target}>; rel="{relation}"')
-    return {"Link": masked_keys(", ".join(targets))} if targets else {}
+    return {LINK: masked_keys(", ".join(targets))} if targets else {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mappings import OFFICE, RESOURCES, Resource
 from mappings.fields import View
 from mappings.naming import underscore
-from mappings.schema import brief_schema, record_schema
+from mappings.schema import UNDERSCORED, brief_schema, record_schema
 from service.openapi import examples
 from service.parameters.groups import Walked
 
@@ -39,7 +39,7 @@ class Records:
     def name(self) -> str:
         """The name of its schema, such as `ListingTimestampsUnderscored`; views that are alike share one."""
         is_own = self.resource.view(self.view) != self.resource.view(View.INDEX)
-        marks = {"Timestamps": self.brief, "Show": is_own, "Underscored": self.underscored}
+        marks = {"Timestamps": self.brief, "Show": is_own, UNDERSCORED: self.underscored}
         return self.resource.name + "".join(mark for mark, holds in marks.items() if holds)
 
     @property

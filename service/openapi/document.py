@@ -11,6 +11,7 @@ import orjson
 from apispec import APISpec
 
 from service.authentication import HEADER, QUERY
+from service.headers import LINK
 from service.openapi import problems
 from service.openapi.answers import bodies, is_index, is_walked, resource_of
 from service.openapi.headers import (
@@ -19,11 +20,13 @@ from service.openapi.headers import (
     OF_A_KEY,
     OF_A_NUMBERED_PAGE,
     OF_A_WALK,
+    OF_AN_OPERATION,
     OF_EVERY_ANSWER,
     references,
 )
+from service.openapi.nested import apart
 from service.openapi.parameters import in_path, plugin
-from service.openapi.service_paths import SERVICE_PATHS, SERVICE_TAG
+from service.openapi.service_paths import SERVICE_PATHS, SERVICE_TAG, STATE
 from service.resources import OPERATIONS
 
 if TYPE_CHECKING:
@@ -73,7 +76,6 @@ def _add_components(spec: APISpec) -> None:
         spec.components.security_scheme(scheme, component)
     for name, component in HEADERS.items():
         spec.components.header(name, component)
-    spec.components.schema("Problem", problems.PROBLEM)
     for name, component in problems.responses().items():
         spec.components.response(name, component)
     for name, component in _schemas().items():
@@ -83,7 +85,8 @@ def _add_components(spec: APISpec) -> None:
 def _schemas() -> dict[str, dict[str, Any]]:
     forms = [body for operation in OPERATIONS for body in bodies(operation)]
     records = {form.records.name: form.records.schema for form in forms}
-    return records | {form.name: form.schema for form in forms}
+    pages = {form.name: form.schema for form in forms if form.around}
+    return apart({"Problem": problems.PROBLEM, "ProbeState": STATE} | records) | pages
 
 
 def _tag(operation: Operation) -> str:
@@ -93,8 +96,10 @@ def _tag(operation: Operation) -> str:
 def _described(operation: Operation) -> dict[str, Any]:
     refused = {str(status): problems.reference(status) for status in problems.statuses(operation)}
     unchanged = {"description": "Nothing has changed since the ETag that was sent.", "headers": _headers(operation)}
+    announced = operation.deprecated
     return {
         "tags": [_tag(operation)],
+        **({"deprecated": True, "description": announced.sentence} if announced else {}),
         "operationId": operation.handler.__name__,
         "summary": (inspect.getdoc(operation.handler) or "").partition("\n")[0].rstrip("."),
         "parameters": [*in_path(operation.path), {"in": "query", "schema": operation.schema}],
@@ -128,4 +133,6 @@ def _headers(operation: Operation) -> dict[str, dict[str, str]]:
         paging = OF_A_NUMBERED_PAGE
         if "updated_since" in operation.schema.fields:
             paging += OF_A_WALK[1:]
-    return references(*OF_EVERY_ANSWER, *OF_A_KEY, *OF_A_BODY, *paging)
+    if operation.announced:
+        paging += (LINK,)
+    return references(*OF_EVERY_ANSWER, *OF_AN_OPERATION, *OF_A_KEY, *OF_A_BODY, *paging)

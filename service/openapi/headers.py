@@ -18,7 +18,15 @@ HEADERS: dict[str, dict[str, Any]] = {
     "WWW-Authenticate": {"description": "How to authenticate.", "schema": _TEXT},
     "ETag": {"description": "Send it as If-None-Match to be answered 304 while nothing has changed.", "schema": _TEXT},
     "Cache-Control": {"description": "Who may keep the answer.", "schema": _TEXT},
-    "Link": {"description": "Whole URLs of other pages, without the key: first, prev, next, last.", "schema": _TEXT},
+    "Link": {
+        "description": "Whole URLs, without the key: first, prev, next, last page; deprecation, sunset.",
+        "schema": _TEXT,
+    },
+    "Deprecation": {
+        "description": "Since when the operation or a parameter that was sent is deprecated (RFC 9745).",
+        "schema": _TEXT | {"pattern": "^@[0-9]+$"},
+    },
+    "Sunset": {"description": "From when on it may be gone (RFC 8594).", "schema": _TEXT},
     "X-Page-Number": {"description": "The number of this page; the first is 1.", "schema": _COUNT | {"minimum": 1}},
     "X-Total-Pages": {"description": "How many pages there are, at least 1.", "schema": _COUNT | {"minimum": 1}},
     "X-Total-Count": {"description": "How many records there are on all pages.", "schema": _COUNT},
@@ -28,6 +36,8 @@ HEADERS: dict[str, dict[str, Any]] = {
     },
 }
 
+# Whatever is deprecated one day is announced by these: clients of today can look out for them.
+OF_AN_OPERATION = ("Deprecation", "Sunset")
 OF_EVERY_ANSWER = ("X-Request-Id",)
 OF_A_KEY = ("RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 OF_A_BODY = ("ETag", "Cache-Control")

@@ -20,9 +20,7 @@ Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"}
 _UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
-_LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
-# An array is sent as one text, as `property_types=1,2`.
-_IN_ONE_TEXT = {"style": "form", "explode": False}
+_ONE_TYPE = f"({'|'.join(map(str, PROPERTY_TYPES))})"
 
 
 def _whole_number(field: Any) -> Schema:
@@ -37,11 +35,11 @@ _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
     WholeNumber: _whole_number,
     UnixSecond: _whole_number,
     Choice: lambda field: {"type": "string", "enum": list(field.choices)},
+    # The text that is sent, as the contract has it: from an array some generated clients make a parameter for each
+    # element, whatever `explode` says.
     PropertyTypes: lambda _: {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": len(PROPERTY_TYPES),
-        "items": {"type": "integer", "enum": list(PROPERTY_TYPES), "description": _LEGEND},
+        "type": "string",
+        "pattern": f"^{_ONE_TYPE}(,{_ONE_TYPE}){{0,{len(PROPERTY_TYPES) - 1}}}$",
     },
 }
 
@@ -66,7 +64,7 @@ class _Described(MarshmallowPlugin):
         super().init_spec(spec)
         assert self.converter is not None  # noqa: S101 - made by the line above
         self.converter.add_attribute_function(_described)  # type: ignore[no-untyped-call]
-        self.converter.add_parameter_attribute_function(_sent)
+        self.converter.add_parameter_attribute_function(_announced)
 
 
 def _described(_: object, field: Parameter, ret: Schema) -> Schema:
@@ -75,5 +73,5 @@ def _described(_: object, field: Parameter, ret: Schema) -> Schema:
     return {"description": field.metadata["description"], **_SCHEMAS[type(field)](field), **default}
 
 
-def _sent(_: object, field: Parameter, ret: Schema) -> Schema:  # noqa: ARG001 - apispec's signature
-    return dict(_IN_ONE_TEXT) if isinstance(field, PropertyTypes) else {}
+def _announced(_: object, field: Parameter, ret: Schema) -> Schema:  # noqa: ARG001 - apispec's signature
+    return {"deprecated": True} if field.deprecation else {}

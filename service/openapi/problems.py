@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _TEXT = {"type": "string"}
 _FAULT = {
     "type": "object",
+    "title": "Fault",
     "properties": {"parameter": _TEXT, "message": _TEXT},
     "required": ["parameter", "message"],
 }

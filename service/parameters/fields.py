@@ -15,6 +15,8 @@ from mappings.legends import PROPERTY_TYPES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.deprecation import Deprecation
+
 # The year 2100: a later second is a mistake of unit.
 LATEST_SECOND = 4_102_444_800
 
@@ -23,6 +25,8 @@ _TEXT = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}")
 NOT_A_TEXT = "must be 1 to 128 characters without control characters."
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_TYPES = {str(number): number for number in PROPERTY_TYPES}
+_LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -35,9 +39,11 @@ class Parameter(fields.Field[Any]):
     """A query parameter: a text that `read` turns into a value or refuses.
 
     `group` is the field group that its effect tells of: keys that may not see it may not send the parameter.
+    `deprecation` is the announcement that it will go away.
     """
 
     group = ""
+    deprecation: Deprecation | None = None
 
     def __init__(self, note: str, *, required: bool = False, load_default: Any = None) -> None:
         """Describe the parameter; absent it is `load_default`, and never null."""
@@ -52,6 +58,12 @@ class Parameter(fields.Field[Any]):
         self.group = group
         note = f"{self.metadata['description']} Refused to keys that may not see {group}."
         self.metadata = {**self.metadata, "description": note}
+        return self
+
+    def deprecated(self, announced: Deprecation) -> Self:
+        """Announce that the parameter will go away."""
+        self.deprecation = announced
+        self.metadata = {**self.metadata, "description": f"{self.metadata['description']} {announced.sentence}"}
         return self
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:  # noqa: ARG002 - marshmallow's signature
@@ -142,16 +154,18 @@ class Choice(Parameter):
 class PropertyTypes(Parameter):
     """Numbers of the property type legend, separated by commas."""
 
+    def __init__(self, note: str) -> None:
+        """Describe the parameter, and the legend with it."""
+        super().__init__(f"{note} {_LEGEND}.")
+
     def read(self, text: str) -> list[int]:
         """Return the numbers, each once."""
         parts = text.split(",")
         if len(parts) > len(PROPERTY_TYPES):
             raise ValidationError(f"must be at most {len(PROPERTY_TYPES)} integers from the legend.")
-        numbers = {int(part) for part in parts if _WHOLE.fullmatch(part)} & PROPERTY_TYPES.keys()
-        wrong = [part for part in parts if not _WHOLE.fullmatch(part) or int(part) not in PROPERTY_TYPES]
-        if wrong:
+        if wrong := [part for part in parts if part not in _TYPES]:
             listed = ", ".join(repr(part[:40]) for part in wrong[:5])
             raise ValidationError(
                 f"must be integers from the legend, -1 and 1 to 23, separated by commas; not {listed}."
             )
-        return sorted(numbers)
+        return sorted({_TYPES[part] for part in parts})

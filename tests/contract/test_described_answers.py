@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from service.openapi.answers import Body, bodies
 from service.openapi.document import encoded_document
 from service.resources import OPERATIONS
+from tests.contract.asking import parameters, paths, records
 from tests.openapi.described import DOCUMENT, GETS, body, component, response, whole_path
 
 if TYPE_CHECKING:
@@ -17,40 +18,6 @@ if TYPE_CHECKING:
 
 _FORMS = [(operation, form) for operation in OPERATIONS for form in bodies(operation)]
 _operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
-# What lets an operation answer many and different records.
-_WIDE = {"updated_since": 1, "sold_since": 1, "market_status": "all", "page_size": 50}
-_VARIABLES = {
-    "platform_listing_id": "PlatformListingId",
-    "guid": "agent_uuid",
-    "platform_office_id": "platform_office_id",
-    "platform_team_id": "uuid",
-    "platform_company_id": "platform_company_id",
-}
-
-
-def _paths(world: World, operation: Operation) -> list[str]:
-    """Return an index's path, or those of some of its records."""
-    root, _, variable = operation.path.partition("/{")
-    if not variable:
-        return [root]
-    records = [envelope["record"] for envelope in world.of(root[1:])[:8]]
-    return [f"{root}/{record[_VARIABLES[variable[:-1]]]}" for record in records]
-
-
-def _parameters(world: World, operation: Operation, form: Body | None = None) -> dict[str, object]:
-    known = operation.schema.fields
-    sent: dict[str, object] = {name: value for name, value in _WIDE.items() if name in known}
-    sent |= {name: "true" for name in known if name.startswith("include_") and name != "include_buyer_listings"}
-    if form is not None:
-        asked = {
-            "underscore_response": form.records.underscored,
-            "timestamps_only": form.records.brief,
-            "envelope": form.around == "Page",
-        }
-        sent |= {name: "true" for name, holds in asked.items() if holds and name in known}
-    if operation.path == "/listings":
-        sent["platform_company_id"] = world.company(world.of("listings")[0])
-    return sent
 
 
 def _held(reply: Reply, operation: Operation) -> None:
@@ -63,29 +30,21 @@ def _held(reply: Reply, operation: Operation) -> None:
             assert int(reply.headers[name]) >= 0
 
 
-def _records(answer: Any) -> list[dict[str, Any]]:
-    """Return the records of an answer: itself, its elements, or those of its only array where it is a page."""
-    if isinstance(answer, list):
-        return answer
-    pages = [answer[name] for name in ("Listings", "listings", "agents", "offices") if name in answer]
-    return pages[0] if pages else [answer]
-
-
 @pytest.mark.parametrize(
     ("operation", "form"), _FORMS, ids=[f"{operation.path} {form.name}" for operation, form in _FORMS]
 )
 async def test_an_answer_is_of_the_form_that_was_asked_for(world: World, operation: Operation, form: Body) -> None:
     fields = _fields(form)
-    for path in _paths(world, operation):
-        reply = await world.get(path, **_parameters(world, operation, form))
+    for path in paths(world, operation):
+        reply = await world.get(path, **parameters(world, operation, form))
         assert reply.status == 200
         _held(reply, operation)
         component(form.name).validate(reply.body)
         alike = [_fields(other) for other in bodies(operation) if component(other.name).is_valid(reply.body)]
         # An agent has all that its short form has; no other form may pass for this one.
         assert all(other <= fields for other in alike)
-        assert _records(reply.body)
-        for record in _records(reply.body):
+        assert records(reply.body)
+        for record in records(reply.body):
             assert record.keys() == fields
 
 
@@ -96,8 +55,8 @@ def _fields(form: Body) -> set[str]:
 @_operations
 async def test_paging_and_walks_bring_the_headers_that_are_described(world: World, operation: Operation) -> None:
     described = {name.lower() for name in response(operation.path, 200)["headers"]}
-    for path in _paths(world, operation)[:1]:
-        reply = await world.get(path, **_parameters(world, operation) | _first_page(operation))
+    for path in paths(world, operation)[:1]:
+        reply = await world.get(path, **parameters(world, operation) | _first_page(operation))
         told = {name.lower() for name in reply.headers}
         assert {name for name in told if name.startswith("x-")} - {"x-content-type-options"} <= described
         assert {"link", "x-page-number", "x-total-pages", "x-total-count"} & described <= told
@@ -109,12 +68,12 @@ def _first_page(operation: Operation) -> dict[str, object]:
 
 @_operations
 async def test_a_refusal_is_the_problem_that_is_described(world: World, operation: Operation) -> None:
-    [path, *_] = _paths(world, operation)
+    [path, *_] = paths(world, operation)
     refused = {400: {"q": "1"}, 401: {"api-key": "another"}}
     if "platform_company_id" in operation.schema.fields:
         refused[403] = {"platform_company_id": "summit-crest"}
-    for status, parameters in refused.items():
-        reply = await world.get(path, "child", **parameters)
+    for status, sent in refused.items():
+        reply = await world.get(path, "child", **sent)
         assert reply.status == status
         _held(reply, operation)
         assert reply.headers.keys() >= ({"WWW-Authenticate"} if status == 401 else set())

@@ -33,7 +33,8 @@ _SOLD_LACKS = {
 _SHOW_LACKS = _SOLD_LACKS - {"SharedPartnerData"}
 # Members of OpenHouse that the table of untyped fields names too.
 _OPEN_HOUSE = {"VirtualOpenHouseURL", "Comment"}
-_GOALS = {"gci_goal": "integer", "buyer_commission_rate": "number", "seller_commission_rate": "number"}
+SOLD_OPEN_HOUSE_LACKS = {"VirtualOpenHouseYN", *_OPEN_HOUSE}
+GOALS = {"gci_goal": "integer", "buyer_commission_rate": "number", "seller_commission_rate": "number"}
 
 
 def _listing_fields() -> dict[str, str]:
@@ -41,7 +42,8 @@ def _listing_fields() -> dict[str, str]:
     return {name: kind for name, kind in (table["fields"] | table["untyped"]).items() if name not in _OPEN_HOUSE}
 
 
-def _fields(variant: str) -> dict[str, str]:
+def fields(variant: str) -> dict[str, str]:
+    """Return the fields that the contract gives to a variant, each with its cell in the tables."""
     if variant == "listings":
         return _listing_fields()
     if variant == "listing":
@@ -94,7 +96,7 @@ VARIANTS = ["listings", "sold_listings", "agents", "offices", "teams", "companie
 
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_every_record_has_exactly_the_fields_of_the_contract(world: World, variant: str) -> None:
-    expected = _fields(variant)
+    expected = fields(variant)
     records = await _records(world, variant)
     assert records
     for record in records:
@@ -103,7 +105,7 @@ async def test_every_record_has_exactly_the_fields_of_the_contract(world: World,
 
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_every_value_has_the_type_of_the_contract(world: World, variant: str) -> None:
-    expected = _fields(variant)
+    expected = fields(variant)
     for record in await _records(world, variant):
         for name, cell in expected.items():
             _check(record[name], cell, name)
@@ -121,12 +123,17 @@ def _check(value: Any, cell: str, name: str) -> None:
 
 
 def _check_members(value: Any, cell: str, name: str) -> None:
-    members = set(re.findall(r"`(\w+)`", cell))
+    members = members_of(cell)
     for element in value if isinstance(value, list) else [value]:
         # A sold listing's open houses lack the members that the cell gives to non-sold ones.
-        assert set(element) in ({*members}, members - {"VirtualOpenHouseYN", *_OPEN_HOUSE}), f"{name}: {set(element)}"
+        assert set(element) in ({*members}, members - SOLD_OPEN_HOUSE_LACKS), f"{name}: {set(element)}"
         for member, inner in element.items():
             assert isinstance(inner, _member_types(cell, member)), f"{name}.{member} is {inner!r}"
+
+
+def members_of(cell: str) -> set[str]:
+    """Return the members that a cell of the tables gives to an object."""
+    return set(re.findall(r"`(\w+)`", cell))
 
 
 def _member_types(cell: str, member: str) -> tuple[type, ...]:
@@ -146,7 +153,7 @@ async def test_the_goals_of_an_agent_exist_only_with_their_flag(world: World) ->
     path = f"/agents/{agent['record']['agent_uuid']}"
     plain = await world.answer(path)
     flagged = await world.answer(path, include_gci_goals="true")
-    assert set(flagged) - set(plain) == set(_GOALS)
+    assert set(flagged) - set(plain) == set(GOALS)
     assert isinstance(flagged["gci_goal"], int)
     assert isinstance(flagged["buyer_commission_rate"], (int, float))
 

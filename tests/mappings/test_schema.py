@@ -23,8 +23,11 @@ def schema(resource: Resource, view: View, underscored: bool) -> dict[str, Any]:
 
 
 def empty(resource: Resource, view: View, underscored: bool) -> dict[str, Any]:
-    """Return a record of the variant without any value."""
-    return {field.underscored if underscored else field.name: field.empty for field in resource.view(view)}
+    """Return a record of the variant without any value but its identifier."""
+    return {
+        field.underscored if underscored else field.name: "id" if field.name == resource.identifier else field.empty
+        for field in resource.view(view)
+    }
 
 
 def accepts(schema: dict[str, Any], record: dict[str, Any]) -> bool:
@@ -61,6 +64,7 @@ def test_every_field_must_be_there_but_those_that_exist_on_request(
 @pytest.mark.parametrize(
     ("resource", "wrong"),
     [
+        (LISTING, {"PlatformListingId": None}),
         (LISTING, {"ListPrice": "350000"}),
         (LISTING, {"ListPrice": 1.5}),
         (LISTING, {"PoolYN": 1}),

@@ -32,7 +32,7 @@ _HOSTILE = (
     "", " ", "null", "0", "00", "-0", "+5", " 3", "3 ", "1_000", "1e3", "1.0", "٣", "-1", "24", "2", "1,2", "1,,2", ",",
     "23,-1", "[1]", "4102444800", "4102444801", "99999999999", "9" * 40, "NaN", "True", "FALSE", "yes", "on", "ALL",
     "all", "on-market", "\x00", "a\x7f", "a\n", "\n", "x" * 128, "x" * 129, "\U0001f3e0" * 128, "'\"<>;--", "../..",
-    ",".join(["1"] * 24), ",".join(["1"] * 25), "a\x85", "a\xa0",
+    "01", "1,-01", ",".join(["1"] * 24), ",".join(["1"] * 25), "a\x85", "a\xa0",
     "3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a", "3F0C2B9E-8A51-4A6F-9D3C-1F2E3D4C5B6A",
     "%00", "urn:uuid:3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a",
     "{3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a}", "3f0c2b9e8a514a6f9d3c1f2e3d4c5b6a",
@@ -56,9 +56,6 @@ def wire(schema: dict[str, Any], text: str) -> Any:
         return _TRUTHS.get(text.lower(), _NO_VALUE)
     if schema["type"] == "integer":
         return int(text) if _WHOLE.fullmatch(text) else _NO_VALUE
-    if schema["type"] == "array":
-        read = [wire(schema["items"], part) for part in text.split(",")]
-        return _NO_VALUE if _NO_VALUE in read else read
     # `$` of Python's own engine matches before a last newline too; that of the document's dialect does not.
     return text if re.fullmatch(schema.get("pattern", "^.*$")[1:-1], text) else _NO_VALUE
 
@@ -69,11 +66,11 @@ def allowed(schema: dict[str, Any], text: str) -> bool:
     return value is not _NO_VALUE and bool(validator(schema).is_valid(value))
 
 
-def kept(schema: dict[str, Any], text: str) -> Any:
+def kept(name: str, schema: dict[str, Any], text: str) -> Any:
     """Return what the service makes of an allowed text: numbers once and in order, a UUID in lower case."""
     value = wire(schema, text)
-    if isinstance(value, list):
-        return sorted(set(value))
+    if name == "property_types":
+        return sorted({int(number) for number in value.split(",")})
     return value.lower() if schema.get("format") == "uuid" else value
 
 
@@ -118,7 +115,7 @@ def test_the_parser_takes_what_the_document_allows_and_blames_all_else(
         if not blamed:
             assert values.keys() == described.keys()
             for name, text in query:
-                assert values[name] == kept(described[name]["schema"], text)
+                assert values[name] == kept(name, described[name]["schema"], text)
 
     hold()
 

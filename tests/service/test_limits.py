@@ -64,6 +64,13 @@ def limiter(api: TestClient[Any, Any]) -> Limiter:
     return found
 
 
+async def test_head_costs_what_get_costs(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = {"x-api-key": stand_in.grant(rate=2, burst=3)}
+    asked = [await api.request(method, COMPANIES, headers=key) for method in ("GET", "HEAD", "HEAD", "HEAD")]
+    assert [response.status for response in asked] == [200, 200, 200, 429]
+    assert [remaining(response) for response in asked] == [2, 1, 0, 0]
+
+
 async def test_a_key_is_refused_behind_its_burst_and_told_when_to_come_back(
     api: TestClient[Any, Any], stand_in: StandIn
 ) -> None:

@@ -1,0 +1,51 @@
+"""HEAD is GET without the body, on every path that the document describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from service.resources import OPERATIONS
+from tests.contract.asking import parameters, paths
+from tests.openapi.described import GETS, whole_path
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+    from tests.contract.world import World
+
+_OPERATIONS = {operation.path: operation for operation in OPERATIONS}
+_VARYING = {"date", "x-request-id"}
+
+
+def _asked(world: World, path: str) -> tuple[str, dict[str, str]]:
+    """Return a path with identifiers of the source, and parameters for a page that has another behind it."""
+    if path not in _OPERATIONS:
+        return whole_path(path), {}
+    operation = _OPERATIONS[path]
+    sent = parameters(world, operation) | ({"page_size": 2} if "page_size" in operation.schema.fields else {})
+    return whole_path(path).removesuffix(path) + paths(world, operation)[0], {
+        name: str(value) for name, value in sent.items()
+    }
+
+
+@pytest.mark.parametrize("sent", [{}, {"Accept-Encoding": "gzip"}, {"If-None-Match": "*"}], ids="".join)
+@pytest.mark.parametrize("path", GETS)
+async def test_head_has_the_status_and_the_headers_of_get(world: World, path: str, sent: dict[str, str]) -> None:
+    url, query = _asked(world, path)
+    headers = {"x-api-key": world.keys["all"], **sent}
+    async with (
+        world.http.get(url, params=query, headers=headers) as got,
+        world.http.head(url, params=query, headers=headers) as head,
+    ):
+        assert (head.status, await head.read()) == (got.status, b"")
+        assert got.status == (304 if "If-None-Match" in sent and "ETag" in got.headers else 200)
+        assert _told(head) == _told(got)
+        # The length that GET sends: 304 has none.
+        assert ("content-length" in _told(head)) is (got.status == 200)
+
+
+def _told(response: ClientResponse) -> dict[str, str]:
+    told = {name.lower(): value for name, value in response.headers.items()}
+    return {name: value for name, value in told.items() if name not in _VARYING}
