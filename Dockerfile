@@ -9,7 +9,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv --without-pip /opt/brokerage
 COPY locks/production.txt locks/
 RUN pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY brokerage brokerage
 COPY cluster cluster
 COPY embedded embedded

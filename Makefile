@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock, not from what is installed: it needs no network, and names no tool of the checks.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis soak chaos chaos-machine chaos-soak fuzz openapi pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak fuzz openapi pages bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,7 +29,7 @@ lint: develop  ## Style and types.
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-unit: develop redis tests/clients/node_modules  ## The tests, each process on an Elasticsearch of its own.
+unit: develop redis promtool chromium tests/clients/node_modules  ## The tests, each process on an Elasticsearch of its own.
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 redis:  # The limits that processes share are tested on a real one. Without root its tests fail and say what is missing.
@@ -39,6 +39,16 @@ redis:  # The limits that processes share are tested on a real one. Without root
 # The TypeScript client is generated, compiled and run by the tests.
 tests/clients/node_modules: tests/clients/package-lock.json tests/clients/package.json | develop
 	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --ignore-scripts --prefix tests/clients && touch $@
+
+promtool:  # Alerts are tried by Prometheus's own tool: that one file of Debian's package, nothing is installed or started.
+	@command -v promtool > /dev/null || test -x $(BIN)/promtool || ! command -v apt-get > /dev/null || \
+	{ made=$$(mktemp -d) && { [ "$$(id -u)" != 0 ] || apt-get update -qq; } && \
+	(cd $$made && apt-get download -qq prometheus > /dev/null 2>&1) && dpkg-deb --extract $$made/prometheus_*.deb $$made && \
+	cp $$made/usr/bin/promtool $(BIN)/promtool && rm -rf $$made; }
+
+chromium:  # The site is looked at in a real one. Without root its tests fail and say what is missing.
+	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
 soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
 	$(BIN)/pytest --soak tests/indexer
@@ -74,7 +84,7 @@ bench-load: develop  ## Measure the indexer against ready-made bulk bodies; prin
 lock: develop  ## Renew the locked versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt
 	$(COMPILE) --group build --extra embedded pyproject.toml -o locks/product.txt
-	$(COMPILE) --group build --extra embedded --group bench --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build --extra embedded --extra otel --group bench --group dev pyproject.toml -o locks/development.txt
 
 sbom: develop  ## List what the product is made of, as it is locked, in CycloneDX: build/sbom.json.
 	@mkdir -p build

@@ -109,5 +109,8 @@ The next page:
 An agent:
   curl {header} '{root}/agents/{demo_.agent}'
 
+Guides, and a reference where the key can be tried:
+  {root.removesuffix("/v1")}/docs
+
 Ctrl-C stops the service and Elasticsearch."""
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from dataclasses import replace
@@ -18,6 +17,7 @@ from service.run import run
 from service.settings import ServiceSettings
 from service.slot import Plan
 from service.supervisor import Supervisor
+from service.telemetry.logs import set_up
 
 
 @click.command(
@@ -46,8 +46,7 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         if len(listeners) == 1:
             run(plan.settings, plan.connection, listeners=listeners[0])
             return
-        # Of the supervisor alone: workers write what is wrong, and it tells what it does.
-        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        set_up(plan.settings.log_format)
         sys.exit(Supervisor(lambda: _plan(host, port, workers), listeners).run())
 
 

@@ -29,8 +29,12 @@ from service.openapi.serving import describing
 from service.operation import Operation, Services
 from service.problems import answer_problems
 from service.resources import OPERATIONS
+from service.site.serving import PATHS, Site
 from service.slashes import ignore_extra_slashes
 from service.soundness import asked
+from service.telemetry.access_log import AccessLog
+from service.telemetry.observation import OBSERVED
+from service.telemetry.observer import OBSERVER, Observer
 from service.watch import Watch
 
 if TYPE_CHECKING:
@@ -39,7 +43,11 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Middleware
     from elasticsearch import AsyncElasticsearch
 
+    from service.problems import Handler
     from service.settings import ServiceSettings
+    from service.telemetry.access_log import Emit
+    from service.telemetry.attempts import Trace
+    from service.telemetry.tracing import Tracing
 
 ROOT = "/v1"
 SERVICES = web.AppKey("services", Services)
@@ -47,17 +55,27 @@ SERVICES = web.AppKey("services", Services)
 _WALKED = (LISTING, SOLD_LISTING, AGENT)
 
 
-def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web.Application:
-    """Return the application; it opens and closes its own client."""
+def create_app(
+    settings: ServiceSettings,
+    connection: ConnectionSettings,
+    emit: Emit | None = None,
+    tracing: Tracing | None = None,
+) -> web.Application:
+    """Return the application; it opens and closes its own client. `emit` writes lines of the access log."""
     middlewares: list[Middleware] = [answer_problems, ignore_extra_slashes]
     if settings.cors_origins:
         middlewares.insert(0, shared_with(settings.cors_origins))
+    if tracing is not None:
+        middlewares.insert(0, tracing.middleware)
     app = web.Application(middlewares=middlewares)
     app[DRAINING] = asyncio.Event()
-    app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection))
+    app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
     for operation in OPERATIONS:
         _route(app, ROOT + operation.path, _answering(operation))
     _route(app, ROOT + "/openapi.json", describing())
+    site = Site()
+    for path in PATHS:
+        _route(app, path, site.answer)
     _route(app, "/livez", live)
     _route(app, "/readyz", ready)
     _route(app, "/startupz", started)
@@ -65,7 +83,11 @@ def create_app(settings: ServiceSettings, connection: ConnectionSettings) -> web
 
 
 async def _services(
-    app: web.Application, settings: ServiceSettings, connection: ConnectionSettings
+    app: web.Application,
+    settings: ServiceSettings,
+    connection: ConnectionSettings,
+    emit: Emit | None,
+    tracing: Tracing | None,
 ) -> AsyncIterator[None]:
     client = connect(
         connection,
@@ -75,12 +97,13 @@ async def _services(
         node_class=ReadingNode,
         node_pool_class=FewestUnderWay,
     )
-    services = app[SERVICES] = compose(client, settings, connection)
+    services = app[SERVICES] = compose(client, settings, connection, None if tracing is None else tracing.trace)
+    app[OBSERVER] = Observer(services.traffic, AccessLog(settings.access_log, services.trusted, emit))
     watch = app[WATCH] = Watch(services.engine, connection, settings, partial(_read, services))
     await services.limiter.open()
     # Before the port opens: no request is answered from an index that was not looked at.
     await asyncio.gather(watch.look(), services.keys.warm())
-    running = [asyncio.create_task(work) for work in (watch.run(), services.keys.run())]
+    running = [asyncio.create_task(work) for work in (watch.run(), services.keys.run(), services.loop_lag.run())]
     yield
     for task in running:
         task.cancel()
@@ -88,6 +111,8 @@ async def _services(
     await services.keys.usage.write()
     await services.limiter.close()
     await client.close()
+    if tracing is not None:
+        await asyncio.to_thread(tracing.close)
 
 
 async def _read(services: Services) -> None:
@@ -98,9 +123,11 @@ async def _read(services: Services) -> None:
         raise EngineUnavailable("The keys may not be read.")
 
 
-def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: ConnectionSettings) -> Services:
+def compose(
+    client: AsyncElasticsearch, settings: ServiceSettings, connection: ConnectionSettings, trace: Trace | None = None
+) -> Services:
     """Build what handlers work with round one client."""
-    engine = Engine(client.transport, connection.authorization(), settings)
+    engine = Engine(client.transport, connection.authorization(), settings, trace)
     ages = Ages(settings.fresh_seconds, settings.stale_seconds)
     return Services(
         engine=engine,
@@ -120,12 +147,21 @@ def compose(client: AsyncElasticsearch, settings: ServiceSettings, connection: C
         limiter=make_limiter(settings, connection.prefix),
         failures=Failures(settings.failures_per_minute),
         trusted=read_networks(settings.trusted_proxies),
+        pulses=tuple(node.pulse for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
     )
 
 
-def _route(app: web.Application, path: str, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> None:
-    app.router.add_get(path, handler)
-    app.router.add_route("OPTIONS", path, _options)
+def _route(app: web.Application, path: str, handler: Handler) -> None:
+    app.router.add_get(path, _noted(path, handler))
+    app.router.add_route("OPTIONS", path, _noted(path, _options))
+
+
+def _noted(path: str, handler: Handler) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        OBSERVED.get().route = path
+        return await handler(request)
+
+    return handle
 
 
 async def _options(_: web.Request) -> web.Response:

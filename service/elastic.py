@@ -22,6 +22,8 @@ from service.failures import NodeLost, failed, refusal, unintelligible
 from service.flights import Flights
 from service.metrics import SHARED_SEARCHES
 from service.retries import Retries
+from service.telemetry.attempts import Attempts
+from service.telemetry.observation import OBSERVED
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from service.errors import ApiError
     from service.settings import ServiceSettings
+    from service.telemetry.attempts import Trace
 
 # The engine gives up this long before the request's deadline, so that its own answer is the one that arrives.
 _ENGINE_MARGIN_SECONDS = 0.5
@@ -50,14 +53,24 @@ _JSON = {"accept": "application/json", "content-type": "application/json"}
 class Engine:
     """Searches and reads documents within a deadline, or raises an ApiError."""
 
-    def __init__(self, transport: AsyncTransport, headers: Mapping[str, str], settings: ServiceSettings) -> None:
-        """Use the transport of a client of `cluster.connection.connect`, with the headers that every request needs."""
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        headers: Mapping[str, str],
+        settings: ServiceSettings,
+        trace: Trace | None = None,
+    ) -> None:
+        """Use the transport of a client of `cluster.connection.connect`, with the headers that every request needs.
+
+        `trace` begins the span of each request.
+        """
         self._transport = transport
         self._headers = {**headers, **_JSON}
         milliseconds = max(1, round((settings.deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
         # Later than the request's deadline, so that exactly one clock fires. It ends what has no request's deadline.
         self._retries = Retries(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
-        self._flights: Flights[bytes] = Flights(SHARED_SEARCHES.inc, settings.shared_seconds)
+        self._flights: Flights[bytes] = Flights(_shared, settings.shared_seconds)
+        self.attempts = Attempts(trace)
         self._expected: OrderedDict[tuple[str, bytes], bool] = OrderedDict()
         # When it last answered anything, in monotonic seconds.
         self.answered_at = float("-inf")
@@ -134,12 +147,14 @@ class Engine:
         return await self._retries.run(partial(self._attempt, method, target, body))
 
     async def _attempt(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
-        try:
-            response = await self._transport.perform_request(
-                method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
-            )
-        except TransportError as error:
-            raise _broken(error) from error
+        with self.attempts.begun(method, target) as attempt:
+            try:
+                response = await self._transport.perform_request(
+                    method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
+                )
+            except TransportError as error:
+                raise _broken(error) from error
+            attempt.status = response.meta.status
         status, answer = response.meta.status, response.body
         if not isinstance(answer, bytes | bytearray):
             # A proxy in between answers in text or HTML, which the transport hands over as a string; other types it
@@ -152,6 +167,12 @@ class Engine:
         if status not in _TOLD:
             raise refusal(status, answer, body)
         return status, answer
+
+
+def _shared() -> None:
+    SHARED_SEARCHES.inc()
+    if (seen := OBSERVED.get(None)) is not None:
+        seen.is_shared = True
 
 
 def _broken(error: TransportError) -> ApiError:

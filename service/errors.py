@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from http import HTTPStatus
 
 # Seconds, in turn: who was refused together does not come back together.
 _RETRY_AFTER = cycle(("1", "2", "3"))
@@ -104,6 +105,19 @@ class MethodNotAllowed(ApiError):
     status = 405
     code = "method-not-allowed"
     title = "Method not allowed"
+
+
+class Refused(ApiError):
+    """The HTTP layer refuses the request as it stands, with a status of its own."""
+
+    status = 400
+    code = "refused"
+    title = "Refused"
+
+    def __init__(self, status: HTTPStatus, detail: str) -> None:
+        """Take the status, whose phrase is the title."""
+        super().__init__(detail)
+        self.status, self.title = status, status.phrase
 
 
 class EngineUnavailable(ApiError):

@@ -1,4 +1,4 @@
-"""The headers that answers carry whatever they hold (docs/guide.md, Caching): said here and nowhere else."""
+"""The headers that answers carry whatever they hold (`/docs/transfer`, Caching): said here and nowhere else."""
 
 from __future__ import annotations
 

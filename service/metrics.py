@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, disable_created_metrics, generate_latest
 
+from mappings import RESOURCES
+from service.freshness import Ages, Kept
+from service.marks import read_mark
 from service.problems import answer_problems
+from service.telemetry.collectors import (
+    EngineCollector,
+    LaneCollector,
+    LayerCollector,
+    ProgressCollector,
+    TrafficCollector,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping
 
-    from prometheus_client import Metric
-
-    from service.admission import Lane
-    from service.layers import Ledger
+    from cluster.control import Mark
+    from mappings.resource import Resource
     from service.operation import Services
 
 UNMARKED_ANSWERS = Counter(
@@ -42,55 +52,42 @@ LIMIT_FAIL_OPENS = Counter(
 KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record when keys were last used.")
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class LayerCollector:
-    """The seconds of all requests by path template and layer, as a summary without quantiles."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        """Read the ledger when Prometheus asks."""
-        self._ledger = ledger
-
-    def collect(self) -> Iterator[SummaryMetricFamily]:
-        """Yield the one metric."""
-        family = SummaryMetricFamily(
-            "brokerage_layer_seconds", "Seconds spent in each layer of answered requests.", labels=("path", "layer")
-        )
-        for path, layer, spent in self._ledger.rows():
-            family.add_metric((path, layer), count_value=spent.count, sum_value=spent.seconds)
-        yield family
-
-
-class LaneCollector:
-    """How many requests run and wait, and how many were refused, by kind of request."""
-
-    def __init__(self, lanes: Iterable[Lane]) -> None:
-        """Read the lanes when Prometheus asks."""
-        self._lanes = tuple(lanes)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the three metrics."""
-        running = GaugeMetricFamily("brokerage_requests_running", "Requests that hold a place.", labels=["kind"])
-        waiting = GaugeMetricFamily("brokerage_requests_waiting", "Requests that wait for a place.", labels=["kind"])
-        refused = CounterMetricFamily(
-            "brokerage_requests_refused", "Requests that found neither a place nor room to wait.", labels=["kind"]
-        )
-        for lane in self._lanes:
-            running.add_metric([lane.kind], lane.running)
-            waiting.add_metric([lane.kind], lane.waiting)
-            refused.add_metric([lane.kind], lane.refused)
-        yield from (running, waiting, refused)
+# Marks are read anew for each scrape, which must be answered while Elasticsearch is not.
+_MARKS_SECONDS = 1.0
 
 
 def metrics_app(services: Services) -> web.Application:
     """Return the application that serves `/metrics` of this process."""
-    registry = CollectorRegistry()
-    registry.register(LayerCollector(services.ledger))
-    registry.register(LaneCollector(services.admission.lanes()))
+    # When each counter was made is when the process began, which `process_start_time_seconds` tells.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    marks = _marks(services)
+    registry = _registry(services, marks)
 
     async def metrics(_: web.Request) -> web.Response:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_MARKS_SECONDS):
+                await asyncio.gather(*(mark.get() for mark in marks.values()), return_exceptions=True)
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})
 
     app = web.Application(middlewares=[answer_problems])
     app.router.add_get("/metrics", metrics)
     return app
+
+
+def _registry(services: Services, marks: Mapping[Resource, Kept[Mark | None]]) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(LayerCollector(services.ledger))
+    registry.register(LaneCollector(services.admission.lanes()))
+    registry.register(TrafficCollector(services.traffic))
+    registry.register(EngineCollector(services.engine.attempts, services.pulses))
+    registry.register(ProgressCollector(services.loop_lag, marks))
+    return registry
+
+
+def _marks(services: Services) -> dict[Resource, Kept[Mark | None]]:
+    """Return the marks of all resources: those that requests use, and the others."""
+    ages = Ages(services.settings.fresh_seconds, services.settings.stale_seconds)
+    connection = services.connection
+    read = partial(read_mark, services.engine, connection.control_index)
+    others = {resource: Kept(partial(read, connection.alias(resource)), ages) for resource in RESOURCES}
+    return others | services.marks

@@ -25,7 +25,11 @@ from service.parameters.parser import parse, unknown_names
 from service.parts import Parts
 from service.permissions import refuse_guarded, withheld
 from service.projection import Variant
+from service.responses import count
 from service.scope import COMPANY, PARENT, resolve
+from service.telemetry.loop_lag import LoopLag
+from service.telemetry.observation import NONE, OBSERVED
+from service.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 
     from cluster.connection import ConnectionSettings
     from cluster.control import Mark
+    from cluster.pulse import Pulse
     from mappings.fields import View
     from mappings.resource import Resource
     from service.addresses import Network
@@ -69,10 +74,13 @@ class Services:
     limiter: Limiter
     failures: Failures
     trusted: tuple[Network, ...]
+    pulses: tuple[Pulse, ...]
     packer: Packer = field(default_factory=Packer)
     gathering: Gathering = field(default_factory=Gathering)
     ledger: Ledger = field(default_factory=Ledger)
     users_of_deprecated: Users = field(default_factory=Users)
+    traffic: Traffic = field(default_factory=Traffic)
+    loop_lag: LoopLag = field(default_factory=LoopLag)
 
 
 @dataclass(frozen=True)
@@ -134,15 +142,20 @@ class Operation:
         The place is given back before the answer is written: who reads slowly takes nobody's turn.
         """
         laps = Laps()
+        seen = OBSERVED.get()
+        seen.laps = laps
         used = self.announced.tell(request) if self.announced else {}
         async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(self.path):
             laps.lap(Layer.TURN)
             key = await self._known(services, request)
+            seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NONE
             services.users_of_deprecated.name(key.key_id, used)
             async with admitted(services.limiter, request, key):
                 laps.lap(Layer.AUTH)
                 response = await self.handler(await self._accept(services, request, laps, key))
                 laps.lap(Layer.SPLICE)
+                if isinstance(response.body, Parts):
+                    seen.rows = count(response.body.pieces)
                 response = await encoded(request, response, services.packer)
                 laps.lap(Layer.ENCODE)
             # What is left of a count that went on beside the search.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ from service.errors import (
     InternalError,
     MethodNotAllowed,
     NotFound,
+    Refused,
 )
 from service.headers import FURTHER, add, seal
 from service.redaction import masked_keys
+from service.telemetry.observation import OBSERVED, Observation
 from service.unsound import refuse_unsound
 
 if TYPE_CHECKING:
@@ -34,6 +37,8 @@ _log = logging.getLogger("service")
 async def answer_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn errors of ours, of the router and of nobody into problem documents; give every answer what all have."""
     request_id = secrets.token_hex(8)
+    seen = Observation(request_id)
+    OBSERVED.set(seen)
     # One object, so that what is added to it on the way is found here, also where the request was cloned meanwhile.
     further: dict[str, str] = {}
     request[FURTHER] = further
@@ -47,6 +52,7 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     if request.body_exists:
         # It was not read: what follows it on this connection could be part of it.
         response.force_close()
+    seen.answered_at = time.perf_counter()
     return response
 
 
@@ -76,9 +82,7 @@ def _of_framework(error: web.HTTPException) -> ApiError:
         return MethodNotAllowed(f"Use one of: {allowed}.", headers={"Allow": allowed})
     if error.status == HTTPStatus.NOT_FOUND:
         return NotFound("There is nothing at this path.")
-    refused = ApiError(error.reason)
-    refused.status, refused.code, refused.title = error.status, "refused", HTTPStatus(error.status).phrase
-    return refused
+    return Refused(HTTPStatus(error.status), error.reason)
 
 
 def problem(error: ApiError, path: str, request_id: str) -> web.Response:

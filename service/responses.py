@@ -38,6 +38,11 @@ def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -
     return parts
 
 
+def count(parts: Sequence[Encoded]) -> int:
+    """Return how many records are in the parts of an `array`, where every second part is one, or that one alone is."""
+    return 1 if len(parts) == 1 else (len(parts) - 1) // 2
+
+
 def links(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Return the Link header: for each relation the request's own URL with other parameters, never with the key."""
     targets = []

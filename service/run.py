@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from service.metrics import metrics_app
 from service.protocol import ServiceRunner
 from service.redaction import redact
 from service.stopping import Stop
+from service.telemetry.logs import set_up
+from service.telemetry.tracing import tracing
 
 if TYPE_CHECKING:
     import socket
@@ -42,22 +45,22 @@ def run(
     `on_ready` is called when it listens. With `ready_first` it listens only once it would be ready for requests.
     """
     redact()
+    app = create_app(settings, connection, set_up(settings.log_format), tracing(os.environ))
     keep_freed_memory()
     opened = listeners or listen(settings)[0]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, connection, opened, on_ready or (lambda: None), ready_first=ready_first))
+        runner.run(_serve(app, settings, opened, on_ready or (lambda: None), ready_first=ready_first))
 
 
 async def _serve(
+    app: web.Application,
     settings: ServiceSettings,
-    connection: ConnectionSettings,
     listeners: Listeners,
     on_ready: Callable[[], None],
     *,
     ready_first: bool,
 ) -> None:
     stop = Stop()
-    app = create_app(settings, connection)
     async with AsyncExitStack() as stack:
         stack.callback(listeners.close)
         service = await _opened(stack, ServiceRunner(app, settings))

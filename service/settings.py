@@ -9,6 +9,8 @@ from service.addresses import read_networks
 from service.cross_origin import SETTING, refuse_unusable
 from service.limits.policy import read_tiers
 from service.limits.redis_url import require_redis_url
+from service.telemetry.access_log import Told
+from service.telemetry.logs import Form
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,12 @@ class ServiceSettings:
     )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT", 0, "Port of `/metrics` for Prometheus; each further worker takes the next. 0: none."
+    )
+    log_format: Form = setting(  # noqa: RUF009 - the field is declared by it
+        "BROKERAGE_LOG_FORMAT", Form.AUTO, "Form of the log: json, console, or auto: console on a terminal, else json."
+    )
+    access_log: Told = setting(  # noqa: RUF009 - the field is declared by it
+        "BROKERAGE_ACCESS_LOG", Told.ALL, "Requests that get a line in the log: all, errors (from 400 on) or none."
     )
     tiers: tuple[str, ...] = setting(
         "BROKERAGE_TIERS",

@@ -1,4 +1,4 @@
-"""What is refused before any operation is asked: no HTTP, or HTTP that no operation takes (docs/guide.md, Limits)."""
+"""What is refused before any operation is asked: no HTTP, or HTTP that no operation takes (`/docs/limits`)."""
 
 from __future__ import annotations
 

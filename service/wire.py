@@ -20,6 +20,8 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineToo
 from service.errors import ApiError, InternalError
 from service.headers import seal
 from service.problems import problem
+from service.telemetry.observed import ObservedConnection, observed
+from service.telemetry.observer import OBSERVER, Observer
 from service.unsound import LONGEST_HEADER_BYTES, MOST_HEADERS, HeadersTooLarge, MalformedRequest, UrlTooLong
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class _Request(web.Request):
         response.headers.popall("Server", None)
 
 
-class Connection(web.RequestHandler):
+class Connection(ObservedConnection):
     """One connection of a client."""
 
     __slots__ = ("_accepted", "_arriving", "_halfway")
@@ -173,21 +175,26 @@ class Server(web.Server):
     """Opens a `Connection` for each client. Unlike aiohttp's own it does not drop options that it does not know."""
 
     draining = False
+    observer: Observer | None = None
 
     @classmethod
     def of(cls, made: web.Server, app: web.Application) -> Server:
         """Return the server that takes the place of aiohttp's; raise TypeError where an option is none."""
         options: dict[str, Any] = made._kwargs  # noqa: SLF001 - see the module's text
+        observer = app.get(OBSERVER)
         server = cls(
-            partial(_accept, made.request_handler),
+            observed(partial(_accept, made.request_handler), observer),
             request_factory=partial(app._make_request, _cls=_Request),  # noqa: SLF001 - see the module's text
             handler_cancellation=made.handler_cancellation,
             **options,
         )
+        server.observer = observer
         # It has no client yet, and ends here: a wrong option is found at the start, not by whoever connects first.
         server()
         return server
 
     def __call__(self) -> web.RequestHandler:
         """Return the handler of a new connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
+        connection = Connection(self, loop=self._loop, **self._kwargs)
+        connection.observer = self.observer
+        return connection

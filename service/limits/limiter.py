@@ -65,6 +65,10 @@ class Limiter:
         self._last[key.key_id] = standing
         return standing
 
+    def tier(self, key: ApiKey) -> str | None:
+        """Return the tier that a key has, if the settings know it."""
+        return key.tier if key.tier in self._tiers else None
+
     @property
     def is_shared(self) -> bool:
         """Whether Redis is asked."""

@@ -1,4 +1,4 @@
-"""Clients as partners make them: from the served document, with the programs of `docs/clients.md` beside them."""
+"""Clients as partners make them: from the served document, with the programs of `/docs/clients` beside them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "clients.md"
+PAGE = HERE.parents[1] / "service/site/text/clients.md"
 MODULES = HERE / "node_modules"
 PACKAGE = "brokerage_client"
 # Of the package index, so that a machine needs nothing beside it.

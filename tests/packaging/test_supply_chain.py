@@ -20,7 +20,7 @@ BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, Any] = YAML(typ="safe").load(ROOT / "compose.yaml")["services"]
 # Beside the packages: what their installation reads.
-IN_THE_BUILD = ("locks", "pyproject.toml", "README.md", "LICENSE")
+IN_THE_BUILD = ("locks", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
 

@@ -107,6 +107,9 @@ def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
     assert [line for line in written.splitlines() if canary.found_in(line)] == []
     assert [kind for kind, sign in _CRASHES.items() if sign not in written] == []
     assert f"{canary.key[:13]}_***" in written
+    # The access log was looked through too: a line for each request, with the public id where the key was accepted.
+    assert written.count('"logger":"service.access"') > len(driven) / 2
+    assert f'"key_id":"{canary.key[3:13]}"' in written
 
 
 def _crashing(canary: Canary) -> list[Way]:

@@ -22,6 +22,7 @@ from service.limits.shared import SharedBuckets
 from service.metrics import LIMIT_FAIL_OPENS
 from service.settings import ServiceSettings
 from tests.service.redis_server import RedisServer
+from tests.service.stand_in import Held
 from tests.service.test_limit_policy import RATE_LIMIT
 from tests.service.test_limits import LISTINGS
 from tests.waiting import until
@@ -229,7 +230,12 @@ async def test_who_is_refused_a_place_was_counted(redis: RedisServer, open_api: 
     key = {"x-api-key": stand_in.grant(rate=1, burst=20)}
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
     await (await api.get("/v1/companies", headers=key)).read()
-    answers = await asyncio.gather(*(api.get(LISTINGS.format(n), headers=key) for n in range(1, 7)))
+    held = Held()
+    stand_in.out(held, "listings")
+    asked = [asyncio.create_task(api.get(LISTINGS.format(n), headers=key)) for n in range(1, 7)]
+    await until(lambda: sum(each.done() for each in asked) == 4)
+    held.let_go.set()
+    answers = await asyncio.gather(*asked)
     assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 4
     left = {int(answer.headers["X-RateLimit-Remaining"]) for answer in answers}
     assert left == set(range(13, 19))

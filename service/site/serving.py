@@ -1,0 +1,93 @@
+"""`/docs` and what is below it: made when it is first asked for, kept packed, for everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xxhash
+from aiohttp import ETag, web
+
+from service.encoding.compression import compress
+from service.encoding.negotiation import Coding, choose
+from service.errors import NotFound
+from service.site.pages import PAGES, REFERENCE, ROOT
+from service.slashes import tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATHS = (ROOT, ROOT + "/{name:.*}")
+
+_PAGE_SECONDS = 300
+_KEPT_FOR_GOOD = "public, max-age=31536000, immutable"
+# Nothing but ours, no frame round it, nothing sent anywhere.
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+# Swagger UI asks the service.
+_POLICY_OF_REFERENCE = f"{_POLICY}; script-src 'self'; connect-src 'self'"
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What is answered under a path in one coding."""
+
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str]
+    tag: str
+
+
+class Site:
+    """Answers pages and what they load."""
+
+    def __init__(self) -> None:
+        """Make nothing yet: most processes are never asked for a page."""
+        self._packed: dict[tuple[str, Coding], Packed] = {}
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer a page, packed as the client asked; 304 to whom it is known. Raise NotFound for all else."""
+        key = tidy(request.path), choose(", ".join(request.headers.getall("Accept-Encoding", ())))
+        packed = self._packed.get(key)
+        if packed is None:
+            # Files are read and pages drawn: milliseconds in which other requests go on.
+            packed = self._packed[key] = await asyncio.to_thread(_pack, *key)
+        return _response(request, packed)
+
+
+def _response(request: web.Request, packed: Packed) -> web.Response:
+    if any(sent.value in {packed.tag, "*"} for sent in request.if_none_match or ()):
+        response = web.Response(status=304, headers=packed.headers)
+    else:
+        response = web.Response(body=packed.body, headers=packed.headers)
+        response.headers["Content-Type"] = packed.content_type
+    response.etag = ETag(packed.tag)
+    return response
+
+
+def _pack(path: str, coding: Coding) -> Packed:
+    body, content_type, headers = _made(path)
+    packed = compress(body, coding)
+    headers["Vary"] = "Accept-Encoding"
+    if coding is not Coding.IDENTITY:
+        headers["Content-Encoding"] = coding
+    return Packed(packed, f"{content_type}; charset=utf-8", headers, xxhash.xxh3_128_hexdigest(packed))
+
+
+def _made(path: str) -> tuple[bytes, str, dict[str, str]]:
+    """Return the body under a path, its type and its headers. Paths are looked up, never put together."""
+    # Markdown and the colouring of code cost a start more than everything else of the site.
+    from service.site.assets import assets  # noqa: PLC0415
+    from service.site.layout import page_html  # noqa: PLC0415
+
+    if (page := PAGES.get(path)) is not None:
+        policy = _POLICY_OF_REFERENCE if page is REFERENCE else _POLICY
+        kept = f"public, max-age={_PAGE_SECONDS}"
+        return page_html(page), "text/html", {"Cache-Control": kept, "Content-Security-Policy": policy}
+    for asset in assets().values():
+        if asset.path == path:
+            return asset.body, asset.content_type, {"Cache-Control": _KEPT_FOR_GOOD}
+    raise NotFound(f"There is no such page in the documentation, which begins at {ROOT}.")

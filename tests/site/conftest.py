@@ -1,0 +1,75 @@
+"""The service before a stand-in Elasticsearch, for all tests of the site, and a real Chromium that looks at it."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import web
+from msgspec import to_builtins
+from playwright.async_api import async_playwright
+
+from cluster.control import Mark
+from tests.service.raw import serving
+from tests.service.stand_in import StandIn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser
+
+# What a browser asks for by itself must not be taken for what a page asks for.
+_FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+MARK = Mark(clock=1_773_480_413_000, sequence=1, epoch=0, generation="listings-v0001")
+
+
+@dataclass(frozen=True)
+class Served:
+    """The running service, a key of it, and what stands for Elasticsearch behind it."""
+
+    port: int
+    key: str
+    stand_in: StandIn
+
+    @property
+    def url(self) -> str:
+        """Its origin."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture(scope="session")
+async def served() -> AsyncIterator[Served]:
+    """The service with a company, a listing and the mark of the listings."""
+    stand_in = StandIn()
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    stand_in.add("listings", "L1", {"PlatformListingId": "L1", "Status": "Active", "ListPrice": 685_000})
+    stand_in.documents["control", "mark-listings"] = to_builtins(MARK)
+    key = stand_in.grant()
+    async with AsyncExitStack() as stack:
+        runner = web.AppRunner(stand_in.app())
+        stack.push_async_callback(runner.cleanup)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        stand_in.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield Served(await stack.enter_async_context(serving(stand_in.url)), key, stand_in)
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Chromium without a window."""
+    path = next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is None:
+        pytest.fail("Chromium is missing: `make chromium` installs it as root, or install `chromium` yourself.")
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=path, args=[*_FLAGS])
+        yield opened
+        await opened.close()

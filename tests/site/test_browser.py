@@ -1,0 +1,208 @@
+"""The pages in a real Chromium: nothing goes wrong, nothing leaves the host, everybody can read and reach them."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.async_api import expect
+
+from service.site.pages import PAGES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser, Page
+
+    from tests.site.conftest import Served
+
+    Looks = dict[str, Any]
+
+REFERENCE = "/docs/reference"
+# A busy machine is no defect.
+_PATIENCE_MILLISECONDS = 120_000
+expect.set_options(timeout=_PATIENCE_MILLISECONDS)
+_AXE = Path(__file__).parent / "axe" / "axe.min.js"
+# What passes is neither described nor sent: there is much of it.
+_FINDINGS = """axe.run(document, {resultTypes: ["violations"]}).then(found =>
+    found.violations.map(({id, impact, nodes}) => [id, impact, nodes.map(node => node.html)]))"""
+_COLOURS = """["backgroundColor", "color"].map(
+    name => getComputedStyle(document.body)[name].match(/\\d+/g).map(Number))"""
+_GRAVE = {"serious", "critical"}
+WIDE: Looks = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"}
+NARROW: Looks = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
+looks = pytest.mark.parametrize("looks", [WIDE, NARROW], ids=["wide-light", "narrow-dark"])
+_OPERATION = "#operations-Listings-list_listings"
+
+
+@dataclass
+class Visit:
+    """A page of the browser, and what it has asked and complained about."""
+
+    page: Page
+    origin: str
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def open(self, path: str) -> None:
+        """Open a page of the site and wait until it has all that it loads."""
+        await self.page.goto(self.origin + path, wait_until="networkidle")
+        if path == REFERENCE:
+            await self.page.wait_for_selector(".opblock")
+
+    async def findings(self) -> list[tuple[str, list[str]]]:
+        """Return what axe finds grave."""
+        # By the tool's own door: the page's policy lets no other script in.
+        await self.page.evaluate(_axe())
+        found: list[list[Any]] = await self.page.evaluate(_FINDINGS)
+        return [(rule, nodes) for rule, impact, nodes in found if impact in _GRAVE]
+
+    def is_clean(self) -> bool:
+        """Tell whether nothing was complained about and nobody else was asked."""
+        outside = [url for url in self.asked if not url.startswith((f"{self.origin}/", "data:"))]
+        assert (self.complaints, outside) == ([], [])
+        return bool(self.asked)
+
+
+@cache
+def _axe() -> str:
+    return _AXE.read_text(encoding="utf-8")
+
+
+@asynccontextmanager
+async def visiting(browser: Browser, served: Served, looks: Looks) -> AsyncIterator[Visit]:
+    """Open a page with nothing in its memory."""
+    context = await browser.new_context(**looks)
+    context.set_default_timeout(_PATIENCE_MILLISECONDS)
+    visit = Visit(await context.new_page(), served.url)
+    visit.page.on("console", lambda said: visit.complaints.append(said.text))
+    visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+    visit.page.on("request", lambda request: visit.asked.append(request.url))
+    yield visit
+    await context.close()
+
+
+@looks
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_is_sound(browser: Browser, served: Served, path: str, looks: Looks) -> None:
+    async with visiting(browser, served, looks) as visit:
+        await visit.open(path)
+        assert visit.is_clean()
+        assert await visit.page.evaluate("document.documentElement.scrollWidth") <= looks["viewport"]["width"]
+        assert await visit.findings() == []
+
+
+async def test_dark_is_dark_and_light_is_light(browser: Browser, served: Served) -> None:
+    sums = {}
+    for scheme in ("light", "dark"):
+        async with visiting(browser, served, {"color_scheme": scheme}) as visit:
+            await visit.open("/docs/walk")
+            colours = await visit.page.evaluate(_COLOURS)
+            sums[scheme] = [sum(colour) for colour in colours]
+    assert sums["light"][0] > 700 > sums["light"][1] + 400
+    assert sums["dark"][0] < 100 < sums["dark"][1] - 400
+
+
+async def test_the_keyboard_reaches_everything(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, WIDE) as visit:
+        await visit.open("/docs/walk")
+        order = [await _tab(visit.page) for _ in range(5)]
+        assert order == ["Skip to the content", "Brokerage API", "Try it", "Get started", "Keys and companies"]
+        await visit.page.locator(".skip").focus()
+        assert await visit.page.evaluate("document.activeElement.getBoundingClientRect().top") >= 0
+        await visit.page.keyboard.press("Enter")
+        assert await _tab(visit.page) == "later"
+
+
+async def _tab(page: Page) -> str:
+    await page.keyboard.press("Tab")
+    return str(await page.evaluate("document.activeElement.innerText.trim()"))
+
+
+async def test_what_has_the_focus_is_seen(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, WIDE) as visit:
+        await visit.open("/docs")
+        await _tab(visit.page)
+        await _tab(visit.page)
+        outline = await visit.page.evaluate("getComputedStyle(document.activeElement).outline")
+        assert "solid 3px" in outline
+
+
+async def test_the_menu_of_a_narrow_screen_opens_and_closes(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, NARROW) as visit:
+        await visit.open("/docs")
+        listed = visit.page.locator("#navigation").get_by_role("link", name="Limits")
+        await expect(listed).to_be_hidden()
+        await visit.page.get_by_role("button", name="Menu").focus()
+        await visit.page.keyboard.press("Enter")
+        await expect(listed).to_be_visible()
+        assert await visit.findings() == []
+        await visit.page.keyboard.press("Escape")
+        await expect(listed).to_be_hidden()
+
+
+@looks
+async def test_a_call_through_the_reference_returns_data(browser: Browser, served: Served, looks: Looks) -> None:
+    async with visiting(browser, served, looks) as visit:
+        await visit.open(REFERENCE)
+        await _authorize(visit, served.key)
+        assert await visit.findings() == []
+        await visit.page.get_by_role("button", name="Close").first.click()
+        await _execute(visit.page)
+        answer = visit.page.locator(f"{_OPERATION} .live-responses-table")
+        await expect(answer).to_contain_text('"PlatformListingId": "L1"')
+        assert await visit.findings() == []
+        assert visit.is_clean()
+        assert any(url.startswith(f"{served.url}/v1/listings?") for url in visit.asked)
+        kept = "[localStorage.length, sessionStorage.length, document.cookie.length]"
+        assert await visit.page.evaluate(kept) == [0, 0, 0]
+        await visit.open(REFERENCE)
+        await expect(visit.page.locator(".btn.authorize")).to_have_class("btn authorize unlocked")
+
+
+async def _authorize(visit: Visit, key: str, place: int = 0) -> None:
+    """Enter a key by the keyboard, in the header (0) or the query (1)."""
+    await visit.page.locator(".btn.authorize").focus()
+    await visit.page.keyboard.press("Enter")
+    box = visit.page.locator(".auth-container").nth(place)
+    await box.locator("input").fill(key)
+    await visit.page.keyboard.press("Enter")
+    await expect(box.get_by_role("button", name="Logout")).to_be_visible()
+
+
+async def _execute(page: Page) -> None:
+    operation = page.locator(_OPERATION)
+    await operation.locator(".opblock-summary-control").focus()
+    await page.keyboard.press("Enter")
+    await operation.get_by_role("button", name="Try it out").click()
+    await operation.get_by_label("platform_company_id").fill("acme")
+    await operation.get_by_role("button", name="Execute").click()
+
+
+async def test_the_key_may_stand_in_the_query(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, WIDE) as visit:
+        await visit.open(REFERENCE)
+        await _authorize(visit, served.key, place=1)
+        await visit.page.get_by_role("button", name="Close").first.click()
+        await _execute(visit.page)
+        answer = visit.page.locator(f"{_OPERATION} .live-responses-table")
+        await expect(answer).to_contain_text('"PlatformListingId": "L1"')
+        assert any(f"api-key={served.key}" in url for url in visit.asked)
+
+
+async def test_the_keyboard_reaches_authorize(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, WIDE) as visit:
+        await visit.open(REFERENCE)
+        await visit.page.locator(".skip").focus()
+        await visit.page.keyboard.press("Enter")
+        assert [await _tab(visit.page) for _ in range(2)] == ["OpenAPI document", "Authorize"]
+
+
+async def test_an_operation_has_an_address(browser: Browser, served: Served) -> None:
+    async with visiting(browser, served, WIDE) as visit:
+        await visit.page.goto(f"{served.url}{REFERENCE}#/Agents/list_agents", wait_until="networkidle")
+        await expect(visit.page.locator("#operations-Agents-list_agents .try-out")).to_be_visible()

@@ -1,0 +1,115 @@
+"""The service behind its own connections, which tell of each request; what it logs, counts and traces is kept."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import ClientSession
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster.connection import ConnectionSettings
+from service.app import SERVICES, create_app
+from service.metrics import metrics_app
+from service.protocol import ServiceRunner
+from service.settings import ServiceSettings
+from service.telemetry.opentelemetry import OpenTelemetry
+from tests.service.conftest import stand_in
+from tests.service.raw import _port
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from opentelemetry.sdk.trace import ReadableSpan
+    from prometheus_client import Metric
+
+    from service.operation import Services
+    from tests.service.stand_in import StandIn
+
+__all__ = ["stand_in"]
+
+FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
+SHOW = "/v1/listings/L-1"
+
+
+@dataclass
+class Watched:
+    """A service that runs, and what it tells operators."""
+
+    port: int
+    metrics_port: int
+    services: Services
+    http: ClientSession
+    spans: InMemorySpanExporter
+    lines: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # message and fields
+
+    async def get(self, path: str, key: str | None = None, method: str = "GET", **headers: str) -> int:
+        """Return the status of an answer, once all of it was read."""
+        sent = {**({} if key is None else {"x-api-key": key}), **headers}
+        async with self.http.request(method, f"http://127.0.0.1:{self.port}{path}", headers=sent) as answer:
+            await answer.read()
+            return answer.status
+
+    async def text(self) -> str:
+        """Return what `/metrics` tells."""
+        async with self.http.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as answer:
+            assert answer.status == 200
+            return await answer.text()
+
+    async def families(self) -> dict[str, Metric]:
+        """Return the same by the name of the metric."""
+        return {family.name: family for family in text_string_to_metric_families(await self.text())}
+
+    async def samples(self, metric: str) -> dict[tuple[str, ...], float]:
+        """Return the samples of one metric, by their names and the values of their labels by the names of those."""
+        return {
+            (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
+            for sample in (await self.families())[metric].samples
+        }
+
+    def finished(self) -> dict[str, ReadableSpan]:
+        """Return the spans that have ended, by name."""
+        return {span.name: span for span in self.spans.get_finished_spans()}
+
+
+@pytest.fixture
+async def watch(stand_in: StandIn) -> AsyncIterator[Callable[..., Awaitable[Watched]]]:
+    """Start services with settings, each over the stand-in unless `url` names something else."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*, url: str = stand_in.url, **settings: Any) -> Watched:
+            chosen = ServiceSettings(**{"shared_seconds": 0.0, **settings})
+            spans, lines = InMemorySpanExporter(), list[tuple[str, dict[str, Any]]]()
+            provider = TracerProvider(shutdown_on_exit=False)
+            provider.add_span_processor(SimpleSpanProcessor(spans))
+            app = create_app(
+                chosen,
+                ConnectionSettings(url=(url,)),
+                lambda message, fields: lines.append((message, fields)),
+                OpenTelemetry(provider),
+            )
+            port = await _port(stack, ServiceRunner(app, chosen))
+            metrics = await _port(stack, ServiceRunner(metrics_app(app[SERVICES]), chosen))
+            http = await stack.enter_async_context(ClientSession())
+            return Watched(port, metrics, app[SERVICES], http, spans, lines)
+
+        yield start
+
+
+@pytest.fixture
+async def watched(watch: Callable[..., Awaitable[Watched]]) -> Watched:
+    """A service with one rate tier, gold."""
+    return await watch(tiers=("gold=3000",))
+
+
+@pytest.fixture
+def key(stand_in: StandIn) -> str:
+    """A key of the tier gold for all companies, of which there is one, with one listing."""
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    stand_in.add("listings", "L-1", {"PlatformListingId": "L-1"})
+    return stand_in.grant(tier="gold")

@@ -1,0 +1,152 @@
+"""The line of a request: what it holds, who gets one, and that nothing in it was chosen by a client."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import ClientSession, ClientTimeout
+
+from cluster.control import mark_id
+from service.telemetry.access_log import Told
+from tests.security.canary import Canary
+from tests.security.canary import exchange as send
+from tests.service.raw import exchange, request
+from tests.service.stand_in import Held
+from tests.telemetry.conftest import FEED, SHOW
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.service.stand_in import StandIn
+    from tests.telemetry.conftest import Watched
+
+MEASURED = {"milliseconds", "upstream_milliseconds", "request_id", "trace_id", "bytes"}
+
+
+def told(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return what of a line is the same in each run."""
+    return {name: value for name, value in fields.items() if name not in MEASURED}
+
+
+async def test_a_line_says_who_asked_for_what_and_what_it_took(watched: Watched, key: str) -> None:
+    assert await watched.get(FEED, key) == 200
+    ((message, fields),) = watched.lines
+    assert message == "GET /v1/listings 200"
+    expected = {"method": "GET", "route": "/v1/listings", "status": 200, "rows": 1, "key_id": key[3:13], "tier": "gold"}
+    assert told(fields) == expected
+    assert 0 < fields["upstream_milliseconds"] < fields["milliseconds"]
+    assert (fields["bytes"] > 40, len(fields["request_id"]), len(fields["trace_id"])) == (True, 16, 32)
+
+
+async def test_the_id_of_the_line_is_the_one_that_the_client_got_whatever_it_sent(watched: Watched, key: str) -> None:
+    sent = {"x-api-key": key, "X-Request-Id": "mine"}
+    answered = [await exchange(watched.port, request(path, headers=sent)) for path in (FEED, "/nothing")]
+    answered.append(await exchange(watched.port, b"nonsense\r\n\r\n"))
+    assert [fields["request_id"] for _, fields in watched.lines] == [one.headers["X-Request-Id"] for (one,) in answered]
+
+
+async def test_an_address_is_kept_only_where_no_key_was_accepted(
+    watch: Callable[..., Awaitable[Watched]], key: str
+) -> None:
+    watched = await watch(trusted_proxies=("127.0.0.0/8",))
+    for sent in (key, None, "bk_wrong"):
+        await watched.get(FEED, sent, **{"X-Forwarded-For": "2001:db8::7"})
+    await exchange(watched.port, b"nonsense\r\n\r\n")
+    assert [fields.get("client") for _, fields in watched.lines] == [None, "2001:db8::7", "2001:db8::7", "127.0.0.1"]
+
+
+async def test_what_the_client_has_already_is_told_without_rows_and_bytes(watched: Watched, key: str) -> None:
+    for headers in ({}, {"If-None-Match": "*"}):
+        await watched.get(FEED, key, **headers)
+    await watched.get(FEED, key, method="HEAD")
+    await watched.get("/v1/listings", method="OPTIONS")
+    told = [(line["method"], line["status"], line["rows"], line["bytes"] > 0) for _, line in watched.lines]
+    assert told == [
+        ("GET", 200, 1, True),
+        ("GET", 304, 0, False),
+        ("HEAD", 200, 0, False),
+        ("OPTIONS", 204, 0, False),
+    ]
+
+
+async def test_who_waits_for_the_search_of_another_is_told_so(
+    watch: Callable[..., Awaitable[Watched]], stand_in: StandIn, key: str
+) -> None:
+    mark = {"clock": 1_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
+    stand_in.documents["control", mark_id("listings")] = mark
+    watched = await watch(shared_seconds=5.0)
+    held = Held()
+    stand_in.out(held, "listings")
+    path = f"{FEED}&last_platform_listing_id=L-0"
+    asking = [asyncio.create_task(watched.get(path, key)) for _ in range(2)]
+    await until(lambda: len(watched.services.engine._flights._flights) == 1 and _passengers(watched) == 2)
+    held.let_go.set()
+    await asyncio.gather(*asking)
+    assert sorted(fields.get("shared", False) for _, fields in watched.lines) == [False, True]
+
+
+def _passengers(watched: Watched) -> int:
+    return sum(flight.passengers for flight in watched.services.engine._flights._flights.values())
+
+
+async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched, stand_in: StandIn, key: str) -> None:
+    held = Held()
+    stand_in.out(held, "listings")
+    async with ClientSession(timeout=ClientTimeout(0.3)) as client:
+        with suppress(TimeoutError):
+            await client.get(f"http://127.0.0.1:{watched.port}{FEED}", headers={"x-api-key": key})
+    await until(lambda: watched.lines)
+    ((_, fields),) = watched.lines
+    expected = {"method": "GET", "route": "/v1/listings", "status": 499, "rows": 0, "key_id": key[3:13], "tier": "gold"}
+    assert told(fields) == expected
+    held.let_go.set()
+
+
+@pytest.mark.parametrize(
+    ("access_log", "expected"),
+    [
+        (Told.ALL, ["GET /v1/listings 200", "GET /v1/listings 401", "GET none 404"]),
+        (Told.ERRORS, ["GET /v1/listings 401", "GET none 404"]),
+        (Told.NONE, []),
+    ],
+    ids=list(Told),
+)
+async def test_who_gets_a_line_is_set(
+    watch: Callable[..., Awaitable[Watched]], key: str, access_log: Told, expected: list[str]
+) -> None:
+    watched = await watch(access_log=access_log)
+    for path, sent in ((FEED, key), (FEED, None), ("/nothing", key), ("/livez", None), ("/startupz", None)):
+        await watched.get(path, sent)
+    assert [message for message, _ in watched.lines] == expected
+
+
+async def test_a_probe_gets_a_line_where_it_says_no(watch: Callable[..., Awaitable[Watched]]) -> None:
+    watched = await watch(url="http://127.0.0.1:9")
+    for path in ("/livez", "/readyz"):
+        await watched.get(path)
+    assert [message for message, _ in watched.lines] == ["GET /readyz 503"]
+
+
+async def test_nothing_of_a_key_is_in_any_line_or_span_however_it_is_sent(watched: Watched, key: str) -> None:
+    canary = Canary(key)
+    ways = [way for way in canary.ways() if not way.name.startswith(("/", "a line of", "a header of"))]
+    for at in range(0, len(ways), 6):
+        await asyncio.gather(*(asyncio.to_thread(send, watched.port, way) for way in ways[at : at + 6]))
+    spans = watched.spans.get_finished_spans()
+    written = "\n".join([repr(watched.lines), *(span.to_json() for span in spans)])
+    assert (len(watched.lines) > 200, len(spans) > 200) == (True, True)
+    assert canary.found_in(written) == []
+    assert SHOW not in written
+
+
+async def test_only_the_methods_that_people_use_are_repeated(watched: Watched) -> None:
+    for method in ("PROPFIND", "DELETE"):
+        await exchange(watched.port, request("/livez", method))
+    assert [message for message, _ in watched.lines] == ["OTHER none 405", "DELETE none 405"]
+    assert [fields["method"] for _, fields in watched.lines] == ["OTHER", "DELETE"]
+    names = {span.name for span in watched.spans.get_finished_spans()}
+    assert names == {"OTHER", "DELETE"}

@@ -1,0 +1,128 @@
+"""The form of log lines: one JSON object each, or text for people."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from service.telemetry.logs import DROPPED, Console, Form, JsonLines, set_up
+from service.telemetry.observation import OBSERVED, Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger, whose set-up is undone."""
+    root, ours = logging.getLogger(), logging.getLogger("service")
+    kept = root.handlers[:], root.level, ours.level
+    root.handlers.clear()
+    yield root
+    root.handlers[:], root.level, ours.level = kept
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Return the objects of a text that holds one in each line."""
+    return [orjson.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.usefixtures("root")
+def test_every_logger_writes_an_object_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    emit = set_up(Form.AUTO)
+    logging.getLogger("service").info("workers: %d", 2)
+    logging.getLogger("elastic_transport.transport").info("one request, %s", "which nobody wants to read of")
+    logging.getLogger("asyncio").warning("slow\nin two lines")
+    emit("GET /v1 200", {"rows": 3})
+    told = lines(capfd.readouterr().err)
+    assert [{name: value for name, value in line.items() if name != "time"} for line in told] == [
+        {"level": "info", "logger": "service", "process": os.getpid(), "message": "workers: 2"},
+        {"level": "warning", "logger": "asyncio", "process": os.getpid(), "message": "slow\nin two lines"},
+        {
+            "level": "info",
+            "logger": "service.access",
+            "process": os.getpid(),
+            "message": "GET /v1 200",
+            "rows": 3,
+        },
+    ]
+    assert all(dt.datetime.fromisoformat(line["time"]).tzinfo is dt.UTC for line in told)
+
+
+def record(message: str) -> logging.LogRecord:
+    """Return a record of `service`."""
+    return logging.LogRecord("service", logging.ERROR, __file__, 1, message, (), None)
+
+
+def test_an_error_is_a_member_and_what_is_no_character_is_escaped() -> None:
+    failed = record("at \udcff")
+    failed.exc_info = (ValueError, ValueError("no \udc80"), None)
+    (line,) = lines(JsonLines().format(failed))
+    assert line["message"] == "at \\udcff"
+    assert line["error"] == "ValueError: no \\udc80"
+
+
+def test_a_line_names_the_request_that_is_worked_on() -> None:
+    token = OBSERVED.set(Observation("0123456789abcdef"))
+    try:
+        assert orjson.loads(JsonLines().format(record("x")))["request_id"] == "0123456789abcdef"
+    finally:
+        OBSERVED.reset(token)
+    assert "request_id" not in orjson.loads(JsonLines().format(record("x")))
+
+
+@pytest.mark.usefixtures("root")
+def test_people_get_text(capfd: pytest.CaptureFixture[str]) -> None:
+    emit = set_up(Form.CONSOLE)
+    logging.getLogger("service").warning("gone")
+    emit("GET /v1 200", {"rows": 3, "milliseconds": 1.5})
+    first, second = capfd.readouterr().err.splitlines()
+    assert first[8:] == " warning  gone"
+    assert second[8:] == " info     GET /v1 200 rows=3 milliseconds=1.5"
+
+
+def test_a_traceback_for_people_follows_its_line() -> None:
+    failed = record("gone")
+    failed.exc_text = "Traceback\nhere"
+    assert Console().format(failed)[8:] == " error    gone\nTraceback\nhere"
+
+
+@pytest.mark.parametrize(("is_terminal", "expected"), [(True, Console), (False, JsonLines)], ids=["terminal", "pipe"])
+def test_by_itself_the_form_is_for_who_reads(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, expected: type[logging.Formatter]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    set_up(Form.AUTO)
+    assert [type(handler.formatter) for handler in root.handlers] == [expected]
+
+
+@pytest.mark.usefixtures("root")
+def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    emit, dropped = set_up(Form.JSON), DROPPED._value.get()
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as slow:
+        monkeypatch.setattr(sys, "stderr", slow)
+        # More than any pipe holds by default.
+        for number in range(2_000):
+            emit("GET /v1/listings 200", {"number": number})
+        slow.close()
+        told = lines(reader.read().decode())
+    assert [line["number"] for line in told] == list(range(len(told)))
+    assert 0 < len(told) < 2_000
+    assert DROPPED._value.get() - dropped == 2_000 - len(told)
+
+
+@pytest.mark.usefixtures("root")
+def test_who_reads_no_more_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as broken:
+        emit = set_up(Form.JSON)
+        monkeypatch.setattr(sys, "stderr", broken)
+        emit("GET /v1 200", {})

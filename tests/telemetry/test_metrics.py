@@ -1,0 +1,202 @@
+"""What `/metrics` tells of requests, of Elasticsearch, of the loop and of the index; the labels are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import ClientSession, ClientTimeout
+
+from cluster.control import mark_id
+from service.app import ROOT
+from service.resources import OPERATIONS
+from service.responses import array, count
+from service.telemetry.histogram import Histogram
+from tests.service.raw import exchange, request
+from tests.service.stand_in import Held, Reply, refusal
+from tests.telemetry.conftest import FEED, SHOW
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.service.stand_in import StandIn
+    from tests.telemetry.conftest import Watched
+
+LISTINGS = "/v1/listings"
+OWN = ("/livez", "/readyz", "/startupz", "/v1/openapi.json")
+
+
+def test_a_value_is_counted_up_to_the_first_bound_that_it_does_not_pass() -> None:
+    histogram = Histogram((0.1, 1.0))
+    for value in (0.05, 0.1, 0.5, 3.0):
+        histogram.add(value)
+    assert histogram.buckets() == [("0.1", 2.0), ("1.0", 3.0), ("+Inf", 4.0)]
+    assert histogram.sum == pytest.approx(3.65)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 7])
+def test_the_records_of_an_array_are_counted_by_its_parts(rows: int) -> None:
+    assert count(array([b"{}"] * rows, b'{"x":', b"}")) == rows
+    assert count([b"{}"]) == 1
+
+
+async def test_requests_are_counted_by_route_status_and_tier(watched: Watched, stand_in: StandIn, key: str) -> None:
+    plain, elsewhere = stand_in.grant(), stand_in.grant(tier="silver")
+    asked = [(FEED, key), (FEED, key), (FEED, plain), (FEED, elsewhere), (FEED, None), (SHOW, key), ("/nothing", key)]
+    for path, sent in asked:
+        await watched.get(path, sent)
+    assert await watched.samples("brokerage_requests") == {
+        ("brokerage_requests_total", LISTINGS, "200", "gold"): 2,
+        # A tier that the settings do not know is none.
+        ("brokerage_requests_total", LISTINGS, "200", "none"): 2,
+        ("brokerage_requests_total", LISTINGS, "401", "none"): 1,
+        ("brokerage_requests_total", "/v1/listings/{platform_listing_id}", "200", "gold"): 1,
+        ("brokerage_requests_total", "none", "404", "none"): 1,
+    }
+    seconds = await watched.samples("brokerage_request_seconds")
+    assert seconds["brokerage_request_seconds_count", LISTINGS, "2xx"] == 4
+    assert seconds["brokerage_request_seconds_count", LISTINGS, "4xx"] == 1
+    assert seconds["brokerage_request_seconds_sum", LISTINGS, "2xx"] > 0
+
+
+async def test_rows_and_bytes_are_those_that_were_sent(watched: Watched, stand_in: StandIn, key: str) -> None:
+    for number in range(2, 40):
+        stand_in.add("listings", f"L-{number}", {"PlatformListingId": f"L-{number}"})
+    url = f"http://127.0.0.1:{watched.port}{FEED}"
+    async with ClientSession(headers={"x-api-key": key}, auto_decompress=False) as client:
+        async with client.get(url, headers={"Accept-Encoding": "gzip"}) as answer:
+            body, tag = await answer.read(), answer.headers["ETag"]
+        assert gzip.decompress(body).count(b"PlatformListingId") == 39
+        await (await client.head(url)).read()
+        async with client.get(url, headers={"Accept-Encoding": "gzip", "If-None-Match": tag}) as answer:
+            assert answer.status == 304
+    assert await watched.samples("brokerage_answer_rows") == {("brokerage_answer_rows_total", LISTINGS): 39}
+    assert await watched.samples("brokerage_answer_bytes") == {("brokerage_answer_bytes_total", LISTINGS): len(body)}
+
+
+async def test_nothing_that_a_client_sends_becomes_a_label(watched: Watched, key: str) -> None:
+    hostile = [
+        "/v1/listings/../../etc",
+        f"/v1/{key}",
+        "/v1//listings//",
+        "/v1/agents/%F0%9F%92%A9",
+        "//",
+        "/v1/nothing?a=b",
+    ]
+    hostile += [f"/made/up/{number}" for number in range(20)] + [f"/v1/listings/L{number}" for number in range(20)]
+    await watched.get(FEED, key)
+    for path in hostile:
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "BREW", "bk_x"):
+            await exchange(watched.port, request(path, method, {"x-api-key": key, "X-Forwarded-For": "6.6.6.6"}))
+    for line in (b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n"):
+        await exchange(watched.port, line)
+    routes = {ROOT + operation.path for operation in OPERATIONS} | {*OWN, "none"}
+    families = (await watched.families()).values()
+    told = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
+    found: dict[str, set[str]] = {}
+    for sample in told:
+        for name, value in sample.labels.items():
+            found.setdefault(name, set()).add(value)
+    assert found["route"] <= routes
+    assert found["tier"] == {"none", "gold"}
+    assert found["status"] <= {"200", "204", "400", "404", "405", "414"}
+    assert found["status_class"] <= {"2xx", "4xx", "none"}
+    assert found["path"] <= {operation.path for operation in OPERATIONS}
+
+
+async def test_what_is_refused_below_the_application_is_counted(watched: Watched) -> None:
+    await exchange(watched.port, b"nonsense\r\n\r\n")
+    assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", "none", "400", "none"): 1}
+
+
+async def test_who_leaves_before_the_answer_is_counted_as_having_left(
+    watched: Watched, stand_in: StandIn, key: str
+) -> None:
+    held = Held()
+    stand_in.out(held, "listings")
+    async with ClientSession(timeout=ClientTimeout(0.3)) as client:
+        with suppress(TimeoutError):
+            await client.get(f"http://127.0.0.1:{watched.port}{FEED}", headers={"x-api-key": key})
+    await until(lambda: watched.lines)
+    assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
+    held.let_go.set()
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [(Reply(), "2xx"), (refusal(429, "es_rejected_execution_exception"), "4xx"), (refusal(503, "x"), "5xx")],
+    ids=["answered", "rejected", "unavailable"],
+)
+async def test_requests_to_elasticsearch_are_timed_by_how_they_ended(
+    watched: Watched, stand_in: StandIn, key: str, reply: Reply, expected: str
+) -> None:
+    stand_in.out(reply, "listings")
+    name = ("brokerage_elasticsearch_request_seconds_count", expected)
+    await watched.get(FEED, key)
+    before = (await watched.samples("brokerage_elasticsearch_request_seconds"))[name]
+    await watched.get(FEED, key)
+    assert (await watched.samples("brokerage_elasticsearch_request_seconds"))[name] > before
+
+
+async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
+    watch: Callable[..., Awaitable[Watched]], key: str
+) -> None:
+    watched = await watch(url="http://127.0.0.1:9")
+    assert await watched.get(FEED, key) == 503
+    seconds = await watched.samples("brokerage_elasticsearch_request_seconds")
+    assert seconds["brokerage_elasticsearch_request_seconds_count", "none"] > 0
+    assert await watched.samples("brokerage_index_mark_sequence") == {}
+
+
+async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stand_in: StandIn, key: str) -> None:
+    nodes = "brokerage_elasticsearch_nodes"
+    assert await watched.samples(nodes) == {(nodes, "well"): 1, (nodes, "failed"): 0, (nodes, "silent"): 0}
+    held = Held()
+    stand_in.out(held, "listings")
+    asking = asyncio.create_task(watched.get(FEED, key))
+    await until(lambda: any(path == "/listings/_search" for path, _ in stand_in.asked))
+    running = await watched.samples("brokerage_elasticsearch_requests_running")
+    assert running["brokerage_elasticsearch_requests_running",] >= 1
+    lanes: Any = await watched.samples("brokerage_requests_running")
+    assert lanes["brokerage_requests_running", "page"] == 1
+    held.let_go.set()
+    await asking
+    (pulse,) = watched.services.pulses
+    pulse.is_well = False
+    assert (await watched.samples(nodes))[nodes, "failed"] == 1
+    pulse._unanswered = 2
+    assert (await watched.samples(nodes))[nodes, "silent"] == 1
+
+
+async def test_the_marks_of_all_resources_are_told_with_the_age_of_the_index(
+    watched: Watched, stand_in: StandIn
+) -> None:
+    for number, alias in enumerate(("listings", "offices"), 1):
+        mark = {"clock": 1_500 * number, "sequence": number, "epoch": 0, "generation": f"{alias}-v0001"}
+        stand_in.documents["control", mark_id(alias)] = mark
+    name = "brokerage_index_mark_timestamp_seconds"
+    assert await watched.samples(name) == {(name, "listings"): 1.5, (name, "offices"): 3.0}
+    name = "brokerage_index_mark_sequence"
+    assert await watched.samples(name) == {(name, "listings"): 1, (name, "offices"): 2}
+
+
+async def test_a_loop_that_is_held_up_is_late(watched: Watched) -> None:
+    lag = watched.services.loop_lag.seconds
+    await until(lambda: lag.buckets()[-1][1] >= 1)
+    before = lag.sum
+    tried = lag.buckets()[-1][1]
+    # Nothing else runs meanwhile: that is the point.
+    _hold_up(0.6)
+    await until(lambda: lag.buckets()[-1][1] > tried)
+    assert lag.sum - before > 0.2
+    assert ("brokerage_loop_lag_seconds_count",) in await watched.samples("brokerage_loop_lag_seconds")
+
+
+def _hold_up(seconds: float) -> None:
+    ends = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < ends:
+        pass
