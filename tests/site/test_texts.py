@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from mappings import FIELD_GROUPS, RESOURCES
 from mappings.index import RESULT_WINDOW
@@ -38,6 +39,12 @@ ROOT = Path(__file__).parents[2]
 
 def _text(name: str) -> str:
     return Page(name, "").text
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: page.name)
+def test_code_stands_between_fences(page: Page) -> None:
+    # What is indented instead has no box of its own that scrolls on a narrow screen.
+    assert "code_block" not in {token.type for token in MarkdownIt("commonmark").parse(page.text)}
 
 
 def _names(fields: Sequence[Field], before: str = "") -> Iterator[str]:
