@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock, not from what is installed: it needs no network, and names no tool of the checks.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak fuzz openapi pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,9 @@ fuzz: develop  ## At least 20,000 requests made up from the OpenAPI document, an
 
 openapi: develop  ## Renew docs/openapi.json and its examples.
 	$(BIN)/python -m tests.openapi.renew
+
+screenshots: develop chromium  ## Take the pictures of the pages anew; writes docs/screenshots.
+	$(BIN)/python -m tests.site.screenshots
 
 pages: develop  ## Renew the picture in docs/architecture.md, and the tables of docs/sizing.md after `make bench`.
 	$(BIN)/python -m tests.diagram

@@ -98,7 +98,9 @@ async def _services(
         node_pool_class=FewestUnderWay,
     )
     services = app[SERVICES] = compose(client, settings, connection, None if tracing is None else tracing.trace)
-    app[OBSERVER] = Observer(services.traffic, AccessLog(settings.access_log, services.trusted, emit))
+    app[OBSERVER] = Observer(
+        services.traffic, services.consumers, AccessLog(settings.access_log, services.trusted, emit)
+    )
     watch = app[WATCH] = Watch(services.engine, connection, settings, partial(_read, services))
     await services.limiter.open()
     # Before the port opens: no request is answered from an index that was not looked at.

@@ -51,6 +51,9 @@ LIMIT_FAIL_OPENS = Counter(
 )
 KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record when keys were last used.")
 
+# The marks of all resources, as the private port tells them.
+MARKS: web.AppKey[Mapping[Resource, Kept[Mark | None]]] = web.AppKey("marks", dict)
+
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Marks are read anew for each scrape, which must be answered while Elasticsearch is not.
 _MARKS_SECONDS = 1.0
@@ -64,14 +67,20 @@ def metrics_app(services: Services) -> web.Application:
     registry = _registry(services, marks)
 
     async def metrics(_: web.Request) -> web.Response:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_MARKS_SECONDS):
-                await asyncio.gather(*(mark.get() for mark in marks.values()), return_exceptions=True)
+        await renewed(marks)
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})
 
     app = web.Application(middlewares=[answer_problems])
+    app[MARKS] = marks
     app.router.add_get("/metrics", metrics)
     return app
+
+
+async def renewed(marks: Mapping[Resource, Kept[Mark | None]]) -> None:
+    """Read the marks anew that are no longer fresh, within a second; they stay while Elasticsearch is away."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_MARKS_SECONDS):
+            await asyncio.gather(*(mark.get() for mark in marks.values()), return_exceptions=True)
 
 
 def _registry(services: Services, marks: Mapping[Resource, Kept[Mark | None]]) -> CollectorRegistry:

@@ -27,6 +27,7 @@ from service.permissions import refuse_guarded, withheld
 from service.projection import Variant
 from service.responses import count
 from service.scope import COMPANY, PARENT, resolve
+from service.telemetry.consumers import Consumers
 from service.telemetry.loop_lag import LoopLag
 from service.telemetry.observation import NONE, OBSERVED
 from service.telemetry.traffic import Traffic
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from service.scope import Scope
     from service.settings import ServiceSettings
 
-
 # The parameter that chooses the spelling of the answer's keys.
 UNDERSCORED = "underscore_response"
 
@@ -80,6 +80,7 @@ class Services:
     ledger: Ledger = field(default_factory=Ledger)
     users_of_deprecated: Users = field(default_factory=Users)
     traffic: Traffic = field(default_factory=Traffic)
+    consumers: Consumers = field(default_factory=Consumers)
     loop_lag: LoopLag = field(default_factory=LoopLag)
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import uvloop
 from aiohttp import web
 
-from service.app import SERVICES, create_app
+from service.app import create_app
+from service.console.serving import operators_app
 from service.health import DRAINING
 from service.listening import CannotListen, listen
 from service.memory import collect_seldom, keep_freed_memory
-from service.metrics import metrics_app
 from service.protocol import ServiceRunner
 from service.redaction import redact
 from service.stopping import Stop
@@ -64,7 +64,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         stack.callback(listeners.close)
         service = await _opened(stack, ServiceRunner(app, settings))
-        metrics = await _opened(stack, ServiceRunner(metrics_app(app[SERVICES]), settings))
+        metrics = await _opened(stack, ServiceRunner(operators_app(app), settings))
         if ready_first and not await _ready(service, stop):
             return
         await _listen(service, listeners.api)

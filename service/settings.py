@@ -64,7 +64,9 @@ class ServiceSettings:
         SETTING, (), "Origins whose scripts may read answers in a browser, such as https://portal.example; * is any."
     )
     metrics_port: int = setting(
-        "BROKERAGE_METRICS_PORT", 0, "Port of `/metrics` for Prometheus; each further worker takes the next. 0: none."
+        "BROKERAGE_METRICS_PORT",
+        0,
+        "Port of `/metrics` and `/console`, for operators; each further worker takes the next. 0: none.",
     )
     log_format: Form = setting(  # noqa: RUF009 - the field is declared by it
         "BROKERAGE_LOG_FORMAT", Form.AUTO, "Form of the log: json, console, or auto: console on a terminal, else json."

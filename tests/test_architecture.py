@@ -93,6 +93,12 @@ def test_in_the_service_the_client_of_elasticsearch_is_known_to_three_modules() 
     assert knowing == KNOW_THE_CLIENT
 
 
+def test_in_the_service_one_module_asks_anybody_else_over_http() -> None:
+    """And that asks the workers of its own host alone: no request and no record can make the service ask others."""
+    in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
+    assert {name(path) for path in in_service if "ClientSession" in called(path)} == {"service/console/siblings.py"}
+
+
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [name(path) for path in MODULES if {*path.relative_to(ROOT).with_suffix("").parts} & SAYS_NOTHING] == []
 

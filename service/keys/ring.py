@@ -57,6 +57,10 @@ class KeyRing:
             await asyncio.sleep(max(self._ages.fresh, _SHORTEST_SECONDS))
             await self._all.renew()
 
+    def known(self) -> Mapping[str, ApiKey | None]:
+        """Return all keys as last read, None for damaged ones; nothing is asked."""
+        return self._all.current or {}
+
     async def find(self, key_id: str) -> ApiKey | None:
         """Return the key, or None when there is none of this id. What is not in the set is looked up at once."""
         keys = await self._all.get()

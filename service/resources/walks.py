@@ -9,6 +9,8 @@ from service.headers import NEXT_WATERMARK
 from service.paging import walk_page
 from service.query import Clause, Selection, either, term, terms
 from service.responses import array, json_answer, links
+from service.scope import COMPANY
+from service.telemetry.observation import OBSERVED, FeedPage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.answer import Encoded
     from service.operation import Call
+    from service.paging import WalkPage
     from service.projection import Variant
 
 
@@ -27,8 +30,22 @@ async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Res
     watermark = await next_watermark(call, resource)
     selection = Selection(resource, call.scope, tuple(clauses))
     page = await walk_page(call, selection, variant, call.parameters["page_size"])
+    OBSERVED.get().page = _seen(call, resource, page, watermark)
     following = {} if page.final else {"next": {"last_platform_listing_id": page.last}}
     return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
+
+
+def _seen(call: Call, resource: Resource, page: WalkPage, watermark: dict[str, str]) -> FeedPage:
+    sent = call.parameters
+    return FeedPage(
+        resource=resource.alias,
+        company=sent.get(COMPANY) or "",
+        after=sent["last_platform_listing_id"],
+        last=page.last,
+        updated_since=sent["updated_since"],
+        is_final=page.final,
+        watermark=int(watermark[NEXT_WATERMARK]) if watermark else None,
+    )
 
 
 def _body(variant: Variant, records: Sequence[Encoded], *, final: bool) -> list[Encoded]:

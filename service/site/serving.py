@@ -27,8 +27,8 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-# Swagger UI asks the service.
-_POLICY_OF_REFERENCE = f"{_POLICY}; script-src 'self'; connect-src 'self'"
+# Swagger UI asks the service, and so does the console.
+POLICY_WITH_SCRIPTS = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _made(path: str) -> tuple[bytes, str, dict[str, str]]:
     from service.site.layout import page_html  # noqa: PLC0415
 
     if (page := PAGES.get(path)) is not None:
-        policy = _POLICY_OF_REFERENCE if page is REFERENCE else _POLICY
+        policy = POLICY_WITH_SCRIPTS if page is REFERENCE else _POLICY
         kept = f"public, max-age={_PAGE_SECONDS}"
         return page_html(page), "text/html", {"Cache-Control": kept, "Content-Security-Policy": policy}
     for asset in assets().values():

@@ -120,13 +120,14 @@ class EngineCollector:
             seconds.add_metric([outcome], spent.buckets(), spent.sum)
         running = sum(len(pulse.under_way) for pulse in self._pulses)
         nodes = GaugeMetricFamily("brokerage_elasticsearch_nodes", "Nodes by what they are.", labels=["state"])
-        for state, count in _states(self._pulses).items():
+        for state, count in node_states(self._pulses).items():
             nodes.add_metric([state], count)
         yield from (seconds, nodes)
         yield GaugeMetricFamily("brokerage_elasticsearch_requests_running", "Requests under way.", value=running)
 
 
-def _states(pulses: Iterable[Pulse]) -> dict[str, int]:
+def node_states(pulses: Iterable[Pulse]) -> dict[str, int]:
+    """Return how many nodes of Elasticsearch are well, have failed and are silent, as they look from here."""
     states = {"well": 0, "failed": 0, "silent": 0}
     for pulse in pulses:
         states["silent" if pulse.is_silent else "well" if pulse.is_well else "failed"] += 1

@@ -1,6 +1,6 @@
 """What is noted of one request on its way through the service, for metrics, logs and traces.
 
-Nothing of it is text that a client chose: a route is a template, a key its public id.
+Nothing of it but the page is text that a client chose: a route is a template, a key its public id.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from service.layers import Layer
 
 if TYPE_CHECKING:
@@ -16,6 +18,18 @@ if TYPE_CHECKING:
 
 # For what has no route, no key or no tier.
 NONE = "none"
+
+
+class FeedPage(msgspec.Struct, frozen=True):
+    """One page of a walk: behind the cursor `after`, up to `last`; a first page has the `watermark` told with it."""
+
+    resource: str
+    company: str
+    after: str | None
+    last: str | None
+    updated_since: int | None
+    is_final: bool
+    watermark: int | None
 
 
 class Observation:
@@ -27,6 +41,7 @@ class Observation:
         "is_shared",
         "key_id",
         "laps",
+        "page",
         "request_id",
         "route",
         "rows",
@@ -42,6 +57,7 @@ class Observation:
         self.tier = NONE  # the rate tier of the key, if the settings know it
         self.rows = 0  # records in the answer
         self.is_shared = False  # whether it waited for a search that another request had begun
+        self.page: FeedPage | None = None  # what of a feed was answered; for the console, in no label and no line
         self.laps: Laps | None = None
         self.trace_id = ""
         self.began = time.perf_counter()

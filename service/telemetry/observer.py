@@ -12,6 +12,7 @@ from service.telemetry.observation import OBSERVED, Observation
 
 if TYPE_CHECKING:
     from service.telemetry.access_log import AccessLog
+    from service.telemetry.consumers import Consumers
     from service.telemetry.traffic import Traffic
 
 # What nginx calls a request whose client has left before the end of the answer; nobody is sent it.
@@ -22,9 +23,10 @@ _WITHOUT_BODY = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 class Observer:
     """Is told of each request once, by the connection, behind the last byte of its answer."""
 
-    def __init__(self, traffic: Traffic, access_log: AccessLog) -> None:
-        """Count in `traffic`."""
+    def __init__(self, traffic: Traffic, consumers: Consumers, access_log: AccessLog) -> None:
+        """Count in `traffic`, note in `consumers` who asked."""
         self._traffic = traffic
+        self._consumers = consumers
         self._access_log = access_log
 
     def answered(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
@@ -42,6 +44,7 @@ class Observer:
         if not body_bytes:
             seen.rows = 0
         self._traffic.add(seen, status, seen.rows, body_bytes, (seen.answered_at or now) - seen.began)
+        self._consumers.add(seen, status)
         self._access_log.write(request, seen, status, body_bytes, now - seen.began)
 
 

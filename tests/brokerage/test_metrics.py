@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import urllib.request
 from typing import TYPE_CHECKING
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def _text(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+def _text(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
         return str(answer.read().decode())
 
 
@@ -32,6 +33,9 @@ def test_each_worker_tells_its_metrics_on_a_port_of_its_own(on_engine: dict[str,
         _wait_for(port)
         pages = [_text(told) for told in metrics[:workers]]
         assert all("brokerage_shared_searches_total 0.0" in page for page in pages)
+        for told in metrics[:workers]:
+            console = json.loads(_text(told, "/console/data.json"))
+            assert (console["workers"], console["away"]) == (workers, [])
         assert (_status(port, "/metrics"), _status(metrics[0], "/v1/companies")) == (404, 404)
         assert _status(metrics[1], "/metrics") == (200 if workers == 2 else 0)
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from cluster.connection import ConnectionSettings
-from service.app import SERVICES, create_app
-from service.metrics import metrics_app
+from service.app import create_app
+from service.console.serving import operators_app
 from service.protocol import ServiceRunner
 from service.settings import ServiceSettings
 
@@ -38,7 +38,7 @@ async def serving(url: str, *, of_metrics: bool = False, **settings: Any) -> Asy
     app = create_app(chosen, ConnectionSettings(url=(url,)))
     async with AsyncExitStack() as stack:
         port = await _port(stack, ServiceRunner(app, chosen))
-        yield await _port(stack, ServiceRunner(metrics_app(app[SERVICES]), chosen)) if of_metrics else port
+        yield await _port(stack, ServiceRunner(operators_app(app), chosen)) if of_metrics else port
 
 
 async def _port(stack: AsyncExitStack, runner: ServiceRunner) -> int:

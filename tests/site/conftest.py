@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,6 +66,13 @@ async def served() -> AsyncIterator[Served]:
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium without a window."""
+    async with chromium() as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """Start it, and close it behind what is done with it."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None:
         pytest.fail("Chromium is missing: `make chromium` installs it as root, or install `chromium` yourself.")

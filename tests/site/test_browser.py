@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Browser, Page
 
+    from tests.console.operated import Operated
     from tests.site.conftest import Served
 
     Looks = dict[str, Any]
@@ -74,7 +75,7 @@ def _axe() -> str:
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, served: Served, looks: Looks) -> AsyncIterator[Visit]:
+async def visiting(browser: Browser, served: Served | Operated, looks: Looks) -> AsyncIterator[Visit]:
     """Open a page with nothing in its memory."""
     context = await browser.new_context(**looks)
     context.set_default_timeout(_PATIENCE_MILLISECONDS)

@@ -1,0 +1,193 @@
+// Asks for the data every two seconds and draws it. All texts are set as text: nothing of the data becomes markup.
+"use strict";
+
+const PERIOD_MILLISECONDS = 2000;
+const SVG = "http://www.w3.org/2000/svg";
+const SIGNS = { well: "✓", warning: "!", wrong: "✕" };
+const WORDS = { warning: "Look: ", wrong: "Wrong: " };
+const WIDTH = 600, HEIGHT = 100;
+const at = id => document.getElementById(id);
+const whole = new Intl.NumberFormat("en");
+let lastAnswer = null;
+
+function element(name, text, attributes = {}) {
+  const made = document.createElement(name);
+  if (text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function drawn(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+const few = value => value === 0 ? "0" : value < 10 ? value.toFixed(1) : whole.format(Math.round(value));
+const counted = value => value === null ? "–" : whole.format(value);
+
+function span(seconds) {
+  if (seconds === null) return "–";
+  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
+  }
+  return `${Math.round(seconds)} s`;
+}
+
+const ago = (now, moment) => moment ? `${span(Math.max(1, now - moment))} ago` : "–";
+const clock = seconds => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+
+// Code in backticks, as remedies have it.
+function sentence(text) {
+  return text.split("`").map((part, index) => index % 2 ? element("code", part) : document.createTextNode(part));
+}
+
+function show(level, headline, notices) {
+  at("verdict").className = level;
+  // What is read aloud changes only when there is something new to say.
+  if (at("headline").textContent !== headline) at("headline").textContent = headline;
+  at("sign").textContent = SIGNS[level];
+  document.title = `${level === "well" ? "" : `${SIGNS[level]} `}${headline} – Brokerage console`;
+  const items = notices.map(notice => {
+    const item = element("li", undefined, { class: notice.level });
+    item.append(element("strong", WORDS[notice.level]), ...sentence(`${notice.text} ${notice.remedy}`));
+    return item;
+  });
+  if (at("notices").textContent !== items.map(item => item.textContent).join("")) at("notices").replaceChildren(...items);
+}
+
+function tile(name, value, note) {
+  const made = element("div"), told = element("dd", value);
+  if (note) told.append(" ", element("small", note));
+  made.append(element("dt", name), told);
+  return made;
+}
+
+function tiles(data) {
+  const { minute, engine, loop_late } = data.figures;
+  const nodes = Object.values(data.nodes).reduce((sum, count) => sum + count, 0);
+  const waiting = data.lanes.reduce((sum, lane) => sum + lane.waiting, 0);
+  const running = data.lanes.reduce((sum, lane) => sum + lane.running, 0);
+  const places = data.lanes.reduce((sum, lane) => sum + lane.places, 0);
+  at("tiles").replaceChildren(
+    tile("Requests", few(minute.per_second), "a second"),
+    tile("Failed", counted(minute.failed), "last minute"),
+    tile("Refused by limits", counted(minute.refused), "last minute"),
+    tile("Records sent", few(minute.rows_per_second), "a second"),
+    tile("Answers", span(minute.median), "median"),
+    tile("Answers", span(minute.slowest), "slowest 1 %"),
+    tile("Places taken", `${running} of ${places}`, `${waiting} wait`),
+    tile("Elasticsearch nodes", `${data.nodes.well} of ${nodes}`, "well"),
+    tile("Elasticsearch", span(engine.slowest), "slowest 1 %"),
+    tile("Workers", `${data.workers - data.away.length} of ${data.workers}`, `${span(loop_late)} late`),
+  );
+}
+
+// An area under a line; where there is no value there is a gap. Failures are bars in front, on the scale of the line.
+function chart(title, unit, values, bars = []) {
+  const highest = Math.max(...values.map(value => value ?? 0), ...bars, 0);
+  const x = index => (index / (values.length - 1) * WIDTH).toFixed(1);
+  const y = value => (HEIGHT - value / (highest || 1) * (HEIGHT - 4)).toFixed(1);
+  const made = element("figure"), caption = element("figcaption");
+  caption.append(element("strong", title), element("span", `at most ${unit(highest)}`, { class: "quiet" }));
+  const label = `${title}, the last ten minutes: at most ${unit(highest)}, now ${unit(values.at(-1) ?? 0)}.`;
+  const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
+  for (const [first, last] of stretches(values)) {
+    const points = values.slice(first, last + 1).map((value, index) => `${x(first + index)},${y(value)}`).join(" ");
+    picture.append(drawn("polygon", { class: "area", points: `${x(first)},${HEIGHT} ${points} ${x(last)},${HEIGHT}` }));
+    picture.append(drawn("polyline", { class: "line", points: first === last ? `${points} ${+x(last) + 2},${y(values[last])}` : points }));
+  }
+  bars.forEach((value, index) => value && picture.append(
+    drawn("rect", { class: "bar", x: x(index - 0.4), y: y(value), width: 4, height: HEIGHT - y(value) })));
+  picture.append(drawn("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }));
+  made.append(caption, picture);
+  return made;
+}
+
+function stretches(values) {
+  const found = [];
+  values.forEach((value, index) => {
+    if (value === null) return;
+    if (found.length && found.at(-1)[1] === index - 1) found.at(-1)[1] = index;
+    else found.push([index, index]);
+  });
+  return found;
+}
+
+function charts({ requests, failed, slowest, rows }) {
+  const aSecond = value => `${few(value)}/s`;
+  at("charts").replaceChildren(
+    chart("Requests, failed in front", aSecond, requests, failed),
+    chart("Slowest 1 % of the answers", value => value ? span(value) : "–", slowest),
+    chart("Records sent", aSecond, rows),
+  );
+}
+
+// A cell is a text, or a text with a note below it; `number` says which columns stand to the right.
+function fill(body, rows, numbers, empty) {
+  const columns = at(body).closest("table").tHead.rows[0].cells.length;
+  const lines = rows.map(cells => {
+    const line = element("tr");
+    cells.forEach((cell, index) => {
+      const [text, note, style] = [cell].flat();
+      const made = element(index ? "td" : "th", text, index ? {} : { scope: "row" });
+      if (numbers.includes(index)) made.classList.add("number");
+      if (style) made.classList.add(style);
+      if (note) made.append(element("small", note));
+      line.append(made);
+    });
+    return line;
+  });
+  if (!lines.length) {
+    lines.push(element("tr"));
+    lines[0].append(element("td", empty, { colspan: columns, class: "quiet" }));
+  }
+  at(body).replaceChildren(...lines);
+}
+
+function tables(data) {
+  const now = data.at;
+  fill("resources", data.resources.map(held => [
+    held.resource, counted(held.records), [ago(now, held.mark), held.mark && `${clock(held.mark)} UTC`], counted(held.sequence),
+    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "not there", held.replaced ?? "–",
+  ]), [1, 3], "");
+  fill("consumers", data.consumers.map(({ seen, name, trouble, behind }) => [
+    [name, seen.key_id], [seen.resource, seen.company],
+    trouble ? [`! ${trouble}`, "", "trouble"] : seen.is_final ? "has the last page" : "is walking",
+    ago(now, seen.at), behind === null ? "–" : behind ? span(behind) : "up to date", seen.last ?? seen.after ?? "–",
+    seen.updated_since === null ? "–" : [clock(seen.updated_since), "UTC"],
+  ]), [], "Nobody has walked a feed since the workers began.");
+  fill("keys", data.keys.map(({ seen, name, tier }) => [
+    [name, seen.key_id], tier || "–", [ago(now, seen.at), seen.route], String(seen.status),
+    seen.refused ? [`${counted(seen.refused)} times`, ago(now, seen.refused_at), "trouble"] : "never",
+  ]), [], "No key was used since the workers began.");
+  fill("routes", data.figures.routes.map(route => [
+    route.name, counted(route.requests), counted(route.failed), counted(route.refused), span(route.median),
+    span(route.slowest), few(route.rows_per_second),
+  ]), [1, 2, 3, 4, 5, 6], "No request in the last ten minutes.");
+}
+
+function draw(data) {
+  show(data.level, data.headline, data.notices);
+  tiles(data);
+  charts(data.figures.charts);
+  tables(data);
+  at("since").textContent = `${clock(data.at).slice(11)} UTC`;
+  at("version").textContent = `· Brokerage ${data.version}`;
+}
+
+async function look() {
+  try {
+    const answer = await fetch("/console/data.json", { cache: "no-store", signal: AbortSignal.timeout(10000) });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    draw(await answer.json());
+    lastAnswer = new Date();
+  } catch (failure) {
+    const since = lastAnswer ? ` What stands below is of ${lastAnswer.toISOString().slice(11, 19)} UTC.` : "";
+    show("wrong", "The service does not answer.", [{ level: "wrong", text: `This page gets no data: ${failure.message}.${since}`, remedy: "" }]);
+  }
+  setTimeout(look, PERIOD_MILLISECONDS);
+}
+
+look();

@@ -1,0 +1,84 @@
+"""What Elasticsearch holds of each resource: the live generation, how many records, and up to when they are."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mappings import RESOURCES
+from service.answer import total
+from service.errors import ApiError
+from service.freshness import Ages, Kept
+from service.indices import look
+from service.metrics import renewed
+from service.query import term
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cluster.control import Mark
+    from mappings.resource import Resource
+    from service.operation import Services
+
+# Six counts and a look at the indices, however many consoles are open.
+_AGES = Ages(fresh=5.0, stale=10.0)
+# The page must come while Elasticsearch does not answer.
+_SECONDS = 1.0
+_COUNT = {"size": 0, "track_total_hits": True, "query": term("deleted", value=False)}
+
+
+class Held(msgspec.Struct):
+    """What is live of one resource. `mark` is seconds since 1970; None is what is not there or may not be known."""
+
+    resource: str
+    alias: str
+    records: int | None = None
+    generations: list[str] = []
+    replaced: str | None = None
+    mark: float | None = None
+    sequence: int | None = None
+
+
+class Holdings:
+    """Reads all of it, at most every few seconds."""
+
+    def __init__(self, services: Services, marks: Mapping[Resource, Kept[Mark | None]]) -> None:
+        """Nothing is asked yet."""
+        self._services = services
+        self._marks = marks
+        self._indices = Kept(partial(look, services.engine, services.connection), _AGES)
+        self._counts = {resource: Kept(partial(self._count, resource), _AGES) for resource in RESOURCES}
+
+    async def read(self) -> list[Held]:
+        """Return what is known of each resource, as last read where Elasticsearch does not answer within a second."""
+        counts = [kept.get() for kept in self._counts.values()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SECONDS):
+                await asyncio.gather(renewed(self._marks), self._indices.get(), *counts, return_exceptions=True)
+        return [self._held(resource) for resource in RESOURCES]
+
+    async def _count(self, resource: Resource) -> int | None:
+        try:
+            return total(await self._services.engine.search_anew(self._services.connection.alias(resource), _COUNT))
+        except ApiError:
+            # Why it cannot be counted is among the findings.
+            return None
+
+    def _held(self, resource: Resource) -> Held:
+        alias, indices = self._services.connection.alias(resource), self._indices.current
+        found = (indices.behind[alias] if indices is not None else None) or {}
+        replaced = [facts["mappings"].get("_meta", {}).get("replaces") for facts in found.values()]
+        mark = self._marks[resource].current
+        return Held(
+            resource=resource.alias,
+            alias=alias,
+            records=self._counts[resource].current,
+            generations=sorted(found),
+            replaced=next(filter(None, replaced), None),
+            mark=None if mark is None else mark.clock / 1000,
+            sequence=None if mark is None else mark.sequence,
+        )

@@ -1,0 +1,1 @@
+"""The operators' console: its data, exactly, and its page in a real browser."""

@@ -1,0 +1,65 @@
+"""A service before a stand-in that holds two listings, and whose holdings are read anew each time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import to_builtins
+
+from cluster.connection import ConnectionSettings
+from cluster.control import Mark
+from service.freshness import Ages
+from tests.console.operated import Clock, Operated, operated
+from tests.service.conftest import stand_in as empty_stand_in
+from tests.site.conftest import browser
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.service.stand_in import StandIn
+
+__all__ = ["browser", "empty_stand_in"]
+
+# The clock of the tests, and the mark of the listings three minutes before.
+NOON = 1_773_489_600.0
+PUBLISHED = NOON - 180
+
+
+def publish(stand_in: StandIn, moment: float, sequence: int) -> None:
+    """Store the mark of the listings."""
+    mark = Mark(clock=int(moment * 1000), sequence=sequence, epoch=0, generation="listings-v0001")
+    stand_in.documents["control", "mark-listings"] = to_builtins(mark)
+
+
+@pytest.fixture
+def stand_in(empty_stand_in: StandIn) -> StandIn:
+    """What stands for Elasticsearch."""
+    empty_stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    for name in ("L1", "L2"):
+        empty_stand_in.add("listings", name, {"PlatformListingId": name})
+    empty_stand_in.indices["listings-v0001"]["mappings"]["_meta"]["replaces"] = "listings-v0000"
+    publish(empty_stand_in, PUBLISHED, sequence=17)
+    return empty_stand_in
+
+
+@pytest.fixture
+def key(stand_in: StandIn) -> str:
+    """A key for all companies."""
+    return stand_in.grant(name="North portal")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep nothing that was read, and find no process late or slow: a busy machine is no defect."""
+    monkeypatch.setattr("service.console.resources._AGES", Ages(0.0, 0.0))
+    monkeypatch.setattr("service.console.verdict.LATE_SECONDS", float("inf"))
+    monkeypatch.setattr("service.console.verdict.SLOW_SECONDS", float("inf"))
+
+
+@pytest.fixture
+async def operating(stand_in: StandIn, key: str, at_once: None) -> AsyncIterator[Operated]:  # noqa: ARG001
+    """The service at noon."""
+    connection = ConnectionSettings(url=(stand_in.url,))
+    async with operated(connection, Clock(NOON), fresh_seconds=0.0, stale_seconds=0.0) as opened:
+        yield opened

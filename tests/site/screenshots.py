@@ -1,0 +1,101 @@
+"""Takes the pictures of the pages for the documentation: `make screenshots`, on a node and sample data of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.connection import ConnectionSettings, connect
+from embedded import EmbeddedCluster, NodeOptions
+from indexer import Engine, IndexerSettings, open_source, reindex
+from sample import write_source
+from service.console import verdict
+from service.console.history import STEP_SECONDS, STEPS
+from service.keys.store import Grant, KeyStore
+from tests.console.operated import Clock, Operated, operated
+from tests.site.conftest import chromium
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, ViewportSize
+
+FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
+_LISTINGS = 2_000
+_SIZE: ViewportSize = {"width": 1280, "height": 800}
+_GRANTS = (
+    Grant("North portal", all_companies=True, rate=None),
+    Grant("Evergreen's own site", companies=("evergreen-realty",), rate=None),
+    Grant("Analytics", all_companies=True, rate=6),
+)
+_FEED = "/v1/listings?platform_company_id=evergreen-realty&page_size=20"
+_SOLD = "/v1/sold_listings?updated_since=1&page_size=50"
+
+
+async def _load(connection: ConnectionSettings, folder: Path) -> list[str]:
+    """Index sample data; return the texts of the keys."""
+    write_source(folder, _LISTINGS)
+    async with connect(connection, connections=4, timeout=60) as client:
+        with open_source(str(folder)) as opened:
+            await reindex(Engine(client, connection, IndexerSettings(dead_letter_folder=str(folder))), opened)
+        store = KeyStore(client, connection.keys_index)
+        return [(await store.create(grant)).reveal() for grant in _GRANTS]
+
+
+@dataclass
+class _Walk:
+    """A partner that walks a feed again and again."""
+
+    path: str
+    key: str
+    cursor: str = ""
+
+    async def go_on(self, operating: Operated) -> None:
+        """Read the next page."""
+        address = f"http://127.0.0.1:{operating.port}{self.path}{self.cursor}"
+        async with operating.http.get(address, headers={"x-api-key": self.key}) as answer:
+            page = await answer.json()
+        last = page["Listings"][-1]["PlatformListingId"] if page["Listings"] else ""
+        self.cursor = "" if page["FinalPage"] else f"&last_platform_listing_id={last}"
+
+
+async def _ask(operating: Operated, keys: list[str]) -> None:
+    """Read as partners do, ten minutes within seconds: the clock is moved, the requests are real."""
+    walks = [_Walk(_FEED, keys[0]), _Walk(_FEED, keys[1]), _Walk(_SOLD, keys[0])]
+    for step in range(STEPS):
+        operating.clock.now += STEP_SECONDS
+        for _ in range(round(3 + 2 * math.sin(step / 9))):
+            for walk in walks:
+                await walk.go_on(operating)
+        if step % 6 == 0:
+            await operating.get("/v1/agents", keys[2])
+        await operating.data()
+
+
+async def _take(browser: Browser, url: str, name: str, awaited: str) -> None:
+    page = await browser.new_page(viewport=_SIZE, color_scheme="light")
+    await page.goto(url, wait_until="networkidle")
+    await page.wait_for_selector(awaited)
+    await page.screenshot(path=FOLDER / f"{name}.png")
+    await page.close()
+
+
+async def _main(connection: ConnectionSettings, folder: Path) -> None:
+    keys = await _load(connection, folder)
+    FOLDER.mkdir(exist_ok=True)
+    async with operated(connection, Clock(time.time() - STEPS * STEP_SECONDS)) as operating, chromium() as browser:
+        await _ask(operating, keys)
+        site = f"http://127.0.0.1:{operating.port}/docs"
+        await _take(browser, site, "docs", "h1")
+        await _take(browser, f"{site}/reference", "reference", ".opblock")
+        await _take(browser, f"{operating.url}/console", "console", "#charts svg")
+
+
+if __name__ == "__main__":
+    # The machine that takes pictures may be a busy one, which is not what they are of.
+    verdict.LATE_SECONDS = verdict.SLOW_SECONDS = math.inf
+    with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster, tempfile.TemporaryDirectory() as made:
+        asyncio.run(_main(ConnectionSettings(url=(cluster.url,)), Path(made)))
