@@ -14,6 +14,7 @@ class Relay:
         address = urlsplit(upstream)
         self._upstream = (address.hostname, address.port)
         self._server: asyncio.Server | None = None
+        self._passing: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.port = 0
         self.requests = bytearray()
         self.answers = bytearray()
@@ -33,21 +34,29 @@ class Relay:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and cut what is open: a connection left behind fails whichever test runs next."""
         assert self._server is not None
         self._server.close()
+        for client in self._passing.values():
+            client.close()
+        await asyncio.gather(*self._passing)
         await self._server.wait_closed()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        passing = asyncio.current_task()
+        assert passing is not None
+        self._passing[passing] = writer
+        passing.add_done_callback(self._passing.pop)
         engine_reader, engine_writer = await asyncio.open_connection(*self._upstream)
-        back = asyncio.create_task(_copy(engine_reader, writer, self.answers))
-        await _copy(reader, engine_writer, self.requests)
-        engine_writer.close()
-        await back
-        writer.close()
+        async with asyncio.TaskGroup() as ways:
+            ways.create_task(_copy(engine_reader, writer, self.answers))
+            ways.create_task(_copy(reader, engine_writer, self.requests))
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray) -> None:
-    while data := await reader.read(65_536):
-        kept += data
-        writer.write(data)
+    try:
+        while data := await reader.read(65_536):
+            kept += data
+            writer.write(data)
+    finally:
+        writer.close()
