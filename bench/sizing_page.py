@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from bench.report import between_marks
 from bench.sizing import DOCS, Chosen, Measured, Size, measured_now
+from bench.tables import table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
 PAGE = DOCS / "sizing.md"
 LISTINGS = (1_000_000, 100_000_000, 1_000_000_000)
@@ -41,12 +42,6 @@ def cores(count: float) -> str:
 
 def _micro(seconds: float) -> str:
     return f"{figures(seconds * 1e6)} µs"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its first column is text, the others numbers."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rule, *rows])
 
 
 def inputs(of: Measured) -> str:

@@ -10,22 +10,17 @@ import argparse
 import asyncio
 import random
 from itertools import count
-from pathlib import Path
 
 import aiohttp
 import uvloop
 
+from bench.accounting import resident_bytes
 from bench.layers import FEED
 
 _CLIENTS = 8
 _MOST_PAGES = 60
 _LOOKS = 12
 _MEGABYTE = 1e6
-_PAGE_BYTES = 4096
-
-
-def _resident_megabytes(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES / _MEGABYTE
 
 
 async def _ask(session: aiohttp.ClientSession, given: argparse.Namespace, target: str, encoding: str) -> str | None:
@@ -57,7 +52,7 @@ async def _client(
         encodings = given.encoding.split(",")
         await _ask(session, given, random.choice(targets) + spelling, encodings[turn % len(encodings)])  # noqa: S311
         if turn % (given.requests // _LOOKS) == 0:
-            print(f"{turn:8,} requests {_resident_megabytes(given.pid):8.1f} MB", flush=True)
+            print(f"{turn:8,} requests {resident_bytes(given.pid) / _MEGABYTE:8.1f} MB", flush=True)
 
 
 async def _measure(given: argparse.Namespace) -> None:

@@ -34,7 +34,8 @@ def everything(found: Results) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; its first column is text, the others numbers."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -59,7 +60,7 @@ def figure_table(found: Results) -> str:
         [figure.name, figure.aim, _value(figure.value), words[figure.reached] if figure.value else "not measured"]
         for figure in figures(found)
     ]
-    return _table(["figure", "aim", "measured", ""], rows)
+    return table(["figure", "aim", "measured", ""], rows)
 
 
 def _value(value: Spread | None) -> str:
@@ -77,7 +78,7 @@ def _absent(found: Results) -> str:
 
 def _group(measured: Sequence[Measured]) -> str:
     head = ["answered by", "what", "clients", "ms", "99 % within", "a second", "MB"]
-    return _table(
+    return table(
         [*head, *(f"CPU ms, {name}" for name in ("program", ENGINE, CLIENT))], [_row(each) for each in measured]
     )
 
@@ -112,7 +113,7 @@ def _walks(found: Results) -> str:
         shown = ", ".join(f"{party} {seconds:.1f}" for party, seconds in used.items() if seconds >= 0.05)
         rows.append([name, _range(totals), _range(largest), f"{rate:,.0f}", f"{walks[0].bytes / 1e9:.2f}", shown])
     head = ["walked by", "all, s", "largest company, s", "listings a second", "GB", "CPU seconds"]
-    return "### Walks of all listings, one client\n\n" + _table(head, rows)
+    return "### Walks of all listings, one client\n\n" + table(head, rows)
 
 
 def _range(values: Sequence[float]) -> str:
