@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.conditional import entity_tag, unchanged
-from service.encoding.negotiation import Coding, choose
+from service.encoding.negotiation import Coding, chosen
 from service.parts import Parts
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ async def encoded(request: web.Request, response: web.Response, packer: Packer) 
 def _coding(request: web.Request, response: web.Response, body: Parts) -> Coding:
     if (body.size or 0) < SMALLEST_BYTES or response.content_type != _JSON:
         return Coding.IDENTITY
-    return choose(", ".join(request.headers.getall("Accept-Encoding", ())))
+    return chosen(request)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 # A token, and perhaps its weight of at most three decimals (RFC 9110, sections 5.6.2 and 12.4.2), in small letters.
 _ELEMENT = re.compile(
@@ -22,6 +26,11 @@ class Coding(StrEnum):
     ZSTD = "zstd"
     GZIP = "gzip"
     IDENTITY = "identity"
+
+
+def chosen(request: web.BaseRequest) -> Coding:
+    """Return the coding that the client of a request weighs highest."""
+    return choose(", ".join(request.headers.getall("Accept-Encoding", ())))
 
 
 @lru_cache(maxsize=_REMEMBERED_LINES)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import xxhash
-from aiohttp import ETag, web
-
-from service.encoding.compression import compress
-from service.encoding.negotiation import Coding, choose
+from service.encoding.negotiation import Coding, chosen
 from service.errors import NotFound
+from service.packed import Packed, packed
 from service.site.pages import PAGES, REFERENCE, ROOT
 from service.slashes import tidy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from aiohttp import web
 
 PATHS = (ROOT, ROOT + "/{name:.*}")
 
@@ -31,16 +27,6 @@ _POLICY = (
 POLICY_WITH_SCRIPTS = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 
 
-@dataclass(frozen=True)
-class Packed:
-    """What is answered under a path in one coding."""
-
-    body: bytes
-    content_type: str
-    headers: Mapping[str, str]
-    tag: str
-
-
 class Site:
     """Answers pages and what they load."""
 
@@ -50,31 +36,17 @@ class Site:
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer a page, packed as the client asked; 304 to whom it is known. Raise NotFound for all else."""
-        key = tidy(request.path), choose(", ".join(request.headers.getall("Accept-Encoding", ())))
-        packed = self._packed.get(key)
-        if packed is None:
+        key = tidy(request.path), chosen(request)
+        found = self._packed.get(key)
+        if found is None:
             # Files are read and pages drawn: milliseconds in which other requests go on.
-            packed = self._packed[key] = await asyncio.to_thread(_pack, *key)
-        return _response(request, packed)
-
-
-def _response(request: web.Request, packed: Packed) -> web.Response:
-    if any(sent.value in {packed.tag, "*"} for sent in request.if_none_match or ()):
-        response = web.Response(status=304, headers=packed.headers)
-    else:
-        response = web.Response(body=packed.body, headers=packed.headers)
-        response.headers["Content-Type"] = packed.content_type
-    response.etag = ETag(packed.tag)
-    return response
+            found = self._packed[key] = await asyncio.to_thread(_pack, *key)
+        return found.answer(request)
 
 
 def _pack(path: str, coding: Coding) -> Packed:
     body, content_type, headers = _made(path)
-    packed = compress(body, coding)
-    headers["Vary"] = "Accept-Encoding"
-    if coding is not Coding.IDENTITY:
-        headers["Content-Encoding"] = coding
-    return Packed(packed, f"{content_type}; charset=utf-8", headers, xxhash.xxh3_128_hexdigest(packed))
+    return packed(body, coding, {**headers, "Content-Type": f"{content_type}; charset=utf-8"})
 
 
 def _made(path: str) -> tuple[bytes, str, dict[str, str]]:
