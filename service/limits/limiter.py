@@ -61,8 +61,9 @@ class Limiter:
             return _UNLIMITED
         LIMIT_HITS.inc()
         backlog = await self._in_shared(key, policy, policy.step)
-        standing = Standing(policy, self._local.take(key.key_id, policy) if backlog is None else backlog)
-        self._last[key.key_id] = standing
+        if backlog is None:
+            return Standing(policy, self._local.take(key.key_id, policy))
+        standing = self._last[key.key_id] = Standing(policy, backlog)
         return standing
 
     def tier(self, key: ApiKey) -> str | None:
