@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, ClientTimeout
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -21,6 +21,7 @@ from service.settings import ServiceSettings
 from service.telemetry.opentelemetry import OpenTelemetry
 from tests.service.conftest import stand_in
 from tests.service.raw import _port
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -54,6 +55,13 @@ class Watched:
         async with self.http.request(method, f"http://127.0.0.1:{self.port}{path}", headers=sent) as answer:
             await answer.read()
             return answer.status
+
+    async def left(self, path: str, key: str) -> None:
+        """Ask, and leave before there is an answer; return when the line of it is there."""
+        async with ClientSession(timeout=ClientTimeout(0.3)) as client:
+            with suppress(TimeoutError):
+                await client.get(f"http://127.0.0.1:{self.port}{path}", headers={"x-api-key": key})
+        await until(lambda: self.lines)
 
     async def text(self) -> str:
         """Return what `/metrics` tells."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession
 
 from cluster.control import mark_id
 from service.app import ROOT
@@ -118,10 +117,7 @@ async def test_who_leaves_before_the_answer_is_counted_as_having_left(
 ) -> None:
     held = Held()
     stand_in.out(held, "listings")
-    async with ClientSession(timeout=ClientTimeout(0.3)) as client:
-        with suppress(TimeoutError):
-            await client.get(f"http://127.0.0.1:{watched.port}{FEED}", headers={"x-api-key": key})
-    await until(lambda: watched.lines)
+    await watched.left(FEED, key)
     assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
     held.let_go.set()
 
