@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, disable_created_metrics, generate_latest
@@ -23,7 +23,7 @@ from service.telemetry.collectors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cluster.control import Mark
     from mappings.resource import Resource
@@ -55,8 +55,8 @@ KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to
 MARKS: web.AppKey[Mapping[Resource, Kept[Mark | None]]] = web.AppKey("marks", dict)
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Marks are read anew for each scrape, which must be answered while Elasticsearch is not.
-_MARKS_SECONDS = 1.0
+# What the private port tells is read anew for each look at it, which must be answered while Elasticsearch is not.
+_RENEWAL_SECONDS = 1.0
 
 
 def metrics_app(services: Services) -> web.Application:
@@ -67,7 +67,7 @@ def metrics_app(services: Services) -> web.Application:
     registry = _registry(services, marks)
 
     async def metrics(_: web.Request) -> web.Response:
-        await renewed(marks)
+        await renewed(marks.values())
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})
 
     app = web.Application(middlewares=[answer_problems])
@@ -76,11 +76,11 @@ def metrics_app(services: Services) -> web.Application:
     return app
 
 
-async def renewed(marks: Mapping[Resource, Kept[Mark | None]]) -> None:
-    """Read the marks anew that are no longer fresh, within a second; they stay while Elasticsearch is away."""
+async def renewed(kept: Iterable[Kept[Any]]) -> None:
+    """Read anew what is no longer fresh, within a second; it stays as it is while Elasticsearch is away."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_MARKS_SECONDS):
-            await asyncio.gather(*(mark.get() for mark in marks.values()), return_exceptions=True)
+        async with asyncio.timeout(_RENEWAL_SECONDS):
+            await asyncio.gather(*(each.get() for each in kept), return_exceptions=True)
 
 
 def _registry(services: Services, marks: Mapping[Resource, Kept[Mark | None]]) -> CollectorRegistry:

@@ -64,19 +64,18 @@ async def _serve(
     async with AsyncExitStack() as stack:
         stack.callback(listeners.close)
         service = await _opened(stack, ServiceRunner(app, settings))
-        metrics = await _opened(stack, ServiceRunner(operators_app(app), settings))
+        opened = [(service, listeners.api)]
+        if listeners.metrics:
+            opened.append((await _opened(stack, ServiceRunner(operators_app(app), settings)), listeners.metrics))
         if ready_first and not await _ready(service, stop):
             return
-        await _listen(service, listeners.api)
-        await _listen(metrics, listeners.metrics)
+        for runner, sockets in opened:
+            await _listen(runner, sockets)
         on_ready()
         collect_seldom()
         await stop.told.wait()
         app[DRAINING].set()
-        await asyncio.gather(
-            _drain(service, listeners.api, stop, settings.drain_seconds),
-            _drain(metrics, listeners.metrics, stop, settings.drain_seconds),
-        )
+        await asyncio.gather(*(_drain(runner, sockets, stop, settings.drain_seconds) for runner, sockets in opened))
 
 
 async def _drain(runner: ServiceRunner, sockets: Sequence[socket.socket], stop: Stop, seconds: float) -> None:

@@ -16,6 +16,7 @@ from service.console.siblings import Siblings
 from service.console.verdict import (
     Level,
     Notice,
+    Reader,
     headline,
     of_consumers,
     of_figures,
@@ -38,15 +39,6 @@ if TYPE_CHECKING:
 
 # What the page lists of keys and consumers: those in trouble, then whoever was seen last.
 _MOST_SHOWN = 100
-
-
-class Reader(msgspec.Struct):
-    """A consumer, what is wrong with it, and by how many seconds what it has read whole is behind the index."""
-
-    seen: Consumer
-    name: str
-    trouble: str
-    behind: float | None
 
 
 class Use(msgspec.Struct):
@@ -103,9 +95,17 @@ class Console:
         siblings, held = await asyncio.gather(self.siblings.ask(host, port), self._holdings.read())
         away = [port for port, worker in siblings.items() if worker is None]
         all_ = together([self.worker(), *filter(None, siblings.values())])
-        now, drawn = self._clock(), figures(all_.steps, self._clock())
+        now = self._clock()
+        drawn = figures(all_.steps, now)
         consumers, keys = self._readers(all_, held, now), self._uses(all_)
-        notices = sorted(self._notices(all_, drawn, held, away), key=lambda notice: notice.level is not Level.WRONG)
+        found = [
+            *of_findings(self._watch.findings()[0]),
+            *of_figures(drawn),
+            *of_neighbours(all_.nodes, away),
+            *of_resources(held, now),
+            *of_consumers(consumers),
+        ]
+        notices = sorted(found, key=lambda notice: notice.level is not Level.WRONG)
         level, sentence = headline(notices)
         return Overview(
             at=now,
@@ -123,17 +123,6 @@ class Console:
             consumers=consumers[:_MOST_SHOWN],
             keys=keys[:_MOST_SHOWN],
         )
-
-    def _notices(self, all_: Worker, drawn: Figures, held: list[Held], away: list[int]) -> list[Notice]:
-        now = self._clock()
-        names = {feed.key_id: self._name(feed.key_id) for feed in all_.feeds}
-        return [
-            *of_findings(self._watch.findings()[0]),
-            *of_figures(drawn),
-            *of_neighbours(all_.nodes, away),
-            *of_resources(held, now),
-            *of_consumers(all_.feeds, names, now),
-        ]
 
     def _readers(self, all_: Worker, held: list[Held], now: float) -> list[Reader]:
         marks = {each.resource: each.mark for each in held}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 # Six counts and a look at the indices, however many consoles are open.
 _AGES = Ages(fresh=5.0, stale=10.0)
-# The page must come while Elasticsearch does not answer.
-_SECONDS = 1.0
 _COUNT = {"size": 0, "track_total_hits": True, "query": term("deleted", value=False)}
 
 
@@ -55,10 +51,7 @@ class Holdings:
 
     async def read(self) -> list[Held]:
         """Return what is known of each resource, as last read where Elasticsearch does not answer within a second."""
-        counts = [kept.get() for kept in self._counts.values()]
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SECONDS):
-                await asyncio.gather(renewed(self._marks), self._indices.get(), *counts, return_exceptions=True)
+        await renewed([*self._marks.values(), self._indices, *self._counts.values()])
         return [self._held(resource) for resource in RESOURCES]
 
     async def _count(self, resource: Resource) -> int | None:

@@ -45,6 +45,15 @@ class Notice(msgspec.Struct):
     remedy: str = ""
 
 
+class Reader(msgspec.Struct):
+    """A consumer, what is wrong with it, and by how many seconds what it has read whole is behind the index."""
+
+    seen: Consumer
+    name: str
+    trouble: str
+    behind: float | None
+
+
 def of_findings(findings: Iterable[Finding]) -> Iterator[Notice]:
     """Yield what the service's own checks of Elasticsearch found."""
     for finding in findings:
@@ -77,11 +86,11 @@ def of_figures(figures: Figures) -> Iterator[Notice]:
         yield Notice(Level.WARNING, text, "Something takes the processor, or there are too few cores for the workers.")
 
 
-def of_consumers(consumers: Iterable[Consumer], names: dict[str, str], now: float) -> Iterator[Notice]:
+def of_consumers(readers: Iterable[Reader]) -> Iterator[Notice]:
     """Yield the consumers that are stuck."""
-    for consumer in consumers:
-        if trouble := consumer.trouble(now):
-            text = f"{names.get(consumer.key_id) or consumer.key_id} {trouble} of {consumer.resource}."
+    for reader in readers:
+        if reader.trouble:
+            text = f"{reader.name or reader.seen.key_id} {reader.trouble} of {reader.seen.resource}."
             yield Notice(Level.WARNING, text, "Tell its owner; the table of consumers has the cursor.")
 
 
