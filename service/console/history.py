@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from service.operation import Services
+    from service.services import Services
     from service.telemetry.histogram import Histogram
 
 STEP_SECONDS = 5

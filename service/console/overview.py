@@ -27,13 +27,10 @@ from service.console.verdict import (
 from service.console.worker import Places, Worker, known, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from cluster.control import Mark
-    from mappings.resource import Resource
-    from service.freshness import Kept
     from service.keys.record import ApiKey
-    from service.operation import Services
+    from service.services import Services
     from service.telemetry.consumers import Consumer, KeyUse
     from service.watch import Watch
 
@@ -71,19 +68,13 @@ class Overview(msgspec.Struct):
 class Console:
     """Makes the overview of one process; `clock` tells the seconds since 1970."""
 
-    def __init__(
-        self,
-        services: Services,
-        watch: Watch,
-        marks: Mapping[Resource, Kept[Mark | None]],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, services: Services, watch: Watch, clock: Callable[[], float] = time.time) -> None:
         """Nothing is asked yet."""
         self.history = History(services, clock)
         self.siblings = Siblings(services.settings)
         self._services = services
         self._watch = watch
-        self._holdings = Holdings(services, marks)
+        self._holdings = Holdings(services)
         self._clock = clock
 
     def worker(self) -> Worker:

@@ -13,7 +13,7 @@ from service.app import SERVICES
 from service.console.overview import Console
 from service.console.siblings import PATH as WORKER
 from service.health import WATCH
-from service.metrics import MARKS, metrics_app
+from service.metrics import metrics_app
 from service.redaction import masked_keys
 from service.site.pages import FOLDER as SITE
 from service.site.serving import POLICY_WITH_SCRIPTS
@@ -47,7 +47,7 @@ def operators_app(service: web.Application, clock: Callable[[], float] = time.ti
     `clock` tells the seconds since 1970.
     """
     app = metrics_app(service[SERVICES])
-    console = app[CONSOLE] = Console(service[SERVICES], service[WATCH], app[MARKS], clock)
+    console = app[CONSOLE] = Console(service[SERVICES], service[WATCH], clock)
     app.cleanup_ctx.extend((console.history.running, console.siblings.opened))
     for path, (file, content_type) in _FILES.items():
         app.router.add_get(path, _file(file.read_bytes(), content_type))

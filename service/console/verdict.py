@@ -63,12 +63,17 @@ def of_findings(findings: Iterable[Finding]) -> Iterator[Notice]:
 
 
 def of_resources(resources: Iterable[Held], now: float) -> Iterator[Notice]:
-    """Yield the resources that should change every day and did not."""
+    """Yield the resources that should change every day and did not, and the builds that were refused."""
     for held in resources:
         if held.resource in _CHANGES_DAILY and held.mark is not None and now - held.mark > OLD_SECONDS:
             hours = int((now - held.mark) // 3600)
             text = f"{held.resource}: nothing was published for {hours} hours."
             yield Notice(Level.WARNING, text, "`brokerage index status` tells the last run and what is unfinished.")
+        if held.build is not None and held.build.refusal is not None:
+            text = f"{held.resource}: {held.build.candidate} was built and refused. {held.build.refusal}"
+            yield Notice(
+                Level.WARNING, text, f"Mend the source, then `brokerage index reindex SOURCE {held.resource}`."
+            )
 
 
 def of_figures(figures: Figures) -> Iterator[Notice]:

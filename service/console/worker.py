@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from service.console.history import History
-    from service.operation import Services
+    from service.services import Services
 
 Each = TypeVar("Each")
 

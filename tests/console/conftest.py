@@ -25,6 +25,10 @@ __all__ = ["browser", "empty_stand_in"]
 NOON = 1_773_489_600.0
 PUBLISHED = NOON - 180
 
+# What the indexer keeps of a run that brought a change of 90 seconds before, and of a build that is not over.
+LAST = {"verb": "reindex", "at": int(PUBLISHED * 1000), "newest": int(PUBLISHED * 1000) - 90_000, "dead": 0}
+BUILD = {"candidate": "listings-v0002", "phase": "loading", "line": 1200, "refusal": None}
+
 
 def publish(stand_in: StandIn, moment: float, sequence: int) -> None:
     """Store the mark of the listings."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multidict import CIMultiDictProxy
 
     from cluster.connection import ConnectionSettings
-    from service.operation import Services
+    from service.services import Services
     from service.watch import Watch
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"

@@ -8,12 +8,13 @@ import pytest
 from playwright.async_api import expect
 
 from service.telemetry.consumers import STUCK_REPEATS
+from tests.console.conftest import BUILD, LAST
 from tests.console.operated import FEED
 from tests.service.stand_in import refusal
 from tests.site.test_browser import NARROW, WIDE, visiting
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Page
 
     from tests.console.operated import Operated
     from tests.service.stand_in import StandIn
@@ -58,6 +59,53 @@ async def test_it_says_in_words_what_is_wrong_and_that_it_has_passed(
         stand_in.strange.clear()
         await operating.get(FEED, key)
         await expect(heading).to_have_text("✓ All is well.")
+        assert visit.is_clean()
+
+
+async def test_the_keyboard_reaches_everything_and_stays_where_it_is(browser: Browser, operating: Operated) -> None:
+    # Wide first: what does not overflow has the focus only if the page says so.
+    async with visiting(browser, operating, WIDE) as visit:
+        await visit.open("/console")
+        stops = [await _tab(visit.page) for _ in range(6)]
+        assert [name for name, _ in stops] == ["Skip to the content", "data", "walks", "uses", "ways", "Metrics"]
+        assert {outline for _, outline in stops} == {"solid 3px"}
+        await visit.page.locator(".skip").focus()
+        await visit.page.keyboard.press("Enter")
+        assert await visit.page.evaluate("document.activeElement.id") == "content"
+        assert (await _tab(visit.page))[0] == "data"
+        await visit.page.set_viewport_size(NARROW["viewport"])
+        await visit.page.keyboard.press("ArrowRight")
+        await visit.page.wait_for_function("document.activeElement.scrollLeft > 0")
+        # What is drawn anew takes neither the focus nor the place.
+        operating.clock.now += 1
+        await expect(visit.page.locator("#since")).to_have_text("12:00:01 UTC")
+        assert await visit.page.evaluate(_FOCUSED) == "data"
+        assert await visit.page.evaluate("document.activeElement.scrollLeft > 0")
+
+
+_FOCUSED = "document.activeElement.getAttribute('aria-labelledby') ?? document.activeElement.innerText.trim()"
+_OUTLINE = "(style => `${style.outlineStyle} ${style.outlineWidth}`)(getComputedStyle(document.activeElement))"
+
+
+async def _tab(page: Page) -> tuple[str, str]:
+    """Go on; return what has the focus now, and how that is seen."""
+    await page.keyboard.press("Tab")
+    return str(await page.evaluate(_FOCUSED)), str(await page.evaluate(_OUTLINE))
+
+
+async def test_runs_and_builds_are_shown(browser: Browser, operating: Operated, stand_in: StandIn) -> None:
+    stand_in.documents["control", "last-listings"] = LAST | {"dead": 3}
+    stand_in.documents["control", "build-listings"] = {"progress": BUILD}
+    async with visiting(browser, operating, WIDE) as visit:
+        await visit.open("/console")
+        name = visit.page.get_by_role("rowheader", name="listings", exact=True)
+        line = visit.page.locator("#resources tr").filter(has=name)
+        await expect(line.get_by_role("cell").nth(2)).to_have_text("90 sreindex, 3 bad records")
+        await expect(line.get_by_role("cell").last).to_have_text("listings-v0002loading, line 1,200")
+        stand_in.documents["control", "build-listings"] = {"progress": BUILD | {"refusal": "It lacks 30 of 50."}}
+        await expect(line.get_by_role("cell").last).to_have_text("listings-v0002refused")
+        await expect(visit.page.locator("#notices")).to_contain_text("listings-v0002 was built and refused.")
+        assert await visit.findings() == []
         assert visit.is_clean()
 
 

@@ -9,7 +9,7 @@ import pytest
 from service.console.figures import figures
 from service.console.history import STEP_SECONDS, STEPS
 from service.telemetry.consumers import KNOWN_PAUSES, LATE_PAUSES, LATE_SECONDS, STUCK_REPEATS
-from tests.console.conftest import NOON, PUBLISHED, publish
+from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
 from tests.console.operated import FEED
 from tests.service.stand_in import refusal
 
@@ -32,6 +32,8 @@ async def test_all_is_well_and_what_is_held_is_told(operating: Operated) -> None
         "replaced": "listings-v0000",
         "mark": PUBLISHED,
         "sequence": 17,
+        "last": None,
+        "build": None,
     }
     assert (held["teams"]["records"], held["teams"]["mark"]) == (0, None)
     assert (data["at"], data["workers"], data["away"]) == (NOON, 1, [])
@@ -95,6 +97,28 @@ async def test_an_old_index_needs_a_look(operating: Operated, stand_in: StandIn)
     data = await operating.data()
     assert (data["level"], data["headline"]) == ("warning", "One thing needs a look.")
     assert [notice["text"] for notice in data["notices"]] == ["listings: nothing was published for 25 hours."]
+
+
+async def test_the_lag_of_the_last_run_and_an_unfinished_build_are_told(operating: Operated, stand_in: StandIn) -> None:
+    stand_in.documents["control", "last-listings"] = LAST
+    stand_in.documents["control", "build-listings"] = {"progress": BUILD}
+    data = await operating.data()
+    (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
+    assert held["last"] == {"verb": "reindex", "at": PUBLISHED, "lag": 90.0, "dead": 0}
+    assert (held["build"], data["level"]) == (BUILD, "well")
+    # Behind the swap, and before it is forgotten; and a run that read no record.
+    stand_in.documents["control", "build-listings"] = {"progress": BUILD | {"candidate": "listings-v0001"}}
+    stand_in.documents["control", "last-listings"] = LAST | {"newest": 0}
+    (held,) = [each for each in (await operating.data())["resources"] if each["resource"] == "listings"]
+    assert (held["build"], held["last"]["lag"]) == (None, None)
+
+
+async def test_a_refused_build_needs_a_look(operating: Operated, stand_in: StandIn) -> None:
+    stand_in.documents["control", "build-listings"] = {"progress": BUILD | {"refusal": "It lacks 30 of 50."}}
+    (notice,) = (await operating.data())["notices"]
+    assert notice["level"] == "warning"
+    assert notice["text"] == "listings: listings-v0002 was built and refused. It lacks 30 of 50."
+    assert "`brokerage index reindex SOURCE listings`" in notice["remedy"]
 
 
 async def test_who_asks_for_the_same_page_again_and_again_is_stuck_until_it_goes_on(

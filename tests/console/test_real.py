@@ -31,12 +31,24 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
     for resources in (RESOURCES, [LISTING]):
         with open_source(str(tmp_path / "source")) as opened:
             assert (await reindex(engine, opened, resources=resources)).exit_code == 0
+    await asyncio.to_thread(write_source, tmp_path / "smaller", 20)
+    with open_source(str(tmp_path / "smaller")) as opened:
+        assert (await reindex(engine, opened, resources=[LISTING])).exit_code == 1
     expected = {each.resource: each for each in await status(engine)}
     async with operated(connection) as operating:
         told = {each["resource"]: each for each in (await operating.data())["resources"]}
     assert {name: (held["records"], held["generations"]) for name, held in told.items()} == {
         name: (each.documents, [each.live]) for name, each in expected.items()
     }
+    for name, each in expected.items():
+        assert each.last is not None
+        lag = (each.last.at - each.last.newest) / 1000
+        assert told[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
+    build = expected["listings"].build
+    assert build is not None
+    assert {**told["listings"]["build"]} == {name: getattr(build, name) for name in told["listings"]["build"]}
+    assert build.refusal
+    assert {name for name, held in told.items() if held["build"] is not None} == {"listings"}
     mark = await read_mark(client, connection.control_index, connection.alias(LISTING))
     assert mark is not None
     assert (told["listings"]["mark"], told["listings"]["sequence"]) == (mark.clock / 1000, mark.sequence)

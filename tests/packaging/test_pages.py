@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 import re
 from dataclasses import fields
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from brokerage.demo import demo
 from brokerage.kinds import KINDS
+from sample import write_source
 from tests.brokerage.commands import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +68,40 @@ def test_the_readme_tells_figures_as_they_were_measured() -> None:
     told = dict(re.findall(r"^\| (.*) \| ([\d.]+) times \|$", _text("README.md"), re.MULTILINE))
     rows = re.findall(r"^\| (.+? / .+?) \| [^|]+ \| ([\d.]+)[^|]*\|", _text("docs/performance.md"), re.MULTILINE)
     assert told == {words: dict(rows)[figure] for words, figure in FIGURES.items()}
+
+
+@pytest.mark.parametrize("page", ["README.md", "service/site/text/start.md"])
+def test_a_shown_page_is_the_first_of_the_demo(page: str, sampled: list[dict[str, Any]]) -> None:
+    shown = re.findall(r'"PlatformListingId": ?"([0-9a-f-]+)', _text(page))
+    assert len(shown) == 2
+    # Nothing lies between them, and what is shown of them is so.
+    for told, record in zip(re.findall(r"\{[^{]*\"PlatformListingId\"[^}]*\}", _text(page)), sampled[:2], strict=True):
+        values = [(name, json.loads(value)) for name, value in re.findall(r'"(\w+)": ?("[^"…]+"|\d+)', told)]
+        assert len(values) >= 2
+        assert {name: record[name] for name, _ in values} == dict(values)
+    assert [record["PlatformListingId"][: len(start)] for record, start in zip(sampled, shown, strict=False)] == shown
+    assert re.findall(r"last_platform_listing_id=([0-9a-f-]+)", _text(page)) == shown[1:]
+
+
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The listings of Evergreen that a demo answers without further parameters, as they are sorted."""
+    [listings] = [option.default for option in demo.params if option.name == "listings"]
+    assert isinstance(listings, int)
+    folder = tmp_path_factory.mktemp("sampled")
+    write_source(folder, listings)
+    lines = map(json.loads, (folder / "listings.ndjson").read_bytes().splitlines())
+    since = (dt.datetime.now(dt.UTC) - dt.timedelta(days=7)).isoformat()
+    return sorted(
+        (
+            line["record"]
+            for line in lines
+            if line["platform_company_id"] == "evergreen-realty"
+            and line["updated_at"] > since
+            and line["record"]["Status"] in {"Active", "Pending", "Contingent"}
+        ),
+        key=itemgetter("PlatformListingId"),
+    )
 
 
 def test_the_readme_fits_a_screen_and_names_every_command() -> None:

@@ -25,6 +25,7 @@ from service.site.changes import changes
 from service.site.codes import codes
 from service.site.pages import PAGES, Page
 from service.unsound import LONGEST_HEADER_BYTES, LONGEST_URL_BYTES, MOST_HEADERS
+from tests.service.stand_in import refusal
 from tests.site.conftest import MARK
 from tests.site.reading import read
 
@@ -194,11 +195,30 @@ async def test_the_programs_run(served: Served, tmp_path: Path) -> None:
     assert str(MARK.clock) in begins[-1]
 
 
-async def _run(program: str, served: Served, folder: Path) -> str:
-    environment = os.environ | {"API": f"{served.url}/v1", "KEY": served.key, "COMPANY": "acme"}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, cwd=folder, env=environment
-    )
+async def test_the_program_waits_and_asks_again(served: Served, tmp_path: Path) -> None:
+    [walk] = _code("walk", "python")
+    served.stand_in.out(refusal(503, "away"), "listings")
+    try:
+        process = await _started(walk, served, tmp_path)
+        told = await process.stderr.readline() if process.stderr else b""
+    finally:
+        served.stand_in.replies.clear()
     printed, _ = await process.communicate()
-    assert process.returncode == 0
+    assert (process.returncode, printed) == (0, b"L1 Active 685000\n")
+    assert b"HTTP Error 503" in told
+    assert served.key.encode() not in told
+
+
+async def _run(program: str, served: Served, folder: Path) -> str:
+    process = await _started(program, served, folder)
+    printed, told = await process.communicate()
+    assert (process.returncode, told) == (0, b"")
     return printed.decode()
+
+
+async def _started(program: str, served: Served, folder: Path) -> asyncio.subprocess.Process:
+    environment = os.environ | {"API": f"{served.url}/v1", "KEY": served.key, "COMPANY": "acme"}
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=pipe, stderr=pipe, cwd=folder, env=environment
+    )

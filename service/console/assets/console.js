@@ -146,12 +146,16 @@ function fill(body, rows, numbers, empty) {
   at(body).replaceChildren(...lines);
 }
 
+const ran = last => last ? [span(last.lag), `${last.verb}${last.dead ? `, ${counted(last.dead)} bad records` : ""}`] : "–";
+const building = build => !build ? "–" : build.refusal ? [build.candidate, "refused", "trouble"]
+  : [build.candidate, `${build.phase}, line ${counted(build.line)}`];
+
 function tables(data) {
   const now = data.at;
   fill("resources", data.resources.map(held => [
-    held.resource, counted(held.records), [ago(now, held.mark), held.mark && `${clock(held.mark)} UTC`], counted(held.sequence),
-    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "not there", held.replaced ?? "–",
-  ]), [1, 3], "");
+    held.resource, counted(held.records), [ago(now, held.mark), held.mark && `${clock(held.mark)} UTC`], ran(held.last), counted(held.sequence),
+    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "not there", held.replaced ?? "–", building(held.build),
+  ]), [1, 4], "");
   fill("consumers", data.consumers.map(({ seen, name, trouble, behind }) => [
     [name, seen.key_id], [seen.resource, seen.company],
     trouble ? [`! ${trouble}`, "", "trouble"] : seen.is_final ? "has the last page" : "is walking",
