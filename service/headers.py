@@ -18,6 +18,8 @@ LINK = "Link"
 # What is shown depends on the key, which shared caches do not know about (RFC 9111 knows `Authorization` alone). The
 # client's own cache may keep it, and has to ask each time whether it still holds.
 OF_OPERATIONS: Mapping[str, str] = {"Cache-Control": "private, no-cache", "Vary": "x-api-key, Accept-Encoding"}
+# Of operations that answer in two media types.
+OF_TWO_TYPES: Mapping[str, str] = {"Vary": "x-api-key, Accept-Encoding, Accept"}
 
 _NEVER_KEPT = "no-store"
 # A key in a URL must not go on to another site, and no body is what its type does not say.

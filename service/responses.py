@@ -8,6 +8,7 @@ from aiohttp import web
 
 from service.authentication import QUERY as KEY_PARAMETER
 from service.headers import LINK, OF_OPERATIONS
+from service.media import JSON
 from service.parts import Parts
 from service.redaction import masked_keys
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from service.answer import Encoded
 
 
-def json_answer(parts: Sequence[Encoded], headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return 200 with an encoded JSON body."""
-    return web.Response(
-        body=Parts(parts), headers={**OF_OPERATIONS, **(headers or {})}, content_type="application/json"
-    )
+def json_answer(
+    parts: Sequence[Encoded], headers: Mapping[str, str] | None = None, content_type: str = JSON
+) -> web.Response:
+    """Return 200 with an encoded JSON body, perhaps of a narrower type."""
+    return web.Response(body=Parts(parts), headers={**OF_OPERATIONS, **(headers or {})}, content_type=content_type)
 
 
 def array(records: Sequence[Encoded], before: bytes = b"", after: bytes = b"") -> list[Encoded]:

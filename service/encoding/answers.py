@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from service.conditional import entity_tag, unchanged
 from service.encoding.negotiation import Coding, chosen
+from service.media import GEOJSON, JSON
 from service.parts import Parts
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 # A shorter answer leaves in one segment of TCP, however it is packed.
 SMALLEST_BYTES = 1024
-_JSON = "application/json"
+_PACKED = frozenset({JSON, GEOJSON})
 
 
 async def encoded(request: web.Request, response: web.Response, packer: Packer) -> web.Response:
@@ -39,6 +40,6 @@ async def encoded(request: web.Request, response: web.Response, packer: Packer) 
 
 
 def _coding(request: web.Request, response: web.Response, body: Parts) -> Coding:
-    if (body.size or 0) < SMALLEST_BYTES or response.content_type != _JSON:
+    if (body.size or 0) < SMALLEST_BYTES or response.content_type not in _PACKED:
         return Coding.IDENTITY
-    return chosen(request)
+    return chosen(request.headers)

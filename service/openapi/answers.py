@@ -82,7 +82,7 @@ class Body:
         array: dict[str, object] = {"type": "array", "items": self.records.reference}
         if self.around == "Array":
             return array
-        members = {**self._beside, self._held: array}
+        members = {**self.beside, self._held: array}
         return {"type": "object", "properties": members, "required": list(members)}
 
     @property
@@ -93,7 +93,7 @@ class Body:
         array = [self.records.example]
         if self.around == "Array":
             return array
-        return {name: True if schema["type"] == "boolean" else 1 for name, schema in self._beside.items()} | {
+        return {name: True if schema["type"] == "boolean" else 1 for name, schema in self.beside.items()} | {
             self._held: array
         }
 
@@ -108,7 +108,8 @@ class Body:
         return underscore("Listings") if self.records.underscored else "Listings"
 
     @property
-    def _beside(self) -> dict[str, dict[str, Any]]:
+    def beside(self) -> dict[str, dict[str, Any]]:
+        """The schemas of the members beside the records of a page, by name."""
         if self._is_walked:
             final = underscore("FinalPage") if self.records.underscored else "FinalPage"
             return {final: {"type": "boolean", "description": "True on the last page."}}

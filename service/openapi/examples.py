@@ -25,7 +25,12 @@ FILE = "examples.json"
 
 def record(resource: Resource, view: View, *, underscored: bool) -> Any:
     """Return a record in a form of its resource, without what has to be asked for by flags."""
-    return orjson.loads(Variant(resource, view, underscored=underscored).render(_records()[resource.alias]))
+    return orjson.loads(form(resource, view, underscored=underscored).render(_records()[resource.alias]))
+
+
+def form(resource: Resource, view: View, *, underscored: bool) -> Variant:
+    """Return the form that a record is shown in: without what has to be asked for by flags."""
+    return Variant(resource, view, underscored=underscored)
 
 
 def brief(resource: Resource, *, underscored: bool) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings.fields import View
+from service import geojson
 from service.errors import InvalidRequest, NotFound
+from service.headers import OF_TWO_TYPES
+from service.media import GEOJSON
 from service.paging import one, one_of_many
 from service.query import Clause, Selection
 from service.responses import json_answer
@@ -28,7 +31,11 @@ async def show(call: Call, resource: Resource, path_name: str, clause: Clause | 
         record = await one(call, Selection(resource, call.scope, (clause,)), variant)
     if record is None:
         raise NotFound(f"There is no {resource.title} {identifier!r}.")
-    return json_answer([record])
+    if not geojson.is_placed(resource):
+        return json_answer([record])
+    if geojson.is_asked(call):
+        return json_answer(geojson.feature(variant, record), OF_TWO_TYPES, GEOJSON)
+    return json_answer([record], OF_TWO_TYPES)
 
 
 def _refuse_other(call: Call, path_name: str, identifier: str) -> None:

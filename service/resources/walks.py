@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings.fields import View
-from service.headers import NEXT_WATERMARK
+from service import geojson
+from service.headers import NEXT_WATERMARK, OF_TWO_TYPES
+from service.media import GEOJSON
 from service.paging import walk_page
 from service.query import Clause, Selection, either, term, terms
 from service.responses import array, json_answer, links
@@ -25,14 +27,17 @@ if TYPE_CHECKING:
 
 
 async def feed(call: Call, resource: Resource, clauses: list[Clause]) -> web.Response:
-    """Answer one page of a feed: `{FinalPage, Listings}`."""
-    variant = call.variant(resource, View.INDEX)
+    """Answer one page of a feed: `{FinalPage, Listings}`, or a collection of features where that is asked for."""
+    variant, as_features = call.variant(resource, View.INDEX), geojson.is_asked(call)
     watermark = await next_watermark(call, resource)
     selection = Selection(resource, call.scope, tuple(clauses))
     page = await walk_page(call, selection, variant, call.parameters["page_size"])
     OBSERVED.get().page = _seen(call, resource, page, watermark)
     following = {} if page.final else {"next": {"last_platform_listing_id": page.last}}
-    return json_answer(_body(variant, page.records, final=page.final), {**watermark, **links(call.url, following)})
+    headers = {**OF_TWO_TYPES, **watermark, **links(call.url, following)}
+    if as_features:
+        return json_answer(geojson.collection(variant, page.records, final=page.final), headers, GEOJSON)
+    return json_answer(_body(variant, page.records, final=page.final), headers)
 
 
 def _seen(call: Call, resource: Resource, page: WalkPage, watermark: dict[str, str]) -> FeedPage:

@@ -10,7 +10,10 @@ import xxhash
 from service.site.pages import FOLDER, ROOT
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_FILES = ("assets/site.css", "assets/reference.css", "assets/reference.js", "assets/icon.svg")
+_FILES = (
+    *("assets/site.css", "assets/icon.svg", "assets/reference.css", "assets/reference.js"),
+    *("assets/map.css", "assets/map.js", "assets/map_plane.js"),
+)
 _SWAGGER_UI = ("swagger_ui/swagger-ui.css", "swagger_ui/swagger-ui-bundle.js")
 
 

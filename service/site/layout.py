@@ -13,7 +13,7 @@ from service.site.changes import changes
 from service.site.codes import table
 from service.site.dictionary import dictionary, field_groups
 from service.site.markdown import render
-from service.site.pages import FOLDER, GROUPS, PAGES, REFERENCE
+from service.site.pages import FOLDER, GROUPS, MAP, PAGES, REFERENCE, WITH_SCRIPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,8 @@ def page_html(page: Page) -> bytes:
             contents=_contents(rendered.sections),
             body=rendered.html,
             turning=_turning(page),
-            head=_REFERENCE_HEAD.substitute(_addresses()) if page is REFERENCE else "",
-            wide="wide" if page is REFERENCE else "",
+            head=_HEADS[page].substitute(_addresses()) if page in _HEADS else "",
+            wide="wide" if page in WITH_SCRIPTS else "",
             **_addresses(),
         )
         .encode()
@@ -73,6 +73,11 @@ _REFERENCE_HEAD = Template("""<link rel="stylesheet" href="$swagger_ui_css">
 <link rel="stylesheet" href="$reference_css">
 <script src="$reference_js" defer></script>
 <script src="$swagger_ui_bundle_js" defer></script>""")
+# The second module is found by its link: no other place can know an address that holds a digest.
+_MAP_HEAD = Template("""<link rel="stylesheet" href="$map_css">
+<link id="plane" rel="modulepreload" href="$map_plane_js">
+<script src="$map_js" type="module"></script>""")
+_HEADS = {REFERENCE: _REFERENCE_HEAD, MAP: _MAP_HEAD}
 
 
 def _navigation(current: Page) -> str:

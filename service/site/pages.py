@@ -29,6 +29,9 @@ class Page:
 
 START = Page("start", "Get started")
 REFERENCE = Page("reference", "Interactive reference")
+MAP = Page("map", "Map of listings")
+# They load scripts, which ask the service, and take the whole width.
+WITH_SCRIPTS = frozenset({REFERENCE, MAP})
 
 GROUPS: dict[str, tuple[Page, ...]] = {
     "Begin": (
@@ -44,10 +47,12 @@ GROUPS: dict[str, tuple[Page, ...]] = {
         Page("errors", "Errors and retries"),
         Page("limits", "Limits"),
         Page("transfer", "Compression and caching"),
+        Page("geojson", "GeoJSON"),
         Page("clients", "Typed clients"),
     ),
     "Reference": (
         REFERENCE,
+        MAP,
         Page("fields", "Field dictionary"),
         Page("problems", "Problem codes"),
         Page("changelog", "Changelog"),

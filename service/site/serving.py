@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from service.encoding.negotiation import Coding, chosen
 from service.errors import NotFound
 from service.packed import Packed, packed
-from service.site.pages import PAGES, REFERENCE, ROOT
+from service.site.pages import PAGES, ROOT, WITH_SCRIPTS
 from service.slashes import tidy
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-# Swagger UI asks the service, and so does the console.
+# Swagger UI and the map ask the service, and so does the console.
 POLICY_WITH_SCRIPTS = f"{_POLICY}; script-src 'self'; connect-src 'self'"
 
 
@@ -36,7 +36,7 @@ class Site:
 
     async def answer(self, request: web.Request) -> web.Response:
         """Answer a page, packed as the client asked; 304 to whom it is known. Raise NotFound for all else."""
-        key = tidy(request.path), chosen(request)
+        key = tidy(request.path), chosen(request.headers)
         found = self._packed.get(key)
         if found is None:
             # Files are read and pages drawn: milliseconds in which other requests go on.
@@ -56,7 +56,7 @@ def _made(path: str) -> tuple[bytes, str, dict[str, str]]:
     from service.site.layout import page_html  # noqa: PLC0415
 
     if (page := PAGES.get(path)) is not None:
-        policy = POLICY_WITH_SCRIPTS if page is REFERENCE else _POLICY
+        policy = POLICY_WITH_SCRIPTS if page in WITH_SCRIPTS else _POLICY
         kept = f"public, max-age={_PAGE_SECONDS}"
         return page_html(page), "text/html", {"Cache-Control": kept, "Content-Security-Policy": policy}
     for asset in assets().values():

@@ -13,6 +13,9 @@ from service.openapi.document import document
 DOCUMENT = document()
 GETS: dict[str, dict[str, Any]] = {path: item["get"] for path, item in DOCUMENT["paths"].items()}
 
+JSON = "application/json"
+GEOJSON = "application/geo+json"
+PROBLEM = "application/problem+json"
 _NAME = "urn:openapi"
 _REGISTRY: Registry[Any] = Registry().with_resource(_NAME, DRAFT202012.create_resource(DOCUMENT))
 
@@ -27,10 +30,10 @@ def component(name: str) -> Draft202012Validator:
     return validator({"$ref": f"{_NAME}#/components/schemas/{name}"})
 
 
-def body(path: str, status: int) -> Draft202012Validator:
-    """Return what holds bodies against what is promised of a status of an operation."""
-    [content] = response(path, status)["content"].values()
-    schema = content["schema"]
+def body(path: str, status: int, media_type: str = JSON) -> Draft202012Validator:
+    """Return what holds bodies against what is promised of a status of an operation; problems have a type of theirs."""
+    contents = response(path, status)["content"]
+    schema = contents[media_type if media_type in contents else PROBLEM]["schema"]
     return validator({"anyOf": [_whole(branch) for branch in schema.get("anyOf", [schema])]})
 
 

@@ -40,7 +40,7 @@ async def test_a_page_needs_neither_a_key_nor_elasticsearch(served: Served, path
 async def test_a_page_may_load_what_is_ours_and_nothing_else(served: Served, path: str) -> None:
     headers = (await ask(served.port, request(path))).headers
     policy = dict(rule.split(" ", 1) for rule in headers["Content-Security-Policy"].split("; "))
-    scripts = {"script-src": "'self'", "connect-src": "'self'"} if path == "/docs/reference" else {}
+    scripts = {"script-src": "'self'", "connect-src": "'self'"} if path in {"/docs/reference", "/docs/map"} else {}
     closed = dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
     assert policy == {**closed, "style-src": "'self'", "img-src": "'self' data:", **scripts}
     assert (headers["Referrer-Policy"], headers["X-Content-Type-Options"]) == ("no-referrer", "nosniff")

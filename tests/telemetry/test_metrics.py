@@ -77,6 +77,20 @@ async def test_rows_and_bytes_are_those_that_were_sent(watched: Watched, stand_i
     assert await watched.samples("brokerage_answer_bytes") == {("brokerage_answer_bytes_total", LISTINGS): len(body)}
 
 
+async def test_features_are_counted_as_records(watched: Watched, stand_in: StandIn, key: str) -> None:
+    stand_in.add("listings", "L-2", {"PlatformListingId": "L-2"})
+    headers = {"x-api-key": key, "Accept": "application/geo+json"}
+    async with ClientSession(f"http://127.0.0.1:{watched.port}", headers=headers) as client:
+        for path in (FEED, SHOW):
+            async with client.get(path) as answer:
+                assert answer.content_type == "application/geo+json"
+                await answer.read()
+    assert await watched.samples("brokerage_answer_rows") == {
+        ("brokerage_answer_rows_total", LISTINGS): 2,
+        ("brokerage_answer_rows_total", "/v1/listings/{platform_listing_id}"): 1,
+    }
+
+
 async def test_nothing_that_a_client_sends_becomes_a_label(watched: Watched, key: str) -> None:
     hostile = [
         "/v1/listings/../../etc",

@@ -1,0 +1,134 @@
+"""Listings as GeoJSON from a real engine: the same records, pages and headers as in JSON, and places on the map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+
+from service.openapi.features import features
+from service.resources import OPERATIONS
+from tests.contract.asking import parameters, paths
+from tests.contract.test_codings import UNPACK
+from tests.contract.world import identifiers
+from tests.openapi.described import GEOJSON, JSON, body
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from multidict import CIMultiDictProxy
+
+    from service.openapi.features import Features
+    from service.operation import Operation
+    from tests.contract.world import World
+
+FEED = "/listings?platform_company_id=summit-crest&market_status=all&updated_since=1&page_size=30"
+_FORMS = [(operation, form) for operation in OPERATIONS for form in features(operation)]
+_VARYING = {"date", "x-request-id"}
+
+
+@dataclass(frozen=True)
+class Got:
+    """An answer with its bytes as they came."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    sent: bytes
+
+    @property
+    def body(self) -> Any:
+        """What it says."""
+        return orjson.loads(self.sent)
+
+
+@pytest.fixture
+async def ask(world: World) -> AsyncIterator[Callable[..., Any]]:
+    """Ask for GeoJSON, or with other headers."""
+
+    async def asked(path: str, method: str = "GET", /, **headers: str) -> Got:
+        sent = {"x-api-key": world.keys["all"], "Accept": GEOJSON, "Accept-Encoding": "identity"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        async with session.request(method, world.http.make_url(f"/v1{path}"), headers=sent) as response:
+            return Got(response.status, response.headers, await response.read())
+
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
+        yield asked
+
+
+@pytest.mark.parametrize(
+    ("operation", "form"), _FORMS, ids=[f"{operation.path} {form.name}" for operation, form in _FORMS]
+)
+async def test_every_form_is_the_json_one_with_places(
+    world: World, ask: Any, operation: Operation, form: Features
+) -> None:
+    query = "&".join(f"{name}={value}" for name, value in parameters(world, operation, form.body).items())
+    for path in paths(world, operation)[:3]:
+        plain, placed = await ask(f"{path}?{query}", Accept=JSON), await ask(f"{path}?{query}")
+        assert [each.headers["Content-Type"] for each in (plain, placed)] == [JSON, GEOJSON]
+        body(operation.path, 200, GEOJSON).validate(placed.body)
+        body(operation.path, 200).validate(plain.body)
+        name = "listings" if "listings" in plain.body else "Listings"
+        is_page = name in plain.body
+        found = placed.body["features"] if is_page else [placed.body]
+        assert [each["properties"] for each in found] == (plain.body[name] if is_page else [plain.body])
+        beside = {key: value for key, value in plain.body.items() if key != name} if is_page else {}
+        assert {key: placed.body[key] for key in beside} == beside
+        for each in found:
+            lower = {key.lower(): value for key, value in each["properties"].items()}
+            assert each["id"] == lower.get("platformlistingid", lower.get("platform_listing_id"))
+            assert each["geometry"]["coordinates"] == [float(lower["longitude"]), float(lower["latitude"])]
+
+
+async def test_headers_are_those_of_json_but_for_the_type_and_what_follows_from_it(ask: Any) -> None:
+    plain, placed = await ask(FEED, Accept="*/*"), await ask(FEED)
+    assert (plain.headers["Content-Type"], placed.headers["Content-Type"]) == (JSON, GEOJSON)
+    assert {"Link", "X-Next-Updated-Since", "ETag"} <= placed.headers.keys()
+    differing = {name.lower() for name in {*plain.headers} if plain.headers[name] != placed.headers.get(name)}
+    assert differing - _VARYING == {"content-type", "content-length", "etag"}
+    assert {name.strip() for name in placed.headers["Vary"].split(",")} == {"x-api-key", "Accept", "Accept-Encoding"}
+
+
+async def test_a_tag_is_of_one_type(ask: Any) -> None:
+    tags = {accept: (await ask(FEED, Accept=accept)).headers["ETag"] for accept in (JSON, GEOJSON)}
+    for accept, tag in tags.items():
+        held = {other: await ask(FEED, Accept=other, If_None_Match=tag) for other in tags}
+        assert {other for other in held if held[other].status == 304} == {accept}
+        assert "Accept" in held[accept].headers["Vary"].split(", ")
+
+
+@pytest.mark.parametrize("coding", UNPACK)
+async def test_it_comes_packed(ask: Any, coding: str) -> None:
+    plain, packed = await ask(FEED), await ask(FEED, Accept_Encoding=coding)
+    head = await ask(FEED, "HEAD", Accept_Encoding=coding)
+    assert packed.headers["Content-Encoding"] == coding
+    assert UNPACK[coding](packed.sent) == plain.sent
+    assert (head.headers["Content-Length"], head.sent) == (packed.headers["Content-Length"], b"")
+
+
+async def test_a_walk_brings_every_listing_once(world: World, ask: Any) -> None:
+    found: list[str] = []
+    after, is_final = "", False
+    while not is_final:
+        page = (await ask(FEED + after)).body
+        found += [each["id"] for each in page["features"]]
+        after, is_final = f"&last_platform_listing_id={found[-1]}", page["FinalPage"]
+    assert found == identifiers(world.of("listings", "summit-crest"))
+    assert (await ask(FEED + after)).body == {"type": "FeatureCollection", "FinalPage": True, "features": []}
+
+
+@pytest.mark.parametrize("path", [FEED, "/sold_listings?updated_since=1"])
+async def test_times_alone_have_no_place(ask: Any, path: str) -> None:
+    refused = await ask(f"{path}&timestamps_only=true")
+    assert (refused.status, refused.headers["Content-Type"]) == (400, "application/problem+json")
+    assert [error["parameter"] for error in refused.body["errors"]] == ["timestamps_only"]
+    assert (await ask(f"{path}&timestamps_only=true", Accept="*/*")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/agents", "/offices", "/teams", "/companies", "/companies/summit-crest"])
+async def test_what_has_no_place_stays_json(ask: Any, path: str) -> None:
+    answer = await ask(path)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, JSON)
+    assert answer.headers["Vary"] == "x-api-key, Accept-Encoding"
