@@ -21,12 +21,16 @@ class Mark(msgspec.Struct, frozen=True):
 
     `clock` is milliseconds since 1970, `sequence` counts changes, `epoch` counts rollbacks, `generation` names the
     index. Everything stamped later is stamped above both.
+
+    `forgotten` is the highest sequence of any tombstone that is no longer kept: who has read less far may have missed
+    it. It is published before the first of these is gone.
     """
 
     clock: int
     sequence: int
     epoch: int
     generation: str
+    forgotten: int = 0
 
 
 def mark_id(alias: str) -> str:

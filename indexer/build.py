@@ -11,7 +11,7 @@ from cluster.control import publish_mark
 from indexer.bulk import Sender, Terms
 from indexer.catch_up import overtaken, replay, restamp
 from indexer.checkpoint import Checkpoint, Phase, Progress
-from indexer.clocks import PROVISIONAL, VANISHED, now
+from indexer.clocks import DEPARTED, PROVISIONAL, VANISHED, now
 from indexer.duplicates import settle
 from indexer.errors import LockedError, RefusedError
 from indexer.fence import put_up
@@ -73,8 +73,7 @@ class Build:
     async def _begun(self) -> Progress:
         """Return the build that an earlier run was killed in, or begin one and delete what that left."""
         present, left = await self._lifecycle.generations(), await self._checkpoint.read()
-        source = self._job.source.identity(self._job.resource)
-        shape = self._lifecycle.fingerprint
+        source, shape = self._job.source.identity(self._job.resource), self._lifecycle.fingerprint
         if left is not None and left.candidate in present.metas and left.candidate != present.live:
             if left.refusal is None and (left.live, left.source, left.fingerprint) == (present.live, source, shape):
                 self._resume(left)
@@ -133,7 +132,8 @@ class Build:
         await self._lifecycle.refresh(progress.candidate)
         count, report = self._lifecycle.count, job.report
         report.vanished = await count(progress.candidate, {"range": {"sequence": {"gte": VANISHED}}})
-        report.carried = await count(progress.candidate) - progress.accepted - report.vanished
+        known = progress.accepted + await count(progress.candidate, {"term": {"sequence": DEPARTED}})
+        report.carried = await count(progress.candidate) - known - report.vanished
         if progress.live is not None:
             await self._catch_up(progress, progress.live)
             await self._lifecycle.refresh(progress.candidate)
@@ -164,12 +164,12 @@ class Build:
                 raise RefusedError(f"{progress.live} is no longer live: {progress.candidate} was not swapped in.")
             await self._catch_up(progress, progress.live)
             await self._lifecycle.refresh(progress.candidate)
+            await writer.forget(progress.forgotten)
             await self._stamp(progress, writer, sender)
             await self._complete(progress)
             await self._lock.verify()
-            fences = {writer.fence: progress.live, self._fence: progress.candidate}
-            mark = writer.stamps.published(progress.candidate)
-            await self._lifecycle.swap(progress.candidate, progress.live, fences)
+            mark, fences = writer.stamps.published(progress.candidate), {self._fence: progress.candidate}
+            await self._lifecycle.swap(progress.candidate, progress.live, {writer.fence: progress.live, **fences})
             with suppress(LockedError):  # another has taken over since the swap, and published a later one
                 await writer.release_mark(mark)
 

@@ -42,6 +42,7 @@ class Progress(msgspec.Struct):
     bad: list[int] = []  # the lines among them that are in the dead-letter file
     repeated: list[str] = []  # records that were there before they were written
     copied: list[str] = []  # records of which the live generation knew better
+    forgotten: int = 0  # the highest sequence of the tombstones that were not carried over
     stamped_above: int | None = None  # the sequence above which stamps for the swap were given
     refusal: str | None = None
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from cluster.control import Mark
 from indexer.fate import Fate
 
@@ -19,8 +21,11 @@ Stamp = tuple[int, int]  # clock in milliseconds since 1970, sequence
 
 # Sequences from here on say that a document of a candidate waits for its stamp; the rest is its place among those.
 PROVISIONAL = 2**62
-# Behind the places of the lines of a source, the one of all records that it lacks.
+# In front of the places of the lines of a source: departures, then what was told otherwise while it was read.
+DEPARTED, OVERRULED = PROVISIONAL, PROVISIONAL + 1
+# Behind them the one of all records that it lacks, and before that of those that must come behind their departures.
 VANISHED = PROVISIONAL + 2**61
+RETOLD = VANISHED - 1
 
 
 def now() -> int:
@@ -50,7 +55,7 @@ class CarriedStamps:
         """Return the stamp of the live document, or a place in the queue for one."""
         if known is not None and fate is Fate.UNCHANGED:
             return known.clock, known.sequence
-        return 0, PROVISIONAL + draft.line.number
+        return 0, OVERRULED + draft.line.number
 
 
 @dataclass
@@ -82,8 +87,12 @@ class Stamps:
         """Return the mark to publish, at or above every stamp given and not behind the present, and go on above it."""
         epoch = self.mark.epoch if epoch is None else epoch
         self.clock = max(self.clock, now())
-        self.mark = Mark(clock=self.clock, sequence=self.sequence, epoch=epoch, generation=generation)
+        self.mark = Mark(self.clock, self.sequence, epoch, generation, self.mark.forgotten)
         return self.mark
+
+    def forget(self, sequence: int) -> None:
+        """Say with every mark from now on that tombstones up to `sequence` may be gone."""
+        self.mark = structs.replace(self.mark, forgotten=max(self.mark.forgotten, sequence))
 
 
 async def baseline(client: AsyncElasticsearch, live: str, mark: Mark | None) -> Mark:
@@ -95,4 +104,4 @@ async def baseline(client: AsyncElasticsearch, live: str, mark: Mark | None) -> 
     found = (await client.search(index=live, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(found[name]["value"] or 0) for name in ("clock", "sequence"))
     known = mark or Mark(clock=0, sequence=0, epoch=0, generation=live)
-    return Mark(max(known.clock, clock), max(known.sequence, sequence), known.epoch, known.generation)
+    return structs.replace(known, clock=max(known.clock, clock), sequence=max(known.sequence, sequence))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer import departures
 from indexer.bulk import Sender, Write
 from indexer.errors import LockedError
 from indexer.fate import Fate, fate
+from indexer.outcome import Due, Outcome
 from indexer.scan import Row, look_up
 from indexer.writer import writing
 from mappings.document import feed_key
@@ -30,16 +31,6 @@ _ATTEMPTS = 3
 _LOOKS, _LOOK_SECONDS = 20, 0.25
 
 
-@dataclass
-class Outcome:
-    """What became of some drafts. `refused` are those that the engine would not take, each with its reason."""
-
-    indexed: int = 0
-    unchanged: int = 0
-    stale: int = 0
-    refused: list[tuple[Draft, str]] = field(default_factory=list)
-
-
 class Desk:
     """Holds the right to write for as long as nobody else wants it, and takes it again when there is more to do."""
 
@@ -54,6 +45,7 @@ class Desk:
         self._writer: Writer | None = None
         self._written: dict[str, Row] = {}  # since the last refresh, which a search does not see yet
         self._unpublished: dict[str, Draft] = {}  # those of them that have new stamps
+        self._leaving: set[str] = set()  # records that have a departure, and may not have come anywhere
         self._lost: dict[str, Draft] = {}
 
     async def apply(self, drafts: dict[str, Draft]) -> Outcome:
@@ -84,12 +76,12 @@ class Desk:
     async def rest(self) -> None:
         """Let go of the lock until there is more to do."""
         self._writer, holding = None, self._holding
-        self._holding, self._written, self._unpublished = AsyncExitStack(), {}, {}
+        self._holding, self._written, self._unpublished, self._leaving = AsyncExitStack(), {}, {}, set()
         await holding.aclose()
 
     async def _write(self, writer: Writer, drafts: Iterable[Draft], anew: Container[str]) -> Outcome:
         """Write what is newer than what is known; of `anew`, also what is known, under a new stamp."""
-        outcome, writes, rows = Outcome(), list[Write](), dict[str, Row]()
+        outcome, due = Outcome(), list[Due]()
         stale: list[Draft] = []
         known = await self._known(writer, [draft.id for draft in drafts])
         for draft in drafts:
@@ -97,21 +89,14 @@ class Desk:
             is_here = row is not None and (row.version, row.content) == (draft.version, draft.content)
             if (fated := Fate.FRESH if is_here and draft.id in anew else fate(draft, row)) is Fate.STALE:
                 stale.append(draft)
-                continue
-            outcome.indexed += fated is Fate.FRESH
-            outcome.unchanged += fated is Fate.UNCHANGED
-            if fated is Fate.FRESH or not is_here:
-                stamp = writer.stamps.give(draft, fated, row)
-                rows[draft.id] = _row(draft, stamp)
-                writes.append(Write(draft.id, draft.version, draft.source(*stamp), draft))
-                if fated is Fate.FRESH:
-                    self._unpublished[draft.id] = draft
+            elif fated is Fate.FRESH or not is_here:
+                due.append(Due(draft, fated, row))
+            else:
+                outcome.unchanged += 1
         outcome.stale = len(stale)
-        await self._send(writer, writes, outcome)
+        await self._depart(writer, due, outcome)
+        await self._send(writer, due, outcome)
         await self._keep(writer, stale)
-        for draft, _ in outcome.refused:
-            del rows[draft.id]
-        self._written |= rows
         return outcome
 
     async def _known(self, writer: Writer, identifiers: list[str]) -> dict[str, Row]:
@@ -119,14 +104,31 @@ class Desk:
             return {}
         return {**await look_up(self._engine, writer.live, identifiers), **self._written}
 
-    async def _send(self, writer: Writer, writes: list[Write], outcome: Outcome) -> None:
-        verdict = await writer.sender(self._pace).send(writes)
-        outcome.refused = [(write.draft, reason) for write, reason in verdict.refused if write.draft is not None]
-        for write, _ in verdict.refused:
-            if self._unpublished.pop(write.id, None) is None:
-                outcome.unchanged -= 1
-            else:
-                outcome.indexed -= 1
+    async def _depart(self, writer: Writer, due: list[Due], outcome: Outcome) -> None:
+        """Tell of each record that leaves a company, before anything of it is sent; what cannot leave is not due."""
+        moves = {draft.id: (row, draft) for draft, _, row in due if row and row.company != draft.company}
+        known = await self._known(writer, [departures.name(row) for row, _ in moves.values()])
+        made = [(departures.caused(*move, known), move[1]) for move in moves.values()]
+        stamps = {draft.id: writer.stamps.fresh() for draft, _ in made}
+        self._leaving |= moves.keys()
+        writes = [Write(draft.id, draft.version, draft.source(*stamps[draft.id]), cause) for draft, cause in made]
+        refused = outcome.refuse(await writer.sender(self._pace).send(writes))
+        self._written |= {draft.id: _row(draft, stamps[draft.id]) for draft, cause in made if cause.id not in refused}
+        self._leaving -= refused
+        due[:] = [each for each in due if each.draft.id not in refused]
+
+    async def _send(self, writer: Writer, due: list[Due], outcome: Outcome) -> None:
+        stamps = {draft.id: writer.stamps.give(draft, fated, row) for draft, fated, row in due}
+        fresh = {draft.id: draft for draft, fated, _ in due if fated is Fate.FRESH}
+        self._unpublished |= fresh
+        writes = [Write(draft.id, draft.version, draft.source(*stamps[draft.id]), draft) for draft, *_ in due]
+        refused = outcome.refuse(await writer.sender(self._pace).send(writes))
+        outcome.indexed += len(fresh.keys() - refused)
+        outcome.unchanged += len(stamps.keys() - fresh.keys() - refused)
+        for identifier in refused:
+            self._unpublished.pop(identifier, None)
+        self._leaving -= stamps.keys() - refused
+        self._written |= {draft.id: _row(draft, stamps[draft.id]) for draft, *_ in due if draft.id not in refused}
 
     async def _keep(self, writer: Writer, stale: list[Draft]) -> None:
         """Write what came too late into the generation that a rollback would bring back: there it may be the newest."""
@@ -143,13 +145,15 @@ class Desk:
         if self._writer is None or not self._written:
             return False
         try:
+            if self._leaving:
+                await departures.tell_again(self._writer, self._leaving)
             await self._writer.publish()
         except LockedError:
             self._lost = {**self._lost, **self._unpublished}
             await self.rest()
             await self.apply({})
             return await self.publish()
-        self._written, self._unpublished = {}, {}
+        self._written, self._unpublished, self._leaving = {}, {}, set()
         await self._give_way(self._writer)
         return True
 

@@ -13,7 +13,8 @@ from xxhash import xxh3_64_intdigest
 from indexer.envelope import microseconds, milliseconds
 from indexer.records import members
 from indexer.source import Line
-from mappings.document import MARK, Reason, document, feed_key
+from mappings.digest import bucket, halves, record_hash
+from mappings.document import MARK, Reason, departure_id, document, feed_key
 from mappings.search import Origin, SearchField
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _DAY_MILLISECONDS = 86_400_000
 _LAST = {Reason.VANISHED: 1022, Reason.DELETED: 1023}
 _RECORDS = 1022
 _PARTNER_TIME = frozenset({"shared_partner_data_updated_at"})
-_LIVES = (False, None)  # the search fields `deleted` and `reason` of what is no tombstone
+_LIVES = (False, None, None)  # the search fields `deleted`, `reason` and `moved_to` of what is no tombstone
 
 
 class Draft(msgspec.Struct, gc=False):
@@ -69,16 +70,31 @@ class _Head(msgspec.Struct, omit_defaults=True, gc=False):
     company: str
     version: int
     content: int
+    bucket: int
     deleted: bool
     reason: Reason | None = None
+    moved_to: str | None = None
+    proof_high: int | None = None
+    proof_low: int | None = None
 
 
 def tombstone(identifier: str, company: str, moment: int, reason: Reason, line: Line = NOWHERE) -> Draft:
     """Return the draft that takes a record away; `moment` is in microseconds since 1970 and below 2**53."""
     version, content = moment * 1024 + _LAST[reason], _hash(_encode([company, reason]), b"")
     key = feed_key(company, identifier)
-    head = _encode(_Head(identifier, key, company, version, content, deleted=True, reason=reason))[:-1]
-    return Draft(line, identifier, company, moment // 1000, version, content, head, None)
+    fields = _Head(identifier, key, company, version, content, bucket(identifier), deleted=True, reason=reason)
+    return Draft(line, identifier, company, moment // 1000, version, content, _encode(fields)[:-1], None)
+
+
+def departure(identifier: str, company: str, moved_to: str, reason: Reason, state: tuple[int, int]) -> Draft:
+    """Return the tombstone of its own that tells readers of a company alone that a record has gone to another.
+
+    `state` is version and content of the record as it is there now: departures are ordered as what has caused them.
+    """
+    name, at = departure_id(company, identifier), bucket(identifier)
+    key = feed_key(company, name)
+    fields = _Head(name, key, company, *state, at, deleted=True, reason=reason, moved_to=moved_to)
+    return Draft(NOWHERE, name, company, (state[0] >> 10) // 1000, *state, _encode(fields)[:-1], None)
 
 
 class Drafter:
@@ -109,8 +125,9 @@ class Drafter:
         about = ([company, *self._extra(envelope)], self._partner_time(envelope))
         record, content, everything = self._rendered(envelope.record, about)
         version = stamp * 1024 + everything % _RECORDS
-        key = feed_key(company, identifier)
-        head = _encode(self._head(identifier, key, company, version, content, *_LIVES, *own))[:-1]
+        key, proof = feed_key(company, identifier), halves(record_hash(identifier, content))
+        fields = self._head(identifier, key, company, version, content, bucket(identifier), *_LIVES, *proof, *own)
+        head = _encode(fields)[:-1]
         return Draft(line, identifier, company, stamp // 1000, version, content, head, record)
 
     def _rendered(self, record: Any, about: tuple[object, object]) -> tuple[bytes, int, int]:

@@ -49,7 +49,7 @@ def _classify(job: Job, held: Mapping[str, Row]) -> Settled:
     found, taken = set[str](), set[str]()
     for line in _suspects(job, held):
         draft = intake.accept(line, Chunk())
-        owner = held[draft.id].feed_key.partition(":")[0]
+        owner = held[draft.id].company
         if draft.company != owner:
             reason = f"{draft.id} belongs to the company {owner}: no two companies may share an identifier"
             job.letters.add(line, f"record.{job.resource.identifier}", reason)

@@ -24,6 +24,11 @@ class Row(msgspec.Struct, gc=False, frozen=True):
     deleted: bool
     reason: str | None
 
+    @property
+    def company(self) -> str:
+        """The key of the company that the record is of."""
+        return self.feed_key.partition(":")[0]
+
 
 class Stored(msgspec.Struct, gc=False, frozen=True):
     """One whole document. `source` is byte for byte what was sent."""

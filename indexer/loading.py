@@ -10,9 +10,9 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from indexer.bulk import Write
-from indexer.catch_up import copies
 from indexer.checkpoint import Phase
 from indexer.clocks import CarriedStamps, SourceStamps
+from indexer.copies import copies
 from indexer.errors import ItemError
 from indexer.fate import Fate, fate_in_rebuild
 from indexer.intake import Chunk, Chunks, Intake

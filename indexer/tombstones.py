@@ -41,15 +41,19 @@ def _first_kept(engine: Engine) -> int:
 
 
 async def forget(engine: Engine, resource: Resource, on_wait: Callable[[str], None]) -> int:
-    """Delete the expired tombstones of what is live and return how many there were."""
+    """Delete the expired tombstones of what is live and return how many there were.
+
+    How far they reach is published before the first is gone.
+    """
     lifecycle = Lifecycle(engine, resource)
     live = await lifecycle.live()
     if live is None or not await lifecycle.count(live, expired(engine)):
         return 0
     async with writing(engine, resource, on_wait) as writer:
-        found = [row.id async for page in rows(engine, writer.live, query=expired(engine)) for row in page]
+        found = [row async for page in rows(engine, writer.live, query=expired(engine)) for row in page]
+        await writer.forget(max((row.sequence for row in found), default=0))
         for at in range(0, len(found), _TOGETHER):
-            await _delete(writer, found[at : at + _TOGETHER])
+            await _delete(writer, [row.id for row in found[at : at + _TOGETHER]])
         await lifecycle.refresh(writer.live)
     return len(found)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.verify_findings import Comparison, kind_of
-from mappings.digest import BUCKETS, Digest, bucket
+from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -23,14 +23,14 @@ _LOOKED_UP_TOGETHER = 1_000
 class _Tally:
     """What the first pass keeps of a side: a digest and a number of entries per bucket."""
 
-    digests: list[Digest] = field(default_factory=lambda: [Digest() for _ in range(BUCKETS)])
-    sizes: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+    digests: list[Digest] = field(default_factory=lambda: [Digest() for _ in range(COARSE_BUCKETS)])
+    sizes: list[int] = field(default_factory=lambda: [0] * COARSE_BUCKETS)
     # Buckets in which digests prove nothing.
     doubtful: set[int] = field(default_factory=set)
 
     def add(self, entry: Entry) -> None:
         """Only what is live has a part in the digest: a deleted record may be absent just as well."""
-        at = bucket(entry.id)
+        at = coarse_bucket(entry.id)
         self.sizes[at] += 1
         if not entry.deleted:
             self.digests[at].add(entry.id, entry.version, entry.content, entry.stored)
@@ -59,7 +59,7 @@ class Passes:
         """
         expected, found = await self._tallies()
         differing = []
-        for at in range(BUCKETS):
+        for at in range(COARSE_BUCKETS):
             if at in expected.doubtful or expected.digests[at] != found.digests[at]:
                 differing.append(at)
             else:
@@ -83,7 +83,7 @@ class Passes:
             for entry in page:
                 tally.add(entry)
             if deleted := [entry.id for entry in page if entry.deleted]:
-                tally.doubtful.update(map(bucket, await self.index.alive(deleted)))
+                tally.doubtful.update(map(coarse_bucket, await self.index.alive(deleted)))
         return tally
 
     async def _settle(self, group: frozenset[int]) -> None:

@@ -13,8 +13,8 @@ import msgspec
 from indexer import scan
 from indexer.intake import Chunks, Intake
 from indexer.source import Line
-from mappings.digest import bucket
-from mappings.document import MARK, Reason
+from mappings.digest import coarse_bucket
+from mappings.document import MARK, Reason, is_departure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
@@ -90,7 +90,8 @@ def _among(reading: Reading, resource: Resource, wanted: Buckets) -> Reading:
 
     def is_wanted(line: object) -> bool:
         try:
-            return isinstance(line, Line) and bucket(decode(line.data).record.identifier) in wanted  # type: ignore[attr-defined]
+            identified: Any = decode(line.data) if isinstance(line, Line) else None
+            return identified is not None and coarse_bucket(identified.record.identifier) in wanted
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return False  # a fault, told in the pass over all buckets
 
@@ -114,7 +115,8 @@ class IndexSide:
             return
         async with aclosing(scan.rows(self.engine, self.index)) as rows:
             async for rows_of_page in rows:
-                chosen = [row for row in rows_of_page if _is_told(row) and (wanted is None or bucket(row.id) in wanted)]
+                told = filter(_is_told, rows_of_page)
+                chosen = [row for row in told if wanted is None or coarse_bucket(row.id) in wanted]
                 async for some in self._completed(chosen):
                     yield some
 
@@ -143,8 +145,11 @@ class IndexSide:
 
 
 def _is_told(row: scan.Row) -> bool:
-    """A tombstone of what only a source lacked tells of no deletion: to whoever has the record, it is missing."""
-    return row.reason != Reason.VANISHED
+    """A tombstone of what only a source lacked tells of no deletion: to whoever has the record, it is missing.
+
+    A departure is no record.
+    """
+    return row.reason != Reason.VANISHED and not is_departure(row.id)
 
 
 def _entry(row: scan.Row) -> Entry:
@@ -166,7 +171,7 @@ _own = msgspec.json.Decoder(_Own).decode
 def _whole(document: scan.Stored) -> Entry | None:
     """Return the entry of a stored document: what lies between its marks must be the record that was sent."""
     own = _own(document.source)
-    if own.reason is Reason.VANISHED:
+    if own.reason is Reason.VANISHED or is_departure(document.id):
         return None
     _, mark, rest = document.source.partition(MARK)
     record = rest.rpartition(MARK)[0] if mark else None

@@ -15,6 +15,7 @@ from elasticsearch import ConflictError
 from cluster.control import publish_mark, read_mark
 from indexer.bulk import Sender, Terms
 from indexer.clocks import Stamps, baseline
+from indexer.departures import make_up
 from indexer.errors import LockedError, RefusedError
 from indexer.fence import lift, put_up
 from indexer.lifecycle import Lifecycle
@@ -62,6 +63,12 @@ class Writer:
         await self.lock.verify()
         await self.release_mark(mark)
 
+    async def forget(self, sequence: int) -> None:
+        """Publish that tombstones up to `sequence` may be gone, before any of them is; raise as `publish`."""
+        if sequence > self.stamps.mark.forgotten:
+            self.stamps.forget(sequence)
+            await self.publish()
+
     async def release_mark(self, mark: Mark) -> None:
         """Publish a mark that was taken before the last refresh, or before the swap.
 
@@ -97,7 +104,10 @@ async def writing(engine: Engine, resource: Resource, on_wait: Callable[[str], N
 
 
 async def _admitted(engine: Engine, lifecycle: Lifecycle, lock: Lock) -> Writer:
-    """Put up the fence, and let everything that an earlier holder has sent arrive before the stamps begin."""
+    """Put up the fence, and let everything that an earlier holder has sent arrive before the stamps begin.
+
+    What it had begun and not published is made up for.
+    """
     live, fence = await _fenced(engine, lifecycle, lock.token)
     if lock.inherited is not None:
         await settled(engine.client, lock.inherited, _SETTLED_SECONDS)
@@ -107,7 +117,10 @@ async def _admitted(engine: Engine, lifecycle: Lifecycle, lock: Lock) -> Writer:
     present = await lifecycle.generations()
     kept = present.history[: engine.settings.kept_generations]
     previous = [index for index in kept[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
-    return Writer(engine, lifecycle, lock, live, fence, stamps, previous=previous[0] if previous else None)
+    writer = Writer(engine, lifecycle, lock, live, fence, stamps, previous=previous[0] if previous else None)
+    if stamps.sequence > (published := mark.sequence if mark else 0):
+        await make_up(writer, published)
+    return writer
 
 
 async def _fenced(engine: Engine, lifecycle: Lifecycle, token: int) -> tuple[str, str]:
@@ -122,6 +135,10 @@ async def _fenced(engine: Engine, lifecycle: Lifecycle, token: int) -> tuple[str
 
 
 async def first_mark(engine: Engine, lifecycle: Lifecycle, generation: str) -> Mark:
-    """Return the mark of the first generation of all, whose stamps are the source's; to be taken before its swap."""
+    """Return the mark of the first generation of all, whose stamps are the source's; to be taken before its swap.
+
+    Where there was another before it, which is gone, places in its sequence are void.
+    """
     known = await read_mark(engine.client, engine.connection.control_index, lifecycle.alias)
-    return Stamps(await baseline(engine.client, generation, known)).published(generation)
+    epoch = 0 if known is None else known.epoch + 1
+    return Stamps(await baseline(engine.client, generation, known)).published(generation, epoch=epoch)

@@ -1,9 +1,9 @@
 """The digest of a set of records: whatever their order and however they are split, equal sets have equal digests.
 
-Records are dealt into 256 buckets, so that sets that differ tell where. All of it follows from SHA-256; integers are
+Records are dealt into buckets, so that sets that differ tell where. All of it follows from SHA-256; integers are
 signed, 8 bytes long and big-endian, and texts are UTF-8:
 
-- the bucket of a record is the first byte of SHA-256(identifier);
+- the bucket of a record is the first two bytes of SHA-256(identifier), its coarse bucket the first of these;
 - the hash of a record is the first 8 bytes of SHA-256(values, then identifier), read as an unsigned integer;
 - the digest of a set is how many records it has, and the sum of their hashes modulo 2**64.
 """
@@ -14,13 +14,33 @@ import struct
 from dataclasses import dataclass
 from hashlib import sha256
 
-BUCKETS = 256
+BUCKETS = 65_536
+COARSE_BUCKETS = 256
 _MODULUS = 2**64
 
 
 def bucket(identifier: str) -> int:
-    """Return the bucket of a record, 0 to 255: the first byte of the SHA-256 of its identifier."""
-    return sha256(identifier.encode()).digest()[0]
+    """Return the bucket of a record, 0 to 65,535: the first two bytes of the SHA-256 of its identifier."""
+    return int.from_bytes(sha256(identifier.encode()).digest()[:2])
+
+
+def coarse_bucket(identifier: str) -> int:
+    """Return the coarse bucket of a record, 0 to 255: the first byte of its bucket."""
+    return bucket(identifier) >> 8
+
+
+def record_hash(identifier: str, *values: int) -> int:
+    """Return the hash of a record, below 2**64: of its identifier and the signed 64-bit integers that are its state.
+
+    That is its content hash, or whatever else must be equal; how many there are is the same in one digest.
+    """
+    packed = struct.pack(f">{len(values)}q", *values)
+    return int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])
+
+
+def halves(number: int) -> tuple[int, int]:
+    """Return the upper and the lower 32 bits of a hash, unsigned: an index keeps and adds up each of them exactly."""
+    return number >> 32, number & 0xFFFFFFFF
 
 
 @dataclass(slots=True)
@@ -31,13 +51,9 @@ class Digest:
     total: int = 0
 
     def add(self, identifier: str, *values: int) -> None:
-        """Count a record in: its identifier, and the signed 64-bit integers that stand for its state.
-
-        That is its content hash, or whatever else must be equal; how many there are is the same in one digest.
-        """
-        packed = struct.pack(f">{len(values)}q", *values)
+        """Count a record in; see `record_hash`."""
         self.count += 1
-        self.total = (self.total + int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])) % _MODULUS
+        self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
 
     def __add__(self, other: Digest) -> Digest:
         """Return the digest of both sets together, which share no record."""

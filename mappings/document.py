@@ -24,6 +24,7 @@ class Reason(StrEnum):
 
     DELETED = "deleted"  # the source said so
     VANISHED = "vanished"  # a full source lacks it
+    MOVED = "moved"  # departures only: another company has it now
 
 
 def document(head: bytes, clock: int, sequence: int, record: bytes | None) -> bytes:
@@ -59,3 +60,23 @@ def feed_range(company: str, after: str = "") -> dict[str, str]:
     A company key has neither `:` nor `;`, the character that follows `:`, so the bounds hold exactly one company.
     """
     return {"gt": feed_key(company, after), "lt": f"{company};"}
+
+
+def departure_id(company: str, identifier: str) -> str:
+    """Return the id of the document that says that a record has left a company.
+
+    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`record_type.IDENTIFIER_PATTERN`) has a slash,
+    so it is the id of no record.
+    """
+    return f"{company}/{identifier}"
+
+
+def split_id(document_id: str) -> tuple[str, str]:
+    """Return the company that a departure is from, empty for a record's own document, and the record's identifier."""
+    company, _, identifier = document_id.rpartition("/")
+    return company, identifier
+
+
+def is_departure(document_id: str) -> bool:
+    """Whether the id is that of a departure."""
+    return "/" in document_id

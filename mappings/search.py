@@ -41,6 +41,8 @@ class SearchField:
 _FILTERED: Mapping = {"type": "keyword", "doc_values": False}
 # A keyword that is only read back needs no index.
 _READ_BACK: Mapping = {"type": "keyword", "index": False}
+# A keyword that is read from the source alone.
+_STORED: Mapping = {"type": "keyword", "index": False, "doc_values": False}
 _MOMENT: Mapping = {"type": "long"}
 
 
@@ -114,4 +116,11 @@ BOOKKEEPING = (
     SearchField(name="deleted", mapping={"type": "boolean"}, origin=Origin.INDEXER),
     # On tombstones alone: why there is one (`mappings.document.Reason`).
     SearchField(name="reason", mapping=_READ_BACK, origin=Origin.INDEXER),
+    # On departures alone: the company that has the record now.
+    SearchField(name="moved_to", mapping=_STORED, origin=Origin.INDEXER),
+    # For digests (`mappings.digest`): the record's bucket, of which ranges are asked; on all but tombstones the halves
+    # of its hash, which are added up.
+    SearchField(name="bucket", mapping={"type": "integer"}, origin=Origin.INDEXER),
+    SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=Origin.INDEXER),
+    SearchField(name="proof_low", mapping={"type": "long", "index": False}, origin=Origin.INDEXER),
 )

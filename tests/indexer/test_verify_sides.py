@@ -11,7 +11,7 @@ from indexer.lifecycle import Lifecycle
 from indexer.verify import against_generation, against_source
 from indexer.verify_findings import Kind
 from mappings import COMPANY, OFFICE, TEAM
-from mappings.digest import bucket
+from mappings.digest import coarse_bucket
 from tests.indexer.verifying import (
     NEW,
     NEWEST,
@@ -40,7 +40,7 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
     monkeypatch.setattr(verify_passes, "_LOOKED_UP_TOGETHER", 7)
     await bench.build({TEAM: teams(100)})
     lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
-    assert len({bucket(name) for name in [*lost, *others]}) > 30
+    assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
     for name in lost:
         await bench.client.delete(index=bench.connection.alias(TEAM), id=name)
     await bench.client.indices.refresh(index=bench.connection.alias(TEAM))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mappings.digest import BUCKETS, Digest, bucket
+from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, halves, record_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,16 +88,22 @@ def test_each_value_counts_and_so_does_its_place(identifier: str, first: int, se
 
 
 @pytest.mark.parametrize(
-    ("identifier", "expected"), [("a", 0xCA), ("b", 0x3E), ("", 0xE3), ("ünï-☃", sha256("ünï-☃".encode()).digest()[0])]
+    ("identifier", "expected"),
+    [("a", 0xCA97), ("b", 0x3E23), ("", 0xE3B0), ("ünï-☃", 0x92E1)],
 )
-def test_the_bucket_is_the_first_byte_of_the_sha_256(identifier: str, expected: int) -> None:
-    assert bucket(identifier) == expected
+def test_the_bucket_is_the_first_two_bytes_of_the_sha_256_and_the_coarse_one_the_first(
+    identifier: str, expected: int
+) -> None:
+    assert (bucket(identifier), coarse_bucket(identifier)) == (expected, expected // 256)
+    assert expected < BUCKETS
 
 
 @given(identifiers, contents)
 def test_the_hash_is_as_published(identifier: str, content: int) -> None:
     expected = sha256(struct.pack(">q", content) + identifier.encode()).digest()[:8]
     assert digest([(identifier, content)]) == Digest(1, int.from_bytes(expected, "big"))
+    high, low = halves(record_hash(identifier, content))
+    assert struct.pack(">II", high, low) == expected
 
 
 def test_sums_stay_within_64_bits_and_buckets_are_all_used() -> None:
@@ -105,4 +111,4 @@ def test_sums_stay_within_64_bits_and_buckets_are_all_used() -> None:
     made = digest((name, 1) for name in names)
     assert made.count == 5000
     assert 0 <= made.total < 2**64
-    assert {bucket(name) for name in names} == set(range(BUCKETS))
+    assert {coarse_bucket(name) for name in names} == set(range(COARSE_BUCKETS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -9,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mappings.document import MARK, RECORD_KEY, document, feed_key, feed_range, restamped
+from mappings.document import (
+    MARK,
+    RECORD_KEY,
+    departure_id,
+    document,
+    feed_key,
+    feed_range,
+    is_departure,
+    restamped,
+    split_id,
+)
+from mappings.record_type import IDENTIFIER_PATTERN
 
 COMPANIES = st.text("-_059AZaz", min_size=1, max_size=4)  # few letters, so that one key often begins another
 IDENTIFIERS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6)
@@ -45,6 +57,15 @@ def within(key: str, bounds: dict[str, str]) -> bool:
 def test_a_range_holds_the_identifiers_behind_the_cursor(company: str, identifier: str, cursor: str) -> None:
     behind = identifier.encode() > cursor.encode()
     assert within(feed_key(company, identifier), feed_range(company, cursor)) is behind
+
+
+@given(COMPANIES, IDENTIFIERS.filter(lambda name: "/" not in name))
+def test_the_id_of_a_departure_is_that_of_no_record_and_is_split_as_it_was_joined(company: str, name: str) -> None:
+    joined_id = departure_id(company, name)
+    assert split_id(joined_id) == (company, name)
+    assert split_id(name) == ("", name)
+    assert (is_departure(joined_id), is_departure(name)) == (True, False)
+    assert re.match(IDENTIFIER_PATTERN, joined_id) is None
 
 
 @given(COMPANIES, COMPANIES, IDENTIFIERS, st.just("") | IDENTIFIERS)
