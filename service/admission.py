@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from service.errors import Overloaded
@@ -121,23 +122,38 @@ class Lane:
         self._untold = 0
 
 
+class Kind(StrEnum):
+    """The kinds of requests, each with a lane of its own."""
+
+    PAGE = "page"
+    SHOW = "show"
+    WAIT = "change"
+    SNAPSHOT = "snapshot"
+
+
 class Admission:
     """The lanes of one process: one for pages, and one for shows, which pages leave free whatever happens.
 
-    A show is one small record, and shows under way are read together: many of them at a time are little work.
+    A show is one small record, and shows under way are read together: many of them at a time are little work. Who waits
+    for a change does nothing meanwhile, and takes the turn of a page to look for it. A snapshot is a row of searches
+    that lasts for minutes: few are under way at a time, and none of them waits in line.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
         """Begin with all places free."""
         patience = settings.queue_seconds
-        self._pages = Lane("page", settings.concurrency, settings.queue, patience)
-        self._shows = Lane("show", settings.show_concurrency, settings.show_concurrency, patience)
+        rooms = {
+            Kind.PAGE: (settings.concurrency, settings.queue),
+            Kind.SHOW: (settings.show_concurrency, settings.show_concurrency),
+            Kind.WAIT: (settings.waiting, 0),
+            Kind.SNAPSHOT: (settings.snapshots, 0),
+        }
+        self._lanes = {kind: Lane(kind, places, room, patience) for kind, (places, room) in rooms.items()}
 
-    def lane(self, path: str) -> Lane:
-        """Return the lane of a path template: a show is what has an identifier in its path."""
-        return self._shows if "{" in path else self._pages
+    def lane(self, kind: Kind) -> Lane:
+        """Return the lane of a kind."""
+        return self._lanes[kind]
 
     def lanes(self) -> Iterator[Lane]:
         """Yield all lanes."""
-        yield self._pages
-        yield self._shows
+        yield from self._lanes.values()

@@ -15,7 +15,7 @@ from service.metrics import UNMARKED_ANSWERS
 # Elasticsearch writes these members first and in this order; anything else is parsed and judged by its parts. Shards
 # that were skipped count as successful.
 _WHOLE = re.compile(
-    rb'\{"took":\d+,"timed_out":false,"_shards":\{"total":([1-9]\d*),"successful":\1,"skipped":\d+,"failed":0\},'
+    rb'\{(?:"pit_id":"[^"]*",)?"took":\d+,"timed_out":false,"_shards":\{"total":([1-9]\d*),"successful":\1,"skipped":\d+,"failed":0\},'
 )
 # The ends of the list of hits, of the object round it and of the answer. Within an answer no hit is followed by them.
 _END = b"]}}"

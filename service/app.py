@@ -11,13 +11,14 @@ from aiohttp import web
 from cluster.connection import ConnectionSettings, connect
 from cluster.node import ReadingNode
 from cluster.selection import FewestUnderWay
-from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from mappings import COMPANY, RESOURCES
 from service.addresses import read_networks
 from service.admission import Admission
 from service.cross_origin import shared_with
 from service.directory import read_directory
 from service.elastic import Engine
 from service.errors import EngineUnavailable
+from service.feed.news import News
 from service.freshness import Ages, Kept
 from service.health import DRAINING, WATCH, live, ready, started
 from service.keys.ring import KeyRing
@@ -26,9 +27,9 @@ from service.limits.failures import Failures
 from service.limits.limiter import make_limiter
 from service.marks import read_mark
 from service.openapi.serving import describing
-from service.operation import Operation, Services
 from service.problems import answer_problems
-from service.resources import OPERATIONS
+from service.resources import FEED_OPERATIONS, OPERATIONS
+from service.services import Services
 from service.site.serving import PATHS, Site
 from service.slashes import ignore_extra_slashes
 from service.soundness import asked
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Middleware
     from elasticsearch import AsyncElasticsearch
 
+    from service.operation import Operation
     from service.problems import Handler
     from service.settings import ServiceSettings
     from service.telemetry.access_log import Emit
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
 
 ROOT = "/v1"
 SERVICES = web.AppKey("services", Services)
-# The indexes whose first page tells the next watermark.
-_WALKED = (LISTING, SOLD_LISTING, AGENT)
 
 
 def create_app(
@@ -70,7 +70,7 @@ def create_app(
     app = web.Application(middlewares=middlewares)
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *FEED_OPERATIONS):
         _route(app, ROOT + operation.path, _answering(operation))
     _route(app, ROOT + "/openapi.json", describing())
     site = Site()
@@ -110,6 +110,7 @@ async def _services(
     for task in running:
         task.cancel()
     await asyncio.wait(running)
+    await services.news.close()
     await services.keys.usage.write()
     await services.limiter.close()
     await client.close()
@@ -131,19 +132,21 @@ def compose(
     """Build what handlers work with round one client."""
     engine = Engine(client.transport, connection.authorization(), settings, trace)
     ages = Ages(settings.fresh_seconds, settings.stale_seconds)
+    marks = {
+        resource: Kept(
+            partial(read_mark, engine, connection.control_index, connection.alias(resource)),
+            ages,
+            settings.shared_seconds,
+        )
+        for resource in RESOURCES
+    }
     return Services(
         engine=engine,
         admission=Admission(settings),
         keys=KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index)),
         directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
-        marks={
-            resource: Kept(
-                partial(read_mark, engine, connection.control_index, connection.alias(resource)),
-                ages,
-                settings.shared_seconds,
-            )
-            for resource in _WALKED
-        },
+        marks=marks,
+        news=News(marks),
         connection=connection,
         settings=settings,
         limiter=make_limiter(settings, connection.prefix),

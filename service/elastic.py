@@ -116,7 +116,7 @@ class Engine:
         return await self._asked("POST", f"/{alias}/_bulk?require_alias=true", lines)
 
     async def _asked(self, method: str, target: str, body: bytes | None) -> tuple[int, Any]:
-        status, answer = await self._call(method, target, body)
+        status, answer = await self.call(method, target, body)
         if status != 200:
             return status, None
         try:
@@ -125,9 +125,17 @@ class Engine:
             raise unintelligible(answer) from None
 
     async def _search(self, index: str, body: bytes) -> bytes:
+        self.refuse_unsound(index)
+        return await self.search_whole(f"/{index}", body)
+
+    def refuse_unsound(self, index: str) -> None:
+        """Raise ResourceUnavailable for an index that is not one to answer from."""
         if (title := self.refused.get(index)) is not None:
             raise ResourceUnavailable(title)
-        status, answer = await self._call("POST", f"/{index}/_search?{self._search_options}", body)
+
+    async def search_whole(self, place: str, body: bytes) -> bytes:
+        """Return the whole answer of a search of a place, which is an index, or none where the body names it."""
+        status, answer = await self.call("POST", f"{place}/_search?{self._search_options}", body)
         if status != 200:
             raise refusal(status, answer, body)
         refuse_partial(answer)
@@ -135,14 +143,14 @@ class Engine:
 
     async def document(self, index: str, identifier: str) -> dict[str, Any] | None:
         """Return the source of one document as last written, refreshed or not; None when there is none."""
-        status, answer = await self._call("GET", f"/{index}/_doc/{quote(identifier, safe='')}", None)
+        status, answer = await self.call("GET", f"/{index}/_doc/{quote(identifier, safe='')}", None)
         if status == 404 and b'"found":false' in answer:
             return None
         if status != 200:
             raise refusal(status, answer, None)
         return source(answer, identifier)
 
-    async def _call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+    async def call(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
         """Return the status, 200, 401, 403 or 404, and the body; raise for every other status."""
         return await self._retries.run(partial(self._attempt, method, target, body))
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, disable_created_metrics, generate_latest
 
-from mappings import RESOURCES
-from service.freshness import Ages, Kept
-from service.marks import read_mark
 from service.problems import answer_problems
 from service.telemetry.collectors import (
     EngineCollector,
@@ -23,11 +19,10 @@ from service.telemetry.collectors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from cluster.control import Mark
-    from mappings.resource import Resource
-    from service.operation import Services
+    from service.freshness import Kept
+    from service.services import Services
 
 UNMARKED_ANSWERS = Counter(
     "brokerage_unmarked_answers",
@@ -51,8 +46,6 @@ LIMIT_FAIL_OPENS = Counter(
 )
 KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record when keys were last used.")
 
-# The marks of all resources, as the private port tells them.
-MARKS: web.AppKey[Mapping[Resource, Kept[Mark | None]]] = web.AppKey("marks", dict)
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What the private port tells is read anew for each look at it, which must be answered while Elasticsearch is not.
@@ -63,15 +56,13 @@ def metrics_app(services: Services) -> web.Application:
     """Return the application that serves `/metrics` of this process."""
     # When each counter was made is when the process began, which `process_start_time_seconds` tells.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    marks = _marks(services)
-    registry = _registry(services, marks)
+    registry = _registry(services)
 
     async def metrics(_: web.Request) -> web.Response:
-        await renewed(marks.values())
+        await renewed(services.marks.values())
         return web.Response(body=generate_latest(REGISTRY) + generate_latest(registry), headers={"Content-Type": _TYPE})
 
     app = web.Application(middlewares=[answer_problems])
-    app[MARKS] = marks
     app.router.add_get("/metrics", metrics)
     return app
 
@@ -83,20 +74,11 @@ async def renewed(kept: Iterable[Kept[Any]]) -> None:
             await asyncio.gather(*(each.get() for each in kept), return_exceptions=True)
 
 
-def _registry(services: Services, marks: Mapping[Resource, Kept[Mark | None]]) -> CollectorRegistry:
+def _registry(services: Services) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(LayerCollector(services.ledger))
     registry.register(LaneCollector(services.admission.lanes()))
     registry.register(TrafficCollector(services.traffic))
     registry.register(EngineCollector(services.engine.attempts, services.pulses))
-    registry.register(ProgressCollector(services.loop_lag, marks))
+    registry.register(ProgressCollector(services.loop_lag, services.marks))
     return registry
-
-
-def _marks(services: Services) -> dict[Resource, Kept[Mark | None]]:
-    """Return the marks of all resources: those that requests use, and the others."""
-    ages = Ages(services.settings.fresh_seconds, services.settings.stale_seconds)
-    connection = services.connection
-    read = partial(read_mark, services.engine, connection.control_index)
-    others = {resource: Kept(partial(read, connection.alias(resource)), ages) for resource in RESOURCES}
-    return others | services.marks

@@ -6,19 +6,18 @@ HTTP -> turn -> key -> limits -> parameters -> scope -> handler (query, Elastics
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from service.addresses import client_address
+from service.admission import Kind
 from service.authentication import authenticate
-from service.deprecation import Announcements, Deprecation, Users
+from service.deprecation import Announcements, Deprecation
 from service.encoding.answers import encoded
-from service.encoding.packer import Packer
 from service.errors import Unauthorized
-from service.gathering import Gathering
-from service.layers import Laps, Layer, Ledger
+from service.layers import Laps, Layer
 from service.limits.limiter import admitted, refunded
 from service.parameters.fields import Parameter
 from service.parameters.parser import parse, unknown_names
@@ -27,61 +26,27 @@ from service.permissions import refuse_guarded, withheld
 from service.projection import Variant
 from service.responses import count
 from service.scope import COMPANY, PARENT, resolve
-from service.telemetry.consumers import Consumers
-from service.telemetry.loop_lag import LoopLag
 from service.telemetry.observation import NONE, OBSERVED
-from service.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aiohttp import web
     from marshmallow import Schema
+    from multidict import MultiMapping
     from yarl import URL
 
-    from cluster.connection import ConnectionSettings
     from cluster.control import Mark
-    from cluster.pulse import Pulse
     from mappings.fields import View
     from mappings.resource import Resource
-    from service.addresses import Network
-    from service.admission import Admission
     from service.directory import Directory
-    from service.elastic import Engine
-    from service.freshness import Kept
     from service.keys.record import ApiKey
-    from service.keys.ring import KeyRing
-    from service.limits.failures import Failures
-    from service.limits.limiter import Limiter
+    from service.layers import Ledger
     from service.scope import Scope
-    from service.settings import ServiceSettings
+    from service.services import Services
 
 # The parameter that chooses the spelling of the answer's keys.
 UNDERSCORED = "underscore_response"
-
-
-@dataclass(frozen=True)
-class Services:
-    """What handlers work with; opened and closed with the application."""
-
-    engine: Engine
-    keys: KeyRing
-    admission: Admission
-    directory: Kept[Directory]
-    marks: dict[Resource, Kept[Mark | None]]
-    connection: ConnectionSettings
-    settings: ServiceSettings
-    limiter: Limiter
-    failures: Failures
-    trusted: tuple[Network, ...]
-    pulses: tuple[Pulse, ...]
-    packer: Packer = field(default_factory=Packer)
-    gathering: Gathering = field(default_factory=Gathering)
-    ledger: Ledger = field(default_factory=Ledger)
-    users_of_deprecated: Users = field(default_factory=Users)
-    traffic: Traffic = field(default_factory=Traffic)
-    consumers: Consumers = field(default_factory=Consumers)
-    loop_lag: LoopLag = field(default_factory=LoopLag)
 
 
 @dataclass(frozen=True)
@@ -95,14 +60,16 @@ class Call:
     parameters: dict[str, Any]
     path: dict[str, str]
     url: URL
+    headers: MultiMapping[str]
     withheld: frozenset[str]
 
-    def variant(self, resource: Resource, view: View) -> Variant:
+    def variant(self, resource: Resource, view: View, *, whole: bool = False) -> Variant:
         """Return the form to answer records in: by the flags and the spelling that were sent and what the key may see.
 
-        No other place makes one, so that no operation can forget what the key may not see.
+        `whole` stands for all flags. No other place makes a form, so that no operation can forget what the key may not
+        see.
         """
-        flags = frozenset(filter(self.parameters.get, resource.flags(view)))
+        flags = frozenset(name for name in resource.flags(view) if whole or self.parameters.get(name))
         return Variant(resource, view, flags, self.parameters.get(UNDERSCORED, False), self.withheld)
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
@@ -123,12 +90,22 @@ class Call:
 
 @dataclass(frozen=True)
 class Operation:
-    """A GET operation of the contract; `deprecated` announces that it will go away."""
+    """A GET operation; `deprecated` announces that it will go away.
+
+    `kind` names the lane it is answered in; one that may hold its answer back gets so many `seconds` more.
+    """
 
     path: str
     schema: Schema
     handler: Callable[[Call], Awaitable[web.Response]]
     deprecated: Deprecation | None = None
+    kind: Kind | None = None
+    seconds: float = 0.0
+
+    @cached_property
+    def lane(self) -> Kind:
+        """The lane: a show is what has an identifier in its path, if nothing else is said."""
+        return self.kind or (Kind.SHOW if "{" in self.path else Kind.PAGE)
 
     @cached_property
     def announced(self) -> Announcements | None:
@@ -146,7 +123,8 @@ class Operation:
         seen = OBSERVED.get()
         seen.laps = laps
         used = self.announced.tell(request) if self.announced else {}
-        async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(self.path):
+        seconds = services.settings.deadline_seconds + self.seconds
+        async with asyncio.timeout(seconds), services.admission.lane(self.lane):
             laps.lap(Layer.TURN)
             key = await self._known(services, request)
             seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NONE
@@ -174,8 +152,7 @@ class Operation:
             response.headers["Server-Timing"] = laps.header()
         if isinstance(response.body, Parts):
             response.body.on_sent = partial(self._sent, services.ledger, laps)
-        else:
-            # 304: there is nothing to write.
+        else:  # 304: there is nothing to write
             services.ledger.add(self.path, laps)
 
     def _sent(self, ledger: Ledger, laps: Laps) -> None:
@@ -191,10 +168,10 @@ class Operation:
             raise
 
     async def _accept(self, services: Services, request: web.Request, laps: Laps, key: ApiKey) -> Call:
-        parameters = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
-        hidden = withheld(key.fields)
-        if hidden:
-            refuse_guarded(self.schema, parameters, hidden)
+        sent = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
+        if hidden := withheld(key.fields):
+            refuse_guarded(self.schema, sent, hidden)
         directory = await services.directory.get()
-        scope = resolve(key, directory, parameters.get(COMPANY), parameters.get(PARENT))
-        return Call(services, laps, scope, directory, parameters, dict(request.match_info), request.rel_url, hidden)
+        scope = resolve(key, directory, sent.get(COMPANY), sent.get(PARENT))
+        path, url = dict(request.match_info), request.rel_url
+        return Call(services, laps, scope, directory, sent, path, url, request.headers, hidden)

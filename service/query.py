@@ -91,7 +91,7 @@ class Selection:
 
     def query(self, after: str = "") -> Clause:
         """Return the query for the records behind the identifier `after`; tombstones are no records."""
-        clauses = [*_within(self.scope, after), term("deleted", value=False), *self.clauses]
+        clauses = [*within(self.scope, after), term("deleted", value=False), *self.clauses]
         return {"bool": {"filter": clauses}}
 
 
@@ -120,7 +120,7 @@ def numbered_body(selection: Selection, offset: int, size: int, *, brief: bool =
     return page_body(selection, size, brief=brief) | {"from": offset, "track_total_hits": True}
 
 
-def _within(scope: Scope, after: str) -> list[Clause]:
+def within(scope: Scope, after: str = "") -> list[Clause]:
     """Restrict to the scope, behind `after`. For one company a single range is both and seeks in the sorted index."""
     if scope.single is not None:
         return [{"range": {"feed_key": feed_range(scope.single, after)}}]

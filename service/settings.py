@@ -32,6 +32,10 @@ class ServiceSettings:
         64,
         "Requests for single records at a time in each worker, beside those for pages.",
     )
+    waiting: int = setting(
+        "BROKERAGE_WAITING", 1000, "Requests for changes at a time in each worker; most of them wait for one."
+    )
+    snapshots: int = setting("BROKERAGE_SNAPSHOTS", 4, "Snapshots that each worker sends at a time.")
     fresh_seconds: float = setting(
         "BROKERAGE_FRESH_SECONDS",
         2.0,

@@ -16,10 +16,10 @@ Piece = bytes | bytearray | memoryview
 Body = Piece | Sequence[Piece]
 
 # The best that igzip does at one pass; level 3 takes four to six times as long for a twelfth less at most.
-_GZIP_LEVEL = 2
+GZIP_LEVEL = 2
 # Its window is 512 KiB; RFC 9659 allows the coding 8 MiB.
-_ZSTD_LEVEL = 1
-_GZIP_WINDOW_BITS = 31  # 15 bits of window, and a gzip frame round it
+ZSTD_LEVEL = 1
+GZIP_WINDOW_BITS = 31  # 15 bits of window, and a gzip frame round it
 # A thread costs a page of 200 half a millisecond of processor time, a third of its packing, and spares other requests
 # at most 3 ms of waiting; larger pages would hold them up for longer. Both compressors release the interpreter.
 IN_THREAD_ABOVE_BYTES = 2 * 1024**2
@@ -30,7 +30,7 @@ class _Contexts(threading.local):
 
     def __init__(self) -> None:
         """Make them when a thread first asks."""
-        self.zstd = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+        self.zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
 
 
 _contexts = _Contexts()
@@ -51,7 +51,7 @@ def compress(body: Body, coding: Coding) -> bytes:
     # One copy of the whole is cheaper than feeding pieces, where every call costs more than the copying it saves.
     whole = body if isinstance(body, bytes | bytearray | memoryview) else b"".join(body)
     if coding is Coding.GZIP:
-        return isal_zlib.compress(whole, _GZIP_LEVEL, _GZIP_WINDOW_BITS)
+        return isal_zlib.compress(whole, GZIP_LEVEL, GZIP_WINDOW_BITS)
     if coding is Coding.ZSTD:
         # Copied out of the space for the worst case, which it would hold on to until the client has read it.
         return bytes(memoryview(_contexts.zstd.compress(whole)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from multidict import MultiMapping
 
 # A token, and perhaps its weight of at most three decimals (RFC 9110, sections 5.6.2 and 12.4.2), in small letters.
 _ELEMENT = re.compile(
@@ -28,9 +28,9 @@ class Coding(StrEnum):
     IDENTITY = "identity"
 
 
-def chosen(request: web.BaseRequest) -> Coding:
-    """Return the coding that the client of a request weighs highest."""
-    return choose(", ".join(request.headers.getall("Accept-Encoding", ())))
+def chosen(headers: MultiMapping[str]) -> Coding:
+    """Return the coding that the client who sent these headers weighs highest."""
+    return choose(", ".join(headers.getall("Accept-Encoding", ())))
 
 
 @lru_cache(maxsize=_REMEMBERED_LINES)

@@ -12,8 +12,10 @@ from apispec import APISpec
 
 from service.authentication import HEADER, QUERY
 from service.headers import LINK
-from service.openapi import problems
+from service.media import GEOJSON, JSON
+from service.openapi import feed, problems
 from service.openapi.answers import bodies, is_index, is_walked, resource_of
+from service.openapi.features import POINT, POINT_NAME, features
 from service.openapi.headers import (
     HEADERS,
     OF_A_BODY,
@@ -24,13 +26,16 @@ from service.openapi.headers import (
     OF_EVERY_ANSWER,
     references,
 )
-from service.openapi.nested import apart
+from service.openapi.nested import REFERENCE, apart
 from service.openapi.parameters import in_path, plugin
 from service.openapi.service_paths import SERVICE_PATHS, SERVICE_TAG, STATE
-from service.resources import OPERATIONS
+from service.resources import FEED_OPERATIONS, OPERATIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from service.openapi.answers import Body
+    from service.openapi.features import Features
     from service.operation import Operation
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
@@ -38,6 +43,8 @@ _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listi
 Members may be added to answers at any time: ignore those that you do not know. Every member of a form is always there,
 `null` where there is no value and `[]` for an empty array. HEAD and OPTIONS work wherever GET does."""
 
+FEED_TAG = "Feed"
+_UNCHANGED = "Nothing has changed since the ETag that was sent."
 _SECURITY = {
     "apiKeyHeader": {"type": "apiKey", "in": "header", "name": HEADER, "description": "The better place for a key."},
     "apiKeyQuery": {"type": "apiKey", "in": "query", "name": QUERY, "description": "URLs end up in logs."},
@@ -60,11 +67,14 @@ def document() -> dict[str, Any]:
         info={"description": _ABOUT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
         servers=[{"url": "/v1"}],
         security=[{scheme: []} for scheme in _SECURITY],
-        tags=[{"name": tag} for tag in dict.fromkeys(map(_tag, OPERATIONS))] + [{"name": SERVICE_TAG}],
+        tags=[{"name": tag} for tag in dict.fromkeys(map(_tag, OPERATIONS))]
+        + [{"name": FEED_TAG}, {"name": SERVICE_TAG}],
     )
     _add_components(spec)
     for operation in OPERATIONS:
         spec.path(operation.path, operations={"get": _described(operation)})
+    for operation in FEED_OPERATIONS:
+        spec.path(operation.path, operations={"get": _of_the_feed(operation)})
     for path, described in SERVICE_PATHS.items():
         spec.path(path, operations={"get": described})
     made = spec.to_dict()
@@ -86,7 +96,9 @@ def _schemas() -> dict[str, dict[str, Any]]:
     forms = [body for operation in OPERATIONS for body in bodies(operation)]
     records = {form.records.name: form.records.schema for form in forms}
     pages = {form.name: form.schema for form in forms if form.around}
-    return apart({"Problem": problems.PROBLEM, "ProbeState": STATE} | records) | pages
+    placed = {name: schema for each in OPERATIONS for form in features(each) for name, schema in form.schemas.items()}
+    named = apart({"Problem": problems.PROBLEM, "ProbeState": STATE} | records)
+    return named | pages | {POINT_NAME: POINT} | placed | feed.SCHEMAS
 
 
 def _tag(operation: Operation) -> str:
@@ -94,35 +106,51 @@ def _tag(operation: Operation) -> str:
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    refused = {str(status): problems.reference(status) for status in problems.statuses(operation)}
-    unchanged = {"description": "Nothing has changed since the ETag that was sent.", "headers": _headers(operation)}
+    unchanged = {"description": _UNCHANGED, "headers": _headers(operation)}
+    return _asked(operation, _tag(operation)) | {
+        "responses": {"200": _answer(operation), "304": unchanged, **_refused(operation)}
+    }
+
+
+def _of_the_feed(operation: Operation) -> dict[str, Any]:
+    answer = feed.answer(operation.path)
+    unchanged = {"description": _UNCHANGED, "headers": answer["headers"]}
+    is_tagged = feed.is_tagged(operation.path)
+    return _asked(operation, FEED_TAG) | {
+        "responses": {"200": answer, **({"304": unchanged} if is_tagged else {}), **_refused(operation)}
+    }
+
+
+def _asked(operation: Operation, tag: str) -> dict[str, Any]:
     announced = operation.deprecated
     return {
-        "tags": [_tag(operation)],
+        "tags": [tag],
         **({"deprecated": True, "description": announced.sentence} if announced else {}),
         "operationId": operation.handler.__name__,
         "summary": (inspect.getdoc(operation.handler) or "").partition("\n")[0].rstrip("."),
         "parameters": [*in_path(operation.path), {"in": "query", "schema": operation.schema}],
-        "responses": {"200": _answer(operation), "304": unchanged, **refused},
     }
+
+
+def _refused(operation: Operation) -> dict[str, Any]:
+    return {str(status): problems.reference(status) for status in problems.statuses(operation)}
 
 
 def _answer(operation: Operation) -> dict[str, Any]:
-    forms = bodies(operation)
-    references = [{"$ref": f"#/components/schemas/{form.name}"} for form in forms]
-    content = {
-        "schema": references[0] if len(references) == 1 else {"anyOf": references},
-        "examples": {form.name: _example(form) for form in forms},
-    }
+    placed = features(operation)
     return {
         "description": "The record." if not is_index(operation) else "The records.",
         "headers": _headers(operation),
-        "content": {"application/json": content},
+        "content": {JSON: _content(bodies(operation))} | ({GEOJSON: _content(placed)} if placed else {}),
     }
 
 
-def _example(form: Body) -> dict[str, Any]:
-    return {"value": form.example}
+def _content(forms: Sequence[Body | Features]) -> dict[str, Any]:
+    references = [{"$ref": REFERENCE.format(form.name)} for form in forms]
+    return {
+        "schema": references[0] if len(references) == 1 else {"anyOf": references},
+        "examples": {form.name: {"value": form.example} for form in forms},
+    }
 
 
 def _headers(operation: Operation) -> dict[str, dict[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from apispec.ext.marshmallow import MarshmallowPlugin
 
 from mappings.legends import PROPERTY_TYPES
+from service.parameters.feed import FEED_KEY, LONGEST_TOKENS, NAMES, PREFIXES, FeedKey, Prefixes, Resources, Tokens
 from service.parameters.fields import Choice, Parameter, PropertyTypes, Text, Truth, UnixSecond, Uuid, WholeNumber
 
 if TYPE_CHECKING:
@@ -20,12 +21,18 @@ Schema = dict[str, Any]
 
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"}
 _UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
+_ONE_NAME = f"({'|'.join(NAMES)})"
 _ONE_TYPE = f"({'|'.join(map(str, PROPERTY_TYPES))})"
 
 
 def _whole_number(field: Any) -> Schema:
     return {"type": "integer", "minimum": field.least, "maximum": field.most}
 
+
+_IDENTIFIER: Schema = {"description": "The identifier.", "schema": _TEXT}
+_IN_PATH: dict[str, Schema] = {
+    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(NAMES)}}
+}
 
 # Each type of parameter by itself: what is not in it cannot be described, and fails as soon as the document is made.
 _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
@@ -35,6 +42,10 @@ _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
     WholeNumber: _whole_number,
     UnixSecond: _whole_number,
     Choice: lambda field: {"type": "string", "enum": list(field.choices)},
+    Tokens: lambda _: {"type": "string", "pattern": f"^[A-Za-z0-9_,-]{{1,{LONGEST_TOKENS}}}$"},
+    Resources: lambda _: {"type": "string", "pattern": f"^{_ONE_NAME}(,{_ONE_NAME}){{0,{len(NAMES) - 1}}}$"},
+    Prefixes: lambda _: {"type": "string", "pattern": f"^{PREFIXES}$"},
+    FeedKey: lambda _: {"type": "string", "pattern": f"^{FEED_KEY}$"},
     # The text that is sent, as the contract has it: from an array some generated clients make a parameter for each
     # element, whatever `explode` says.
     PropertyTypes: lambda _: {
@@ -50,9 +61,9 @@ def plugin() -> MarshmallowPlugin:
 
 
 def in_path(path: str) -> list[Schema]:
-    """Return the parameters of a path template; each an identifier."""
+    """Return the parameters of a path template: the name of a resource, or an identifier."""
     return [
-        {"in": "path", "name": name, "required": True, "description": "The identifier.", "schema": dict(_TEXT)}
+        {"in": "path", "name": name, "required": True, **_IN_PATH.get(name, _IDENTIFIER)}
         for name in re.findall(r"\{(\w+)\}", path)
     ]
 

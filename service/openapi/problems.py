@@ -40,6 +40,7 @@ _MEANINGS: dict[int, tuple[str, tuple[str, ...]]] = {
     401: ("No key, or one that is malformed, unknown, expired or revoked.", ("WWW-Authenticate",)),
     403: ("The key may not read what a parameter names.", OF_A_KEY),
     404: ("There is no such record within what the key may read.", OF_A_KEY),
+    410: ("The token is void: take a snapshot.", OF_A_KEY),
     414: ("The URL is longer than 8 KiB.", ()),
     429: ("Too many requests: come back after Retry-After.", (*OF_A_KEY, "Retry-After")),
     431: ("There are more header fields than are taken, or one of them is longer.", ()),
@@ -55,6 +56,8 @@ def statuses(operation: Operation) -> list[int]:
         absent.add(403)
     if "{" not in operation.path:
         absent.add(404)
+    if "since" not in operation.schema.fields:
+        absent.add(410)
     return [status for status in _MEANINGS if status not in absent]
 
 

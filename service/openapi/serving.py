@@ -25,7 +25,7 @@ def describing() -> Callable[[web.Request], Awaitable[web.Response]]:
 
 async def _describe(request: web.Request) -> web.Response:
     """Answer the document, packed as the client asked; 304 to whom it is known."""
-    return _packed(chosen(request)).answer(request)
+    return _packed(chosen(request.headers)).answer(request)
 
 
 @cache

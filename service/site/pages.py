@@ -42,6 +42,7 @@ GROUPS: dict[str, tuple[Page, ...]] = {
     "Guides": (
         Page("walk", "Walk a whole feed"),
         Page("sync", "Stay in sync"),
+        Page("changes", "Changes, snapshots, digests"),
         Page("resume", "Resume"),
         Page("timestamps", "What each timestamp means"),
         Page("errors", "Errors and retries"),

@@ -45,6 +45,7 @@ class Observation:
         "request_id",
         "route",
         "rows",
+        "sent_bytes",
         "tier",
         "trace_id",
     )
@@ -56,6 +57,7 @@ class Observation:
         self.key_id = ""  # the public id of the key, once that was accepted
         self.tier = NONE  # the rate tier of the key, if the settings know it
         self.rows = 0  # records in the answer
+        self.sent_bytes = 0  # of an answer whose length was not known before
         self.is_shared = False  # whether it waited for a search that another request had begun
         self.page: FeedPage | None = None  # what of a feed was answered; for the console, in no label and no line
         self.laps: Laps | None = None

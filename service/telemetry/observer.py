@@ -33,7 +33,7 @@ class Observer:
         """Take note that an answer was sent."""
         seen = _observation(response.headers.get("X-Request-Id", ""))
         is_sent = request.method != "HEAD" and response.status not in _WITHOUT_BODY
-        self._end(request, seen, response.status, (response.content_length or 0) if is_sent else 0)
+        self._end(request, seen, response.status, (response.content_length or seen.sent_bytes) if is_sent else 0)
 
     def left(self, request: web.BaseRequest) -> None:
         """Take note that the client has left before its answer was sent as a whole."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
     from elastic_transport import AsyncTransport
 
-    from service.operation import Services
+    from service.services import Services
 
 _FOR_EVER = math.inf
 
@@ -90,12 +90,12 @@ class Replica:
         services.directory._ages = services.keys._ages = Ages(_FOR_EVER, _FOR_EVER)
         for mark in services.marks.values():
             mark._ages = Ages(0.0, 0.0)
-        self._call, self.engine._call = self.engine._call, self._held  # type: ignore[method-assign]
+        self.call, self.engine.call = self.engine.call, self._held  # type: ignore[method-assign]
         self.hold: asyncio.Event | None = None  # set it to hold the next answer to a search until it is set
         self.is_holding = asyncio.Event()
 
     async def _held(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
-        answer = await self._call(method, target, body)
+        answer = await self.call(method, target, body)
         # The keys are searched in the background: their answer is not the one that is waited for.
         if self.hold is not None and "/_search" in target and self._of_keys not in target:
             hold, self.hold = self.hold, None

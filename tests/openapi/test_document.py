@@ -20,7 +20,7 @@ from service.openapi.answers import bodies
 from service.openapi.document import document, encoded_document
 from service.openapi.nested import apart
 from service.openapi.serving import describing
-from service.resources import OPERATIONS
+from service.resources import FEED_OPERATIONS, OPERATIONS
 from service.settings import ServiceSettings
 from tests.openapi import renew
 from tests.openapi.described import DOCUMENT, GETS, body, component, response, whole_path
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 _RENEW = "`python -m tests.openapi.renew` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect.
 _NOT_PROMISED = {405, 500}
-_operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+_ALL = (*OPERATIONS, *FEED_OPERATIONS)
+_operations = pytest.mark.parametrize("operation", _ALL, ids=lambda operation: operation.path)
+_of_the_contract = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 
 
 def test_the_kept_document_is_the_one_that_is_served() -> None:
@@ -105,6 +107,9 @@ def test_what_each_operation_may_be_refused_with() -> None:
     assert statuses["/listings/{platform_listing_id}"] == always | {"403", "404"}
     assert statuses["/companies"] == always
     assert statuses["/companies/{platform_company_id}"] == always | {"404"}
+    assert statuses["/changes"] == always | {"403", "410"}
+    assert statuses["/digest/{resource}"] == always | {"403", "404"}
+    assert statuses["/snapshot/{resource}"] == (always | {"403", "404"}) - {"304"}
     assert statuses["/livez"] == {"200", "400", "414", "431"}
 
 
@@ -123,9 +128,7 @@ def test_the_key_is_asked_for_in_either_place_by_the_operations_alone() -> None:
         ("query", "api-key"),
     }
     assert DOCUMENT["security"] == [{name: []} for name in schemes]
-    assert {path for path in GETS if GETS[path].get("security") == []} == GETS.keys() - {
-        each.path for each in OPERATIONS
-    }
+    assert {path for path in GETS if GETS[path].get("security") == []} == GETS.keys() - {each.path for each in _ALL}
 
 
 def test_operations_have_names_and_sentences_of_their_own() -> None:
@@ -138,13 +141,19 @@ def test_members_may_be_added_to_every_answer() -> None:
     assert b"additionalProperties" not in encoded_document()
 
 
-@_operations
+@_of_the_contract
 def test_there_is_an_example_of_every_form_and_it_is_one(operation: Operation) -> None:
     content = GETS[operation.path]["responses"]["200"]["content"]["application/json"]
     assert list(content["examples"]) == [form.name for form in bodies(operation)]
     for name, example in content["examples"].items():
         component(name).validate(example["value"])
         body(operation.path, 200).validate(example["value"])
+
+
+@pytest.mark.parametrize("path", ["/changes", "/digest/{resource}"])
+def test_the_examples_of_the_feed_are_answers(path: str) -> None:
+    (example,) = GETS[path]["responses"]["200"]["content"]["application/json"]["examples"].values()
+    body(path, 200).validate(example["value"])
 
 
 def test_every_object_of_an_answer_has_a_name_that_clients_can_give_its_type() -> None:

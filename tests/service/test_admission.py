@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.admission import Kind
 from service.app import SERVICES
 from service.layers import Layer
 from service.metrics import metrics_app
@@ -46,7 +47,7 @@ class Full:
     @property
     def pages(self) -> Lane:
         """The lane of pages."""
-        return self.admission.lane("/listings")
+        return self.admission.lane(Kind.PAGE)
 
     def ask(self, number: int) -> asyncio.Task[Any]:
         """Ask for a page that nobody else asks for, without waiting for it."""
@@ -115,7 +116,7 @@ async def test_whoever_asks_for_one_record_gets_it_all_the_same(full: Full) -> N
 
 async def test_shows_are_bounded_too(full: Full) -> None:
     full.stand_in.out(Reply(delay=3600.0), "agents")
-    lane = full.admission.lane("/agents/{guid}")
+    lane = full.admission.lane(Kind.SHOW)
     for number in range(2):
         full.asking.append(asyncio.create_task(full.api.get(SHOW.format(number), headers=full.headers)))
         await until(lambda: lane.running + lane.waiting == len(full.asking))
@@ -147,7 +148,7 @@ async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
 async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
     assert api.app is not None
-    lane = api.app[SERVICES].admission.lane("/listings")
+    lane = api.app[SERVICES].admission.lane(Kind.PAGE)
     async with lane:
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
@@ -197,5 +198,5 @@ async def test_a_refusal_is_no_line_in_the_log(full: Full, caplog: pytest.LogCap
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 async def test_every_operation_has_a_lane(full: Full, operation: Operation) -> None:
-    lane = full.admission.lane(operation.path)
+    lane = full.admission.lane(operation.lane)
     assert lane.kind == ("show" if "{" in operation.path else "page")

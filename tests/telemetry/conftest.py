@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from prometheus_client import Metric
 
-    from service.operation import Services
+    from service.services import Services
     from tests.service.stand_in import StandIn
 
 __all__ = ["stand_in"]

@@ -1,0 +1,99 @@
+"""The state of an index at one moment, read page by page while it changes (Elasticsearch's point in time)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import orjson
+
+from mappings.document import feed_range
+from service.answer import total
+from service.errors import ApiError
+from service.failures import refusal
+from service.feed import hits
+from service.query import term, within
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from service.elastic import Engine
+    from service.feed.hits import Hit
+    from service.query import Body, Clause, Selection
+
+# Elasticsearch keeps the state for so long after each search of it: a client that stops reading loses it.
+KEPT_SECONDS = 120
+# Each answer names the state anew, before anything else.
+_NAME = re.compile(rb'\{"pit_id":"([^"]+)"')
+
+
+class Point:
+    """The state of a resource's index."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        """Use a state that is kept under a name."""
+        self._engine = engine
+        self.name = name
+
+    async def count(self, selection: Selection, after: str) -> int:
+        """Return how many records are selected behind a feed key, which is empty for all."""
+        return total(await self._search({"size": 0, "query": _behind(selection, after), "track_total_hits": True}))
+
+    async def pages(self, selection: Selection, after: str, size: int) -> AsyncIterator[list[Hit]]:
+        """Yield pages of the selection behind a feed key, in their order; each page is asked for ahead."""
+        under_way = asyncio.create_task(self._page(selection, after, size))
+        try:
+            is_full = True
+            while is_full:
+                page, last = await under_way
+                if is_full := len(page) == size:
+                    under_way = asyncio.create_task(self._page(selection, last, size))
+                if page:
+                    yield page
+        finally:
+            under_way.cancel()
+            await asyncio.wait([under_way])
+
+    async def _page(self, selection: Selection, after: str, size: int) -> tuple[list[Hit], str]:
+        asked = {"size": size, "query": _behind(selection, after), "sort": ["feed_key"], "track_total_hits": False}
+        page = hits.read(await self._search(asked))
+        return page, page[-1].head.feed_key if page else ""
+
+    async def _search(self, body: Body) -> bytes:
+        asked = body | {"pit": {"id": self.name, "keep_alive": f"{KEPT_SECONDS}s"}}
+        answer = await self._engine.search_whole("", orjson.dumps(asked))
+        if (named := _NAME.match(answer)) is not None:
+            self.name = named[1].decode()
+        return answer
+
+
+def _behind(selection: Selection, after: str) -> Clause:
+    """Return the query for what is selected behind a feed key, wherever that lies; its order is the index's own."""
+    scope = selection.scope
+    if (single := scope.single) is not None:
+        least = feed_range(single)
+        place: list[Clause] = [{"range": {"feed_key": least | {"gt": max(least["gt"], after)}}}]
+    else:
+        place = within(scope)
+        if after:
+            place.append({"range": {"feed_key": {"gt": after}}})
+    return {"bool": {"filter": [*place, term("deleted", value=False), *selection.clauses]}}
+
+
+@asynccontextmanager
+async def point_in_time(engine: Engine, index: str) -> AsyncIterator[Point]:
+    """Hold the present state of an index; raise ApiError."""
+    engine.refuse_unsound(index)
+    status, answer = await engine.call("POST", f"/{index}/_pit?keep_alive={KEPT_SECONDS}s", None)
+    if status != HTTPStatus.OK:
+        raise refusal(status, answer, None)
+    point = Point(engine, orjson.loads(answer)["id"])
+    try:
+        yield point
+    finally:
+        # It would go by itself.
+        with suppress(ApiError):
+            await engine.call("DELETE", "/_pit", orjson.dumps({"id": point.name}))

@@ -1,0 +1,87 @@
+"""A snapshot: every record of a scope at one moment, a line each, between a line of what it is and one of proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from mappings.digest import Digest
+from mappings.document import feed_key
+from mappings.index import fingerprint
+from service.feed import lines, token
+from service.feed.point import point_in_time
+from service.feed.token import Place
+from service.query import Selection
+from service.telemetry.observation import OBSERVED
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from cluster.control import Mark
+    from mappings.resource import Resource
+    from service.feed.hits import Hit
+    from service.feed.view import Kept
+
+# As a page of the feed: two of them are held at a time, some 12 MB.
+PAGE = 1_000
+
+
+class After(NamedTuple):
+    """The company and the identifier of the last line that a client has."""
+
+    company: str
+    identifier: str
+
+    def __str__(self) -> str:
+        """Return it as it is sent."""
+        return feed_key(self.company, self.identifier)
+
+
+class _Head(msgspec.Struct):
+    resource: str
+    token: str
+    as_of: str
+    count: int
+    schema: str
+    after: str | None
+
+
+class _Tail(msgspec.Struct):
+    count: int
+    digest: str
+    last: str | None
+    complete: bool = True
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def stream(kept: Kept, resource: Resource, mark: Mark | None, after: After | None) -> AsyncGenerator[bytes]:
+    """Yield the lines of a snapshot, some thousand together; raise ApiError.
+
+    `mark` was read before: all that it covers is in the state that is read, so that changes go on from its token.
+    """
+    call, digest, last = kept.call, Digest(), str(after or "")
+    selection = Selection(resource, call.scope, tuple(kept.clauses(resource)))
+    async with point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
+        yield _head(kept, resource, mark, await point.count(selection, last), last or None)
+        async for page in point.pages(selection, last, PAGE):
+            last = page[-1].head.feed_key
+            OBSERVED.get().rows += len(page)
+            yield _lines(kept, resource, page, digest)
+    yield _encode(_Tail(digest.count, f"{digest.total:016x}", last or None)) + b"\n"
+
+
+def _head(kept: Kept, resource: Resource, mark: Mark | None, count: int, after: str | None) -> bytes:
+    text = token.write(kept.fingerprint, {resource: Place.at(mark)})
+    as_of = lines.moment(mark.clock if mark else 0)
+    return _encode(_Head(resource.alias, text, as_of, count, fingerprint(resource), after)) + b"\n"
+
+
+def _lines(kept: Kept, resource: Resource, page: list[Hit], digest: Digest) -> bytes:
+    heads = [hit.head for hit in page]
+    for head in heads:
+        digest.add(head.id, head.content)
+    records = [hit.record for hit in page if hit.record is not None]
+    return b"\n".join([*lines.present(heads, records, kept.variant(resource), None), b""])

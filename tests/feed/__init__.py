@@ -1,0 +1,1 @@
+"""Changes, snapshots and digests over real HTTP and the real indexer."""

@@ -1,0 +1,45 @@
+"""The service over a corner that tests index into, with a key for each scope."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from mappings import COMPANY, LISTING, OFFICE
+from service.app import create_app
+from service.keys.store import Grant, KeyStore
+from service.settings import ServiceSettings
+from tests.feed.asking import Feed, company, listing, office
+from tests.indexer.conftest import bench
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench", "feed"]
+
+# Marks are read anew for every request: what was published is told at once.
+SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
+GRANTS = {
+    "a": Grant("a", companies=("a",), rate=None),
+    "b": Grant("b", companies=("b",), rate=None),
+    "ab": Grant("ab", companies=("a", "b"), rate=None),
+    "all": Grant("all", all_companies=True, rate=None),
+    "poor": Grant("poor", companies=("a",), rate=None, fields=()),
+}
+
+
+@pytest.fixture
+async def feed(bench: Bench) -> AsyncIterator[Feed]:
+    """Six listings and two offices of the companies a and b, and the service over them."""
+    lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(6)]
+    companies = [company(key) for key in "abc"]
+    summary = await bench.build({COMPANY: companies, LISTING: lines, OFFICE: [office("O1", "a"), office("O2", "b")]})
+    assert summary.exit_code == 0
+    store = KeyStore(bench.client, bench.connection.keys_index)
+    keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
+    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
+        yield Feed(http, keys, bench)

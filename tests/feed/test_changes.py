@@ -1,0 +1,190 @@
+"""What changed since a token: in order, once, whole, with what has gone and why."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from yarl import URL
+
+from indexer.upkeep import prune, rollback
+from mappings import COMPANY, LISTING, OFFICE
+from tests.feed.asking import company, gone, listing, moment, office
+
+if TYPE_CHECKING:
+    from tests.feed.asking import Feed
+
+
+async def test_from_the_beginning_everything_comes_once_in_order(feed: Feed) -> None:
+    changes, token = await feed.changes(None, "all", page_size=2)
+    assert [(each["resource"], each["id"]) for each in changes] == [
+        *(("companies", key) for key in "abc"),
+        *(("offices", name) for name in ("O1", "O2")),
+        *(("listings", f"L{at}") for at in range(6)),
+    ]
+    assert [each["sequence"] for each in changes[5:]] == sorted(each["sequence"] for each in changes[5:])
+    assert await feed.told(token, "all") == []
+
+
+async def test_a_change_is_the_record_as_its_index_answers_it(feed: Feed) -> None:
+    changes, _ = await feed.changes(None, resources="listings")
+    page = await feed.json("listings", platform_company_id="a", updated_since=1, market_status="all")
+    assert [each["record"] for each in changes] == page["Listings"]
+    assert {(each["company"], each["time"]) for each in changes} == {("a", "2026-01-03T00:00:00.000Z")}
+
+
+async def test_only_what_has_changed_comes_and_deletions_are_seen(feed: Feed) -> None:
+    token = await feed.token()
+    await feed.update(listing("L0", "a", 1, price=7), gone("L2", "a", 1), listing("L1", "b", 1, price=8))
+    assert await feed.told(token) == [("L0", 7), ("L2", "deleted")]
+
+
+async def test_a_rebuild_tells_what_is_new_and_what_vanished_and_nothing_else(feed: Feed) -> None:
+    tokens = {key: await feed.token(key) for key in "ab"}
+    same = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(5)]
+    await feed.rebuild(*same, listing("L6", "a", 1, price=6), listing("L8", "b", 1))
+    assert await feed.told(tokens["a"], "a") == [("L6", 6)]
+    assert await feed.told(tokens["b"], "b") == [("L8", 1), ("L5", "deleted")]
+
+
+async def test_what_moves_to_another_company_leaves_one_scope_and_enters_the_other(feed: Feed) -> None:
+    tokens = {key: await feed.token(key) for key in ("a", "b", "ab", "all")}
+    await feed.update(listing("L0", "b", 1, price=7))
+    assert await feed.told(tokens["a"], "a") == [("L0", "out_of_scope")]
+    assert await feed.told(tokens["b"], "b") == [("L0", 7)]
+    assert await feed.told(tokens["ab"], "ab") == await feed.told(tokens["all"], "all") == [("L0", 7)]
+    # What it does elsewhere is nobody's business any more.
+    token = await feed.token("a")
+    await feed.update(listing("L0", "b", 2, price=9))
+    await feed.update(gone("L0", "b", 3))
+    assert await feed.told(token, "a") == []
+
+
+async def test_what_leaves_the_market_is_gone_for_who_asks_for_the_market_alone(feed: Feed) -> None:
+    market = {"resources": "listings", "market_status": "on-market"}
+    token = await feed.token("a", **market)
+    await feed.update(listing("L0", "a", 1, status="Expired"), listing("L2", "a", 1, status="Pending", price=3))
+    assert await feed.told(token, "a", **market) == [("L0", "off_market"), ("L2", 3)]
+    assert await feed.told(await feed.token("a"), "a") == []
+    await feed.update(listing("L0", "a", 2, status="Active", price=4))
+    assert await feed.told(token, "a", **market) == [("L2", 3), ("L0", 4)]
+
+
+async def test_who_is_deactivated_is_gone_unless_asked_for(feed: Feed) -> None:
+    token, whole = await feed.token(), await feed.token("a", include_deactivated=1)
+    await feed.update(office("O1", "a", 1, deactivated=True), resource=OFFICE)
+    assert await feed.told(token) == [("O1", "deactivated")]
+    assert await feed.told(whole, include_deactivated=1) == [("O1", "here")]
+
+
+async def test_nothing_is_told_before_it_is_published(feed: Feed) -> None:
+    """A document that can be searched, ahead of the mark, waits; else one below it could appear behind the token."""
+    bench, token = feed.bench, await feed.token()
+    mark = await bench.mark(LISTING)
+    stored = (await bench.served(LISTING))["L0"]
+    ahead = {**stored, "sequence": mark.sequence + 2, "record": {**stored["record"], "ListPrice": 99}}
+    await bench.client.index(index=bench.connection.alias(LISTING), id="L0", document=ahead, refresh=True)
+    assert await feed.told(token) == []
+    digest = await feed.json("digest/listings")
+    assert (digest["count"], digest["unsettled"]) == (3, 1)
+
+
+async def test_who_waits_is_answered_by_the_change(feed: Feed) -> None:
+    token = await feed.token()
+    waiting = asyncio.create_task(feed.json("changes", since=token, wait=30))
+    await feed.update(listing("L0", "a", 1, price=7))
+    assert [each["id"] for each in (await waiting)["changes"]] == ["L0"]
+
+
+async def test_a_change_elsewhere_wakes_nobody_and_time_ends_the_wait(feed: Feed) -> None:
+    token = await feed.token()
+    waiting = asyncio.create_task(feed.json("changes", since=token, wait=1))
+    await feed.update(listing("L1", "b", 1, price=7))
+    page = await waiting
+    assert (page["changes"], page["at_end"]) == ([], True)
+    assert await feed.told(page["next"]) == []
+
+
+async def test_a_token_is_void_after_a_rollback(feed: Feed) -> None:
+    await feed.rebuild(listing("L0", "a", 1, price=7))
+    token, companies = await feed.token(), await feed.token("a", resources="companies")
+    await rollback(feed.bench.engine(), LISTING)
+    assert await feed.code("changes", since=token) == (410, "token-expired")
+    assert await feed.told(companies) == []
+    assert await feed.told(await feed.token()) == []
+
+
+async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: Feed) -> None:
+    token = await feed.token()
+    await feed.update(gone("L0", "a", 1))
+    late = await feed.token()
+    assert await feed.told(token) == [("L0", "deleted")]
+    _, tombstones = await prune(feed.bench.engine(tombstone_days=0))
+    assert tombstones == 1
+    assert await feed.code("changes", since=token) == (410, "token-expired")
+    assert await feed.told(late) == []
+    assert "L0" not in {each["id"] for each in (await feed.changes(None))[0]}
+
+
+@pytest.mark.parametrize(
+    ("key", "parameters"),
+    [
+        ("b", {}),
+        ("ab", {}),
+        ("all", {}),
+        ("poor", {}),
+        ("a", {"market_status": "on-market"}),
+        ("a", {"include_deactivated": True}),
+    ],
+)
+async def test_a_token_is_of_one_view_of_the_data(feed: Feed, key: str, parameters: dict[str, object]) -> None:
+    token = await feed.token("a")
+    assert await feed.code("changes", key, since=token, **parameters) == (410, "token-expired")
+    assert await feed.told(token, "a", underscore_response=True) == []
+    assert await feed.told(token, "all", platform_company_id="a") == []
+
+
+async def test_a_parent_that_gets_a_child_is_another_scope(feed: Feed) -> None:
+    later = {"parent_company_id": "c", "updated_at": moment(1)}
+    await feed.update(company("a") | later, resource=COMPANY)
+    token = await feed.token("all", parent_company_id="c")
+    await feed.update(company("b") | later, resource=COMPANY)
+    assert await feed.code("changes", "all", since=token, parent_company_id="c") == (410, "token-expired")
+
+
+async def test_tokens_of_snapshots_go_on_together(feed: Feed) -> None:
+    tokens = [(await feed.snapshot(name))[0]["token"] for name in ("listings", "offices")]
+    await feed.update(listing("L0", "a", 1, price=7))
+    await feed.update(office("O1", "a", 1), resource=OFFICE)
+    assert await feed.told(",".join(tokens)) == [("O1", "here"), ("L0", 7)]
+    assert await feed.told(",".join(tokens), resources="listings") == [("L0", 7)]
+
+
+@pytest.mark.parametrize("text", ["x", "lAHE", "lAHECB89h1GiDMTTzmsChaWBCZMACAg", "a,,b", "ä", ""])
+async def test_what_is_no_token_is_refused_by_name(feed: Feed, text: str) -> None:
+    status, body = await feed.get("changes", since=text)
+    assert status == 400
+    assert b'"parameter":"since"' in body
+
+
+async def test_a_resource_that_no_token_covers_or_two_do_is_refused(feed: Feed) -> None:
+    token = await feed.token("a", resources="listings")
+    assert await feed.code("changes", since=token, resources="offices") == (400, "invalid-parameter")
+    assert await feed.code("changes", since=f"{token},{token}") == (400, "invalid-parameter")
+
+
+async def test_the_link_leads_on_and_never_holds_the_key(feed: Feed) -> None:
+    async with feed.http.get("/v1/changes", params={"page_size": "1", "api-key": feed.keys["a"]}) as first:
+        link = URL(first.links["next"]["url"])
+    assert feed.keys["a"] not in str(link)
+    async with feed.http.get(link.relative(), headers={"x-api-key": feed.keys["a"]}) as second:
+        assert [each["id"] for each in (await second.json())["changes"]] == ["O1"]
+
+
+async def test_what_a_key_may_not_see_is_not_in_changes(feed: Feed) -> None:
+    rich, _ = await feed.changes(None, "a", resources="listings")
+    poor, _ = await feed.changes(None, "poor", resources="listings")
+    assert {each["record"]["BuyerCommissionValue"] for each in rich} != {None}
+    assert {each["record"]["BuyerCommissionValue"] for each in poor} == {None}
+    assert {tuple(each["record"]) for each in rich} == {tuple(each["record"]) for each in poor}

@@ -1,0 +1,176 @@
+"""Everything at one moment in one answer: proven whole, gone on with where it broke, and never taken for whole."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+import zstandard
+
+import service.feed.snapshot
+from mappings import OFFICE
+from service.admission import Kind
+from service.app import SERVICES
+from service.errors import EngineUnavailable
+from service.feed.point import Point
+from tests.feed.asking import Copy, gone, listing, office
+
+if TYPE_CHECKING:
+    from tests.feed.asking import Feed
+
+
+@pytest.fixture
+def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pages be small, so that there are several."""
+    monkeypatch.setattr(service.feed.snapshot, "PAGE", 2)
+
+
+@pytest.mark.usefixtures("two_a_page")
+@pytest.mark.parametrize(("key", "names"), [("a", "024"), ("b", "135"), ("ab", "024135"), ("all", "024135")])
+async def test_every_record_of_the_scope_comes_once_in_order(feed: Feed, key: str, names: str) -> None:
+    head, *lines, tail = await feed.snapshot("listings", key)
+    assert [each["id"] for each in lines] == [f"L{name}" for name in names]
+    assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
+    expected = {each["id"]: (each["content"], each["record"]) for each in lines}
+    assert (tail["complete"], tail["count"], tail["digest"]) == (True, *Copy.digest(expected))
+    assert tail["last"] == f"{lines[-1]['company']}:{lines[-1]['id']}"
+    assert await feed.told(head["token"], key) == []
+
+
+async def test_a_line_is_what_a_change_says(feed: Feed) -> None:
+    changes, _ = await feed.changes(None, "ab", resources="listings")
+    _, *lines, _ = await feed.snapshot("listings", "ab")
+    of_resource = {"resource": "listings"}
+    assert sorted((line | of_resource for line in lines), key=lambda line: line["sequence"]) == changes
+
+
+@pytest.mark.usefixtures("two_a_page")
+async def test_one_that_broke_off_is_gone_on_with_behind_its_last_line(feed: Feed) -> None:
+    whole = (await feed.snapshot("listings", "ab"))[1:-1]
+    for at, line in enumerate(whole):
+        place = f"{line['company']}:{line['id']}"
+        head, *rest, tail = await feed.snapshot("listings", "ab", after=place)
+        assert rest == whole[at + 1 :]
+        assert (head["after"], head["count"], tail["count"]) == (place, len(rest), len(rest))
+
+
+@pytest.mark.parametrize("place", ["0:L0", "a:", "b:L0", "zz:L9"])
+async def test_a_place_in_another_company_opens_no_door(feed: Feed, place: str) -> None:
+    status, body = await feed.get("snapshot/listings", "a", after=place)
+    lines = [orjson.loads(line) for line in body.splitlines()][1:-1] if status == 200 else []
+    assert {each["company"] for each in lines} <= {"a"}
+    assert status == (400 if place == "a:" else 200)
+
+
+async def test_it_is_filtered_as_changes_are(feed: Feed) -> None:
+    await feed.update(listing("L0", "a", 1, status="Expired"), gone("L2", "a", 1))
+    await feed.update(office("O1", "a", 1, deactivated=True), resource=OFFICE)
+    asked: list[tuple[str, dict[str, object], list[str]]] = [
+        ("listings", {}, ["L0", "L4"]),
+        ("listings", {"market_status": "on-market"}, ["L4"]),
+        ("offices", {}, []),
+        ("offices", {"include_deactivated": True}, ["O1"]),
+    ]
+    for resource, parameters, names in asked:
+        head, *lines, tail = await feed.snapshot(resource, "a", **parameters)
+        assert [each["id"] for each in lines] == names
+        assert head["count"] == tail["count"] == len(names)
+        digest = await feed.json(f"digest/{resource}", "a", **parameters)
+        assert (digest["count"], digest["digest"]) == (tail["count"], tail["digest"])
+
+
+@pytest.mark.usefixtures("two_a_page")
+async def test_it_is_of_one_moment_whatever_is_written_meanwhile(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    behind_the_first, go_on = asyncio.Event(), asyncio.Event()
+    page = Point._page
+
+    async def held(point: Point, selection: Any, after: str, size: int) -> Any:
+        if after:
+            behind_the_first.set()
+            await go_on.wait()
+        return await page(point, selection, after, size)
+
+    monkeypatch.setattr(Point, "_page", held)
+    taking = asyncio.create_task(feed.snapshot("listings", "a"))
+    await behind_the_first.wait()
+    await feed.update(gone("L4", "a", 1), listing("L3", "a", 1), listing("L0", "a", 1, price=7))
+    go_on.set()
+    head, *lines, _ = await taking
+    assert [(each["id"], each["record"]["ListPrice"]) for each in lines] == [("L0", 0), ("L2", 2), ("L4", 4)]
+    assert await feed.told(head["token"]) == [("L4", "deleted"), ("L3", 1), ("L0", 7)]
+
+
+@pytest.mark.usefixtures("two_a_page")
+async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Point._page
+
+    async def broken(point: Point, selection: Any, after: str, size: int) -> Any:
+        if after:
+            raise EngineUnavailable("a test")
+        return await page(point, selection, after, size)
+
+    monkeypatch.setattr(Point, "_page", broken)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await feed.snapshot("listings", "a")
+
+
+async def test_what_fails_before_the_first_line_is_told_by_a_status(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> int:
+        raise EngineUnavailable("a test")
+
+    monkeypatch.setattr(Point, "count", broken)
+    assert await feed.code("snapshot/listings") == (503, "temporarily-unavailable")
+
+
+@pytest.mark.parametrize(
+    ("coding", "unpack"),
+    [("gzip", gzip.decompress), ("zstd", lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body))],
+)
+async def test_it_is_packed_on_the_way(feed: Feed, coding: str, unpack: Any) -> None:
+    plain = await feed.snapshot("listings", "ab")
+    headers = {"x-api-key": feed.keys["ab"], "Accept-Encoding": coding}
+    url = feed.http.make_url("/v1/snapshot/listings")
+    async with aiohttp.ClientSession(auto_decompress=False) as http, http.get(url, headers=headers) as answer:
+        assert answer.headers["Content-Encoding"] == coding
+        assert answer.content_type == "application/x-ndjson"
+        lines = [orjson.loads(line) for line in unpack(await answer.read()).splitlines()]
+    # The token says when it was made.
+    assert lines[1:] == plain[1:]
+
+
+async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: Feed) -> None:
+    lane = feed.http.server.app[SERVICES].admission.lane(Kind.SNAPSHOT)  # type: ignore[attr-defined]
+    lane.running = lane.places
+    assert await feed.code("snapshot/listings") == (503, "overloaded")
+    lane.running = 0
+    assert (await feed.snapshot("listings"))[-1]["complete"]
+    assert lane.running == 0
+
+
+async def test_who_asks_for_the_head_takes_no_place_and_leaves_nothing_behind(feed: Feed) -> None:
+    async with feed.http.head("/v1/snapshot/listings", headers={"x-api-key": feed.keys["a"]}) as answer:
+        assert (answer.status, await answer.read()) == (200, b"")
+    # It is let go of behind the answer, and would go by itself only after two minutes.
+    async with asyncio.timeout(60):
+        while await _held(feed):  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(0.01)
+
+
+async def _held(feed: Feed) -> int:
+    stats = await feed.bench.client.nodes.stats(metric="indices", index_metric="search")
+    return sum(node["indices"]["search"]["open_contexts"] for node in stats["nodes"].values())
+
+
+async def test_a_resource_that_is_none_is_not_found_by_name(feed: Feed) -> None:
+    for operation in ("snapshot", "digest"):
+        status, body = await feed.get(f"{operation}/houses")
+        assert status == 404
+        assert b"listings, sold_listings" in body
