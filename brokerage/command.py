@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from brokerage.examples import ending
 
 # Each is the member of that name of the module of that name.
-_COMMANDS = ("demo", "serve", "node", "sample", "index", "keys", "settings", "doctor", "openapi", "completion")
+_COMMANDS = ("demo", "serve", "node", "sample", "index", "keys", "pull", "settings", "doctor", "openapi", "completion")
 
 
 class _OnDemand(click.RichGroup):

@@ -28,6 +28,7 @@ class Exit(IntEnum):
     USAGE = 2
     ENGINE_AWAY = 3
     LOCKED = 4
+    MENDED = 5
 
 
 def fail(sentence: str, code: Exit = Exit.FAILED) -> NoReturn:

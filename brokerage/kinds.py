@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from brokerage.pull_settings import PullSettings
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting, strangers
 from embedded.options import DEFAULT_HEAP_MB, HEAP_SETTING
@@ -24,7 +25,7 @@ class NodeSettings:
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository that the embedded node is downloaded from.")
 
 
-KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, NodeSettings)
+KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, NodeSettings, PullSettings)
 
 
 def refuse_strangers(environ: Mapping[str, str]) -> None:

@@ -20,7 +20,8 @@ ALLOWED = {
     "sample": {"mappings"},
     "indexer": {"mappings", "cluster"},
     "service": {"mappings", "cluster"},
-    "brokerage": {"mappings", "cluster", "embedded", "sample", "indexer", "service"},
+    "consumer": set[str](),
+    "brokerage": {"mappings", "cluster", "embedded", "sample", "indexer", "service", "consumer"},
     "bench": {"mappings", "cluster", "embedded", "sample", "indexer", "service"},
 }
 # Elsewhere in the service no error of the client and no query language of it may show.

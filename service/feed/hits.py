@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from service.answer import Encoded
 
 # Neither can stand within a text of the search fields, whose quotes are escaped; records are passed over.
-_SOURCE = b'"_source":'
+SOURCE_KEY = b'"_source":'
 _SORT = b',"sort":['
 
 
@@ -62,9 +62,9 @@ def read(answer: bytes | bytearray) -> list[Hit]:
 
 def _cut(answer: bytes | bytearray) -> Iterator[Hit]:
     view, find = memoryview(answer), answer.find
-    start = find(_SOURCE)
+    start = find(SOURCE_KEY)
     while start >= 0:
-        start += len(_SOURCE)
+        start += len(SOURCE_KEY)
         end, mark = find(_SORT, start), find(MARK, start)
         if 0 <= mark < end and answer.endswith(RECORD_KEY, start, mark):
             end = find(MARK, mark + 1)
@@ -72,7 +72,7 @@ def _cut(answer: bytes | bytearray) -> Iterator[Hit]:
             yield Hit(_head(answer[start : mark - len(RECORD_KEY) - 1] + b"}"), view[mark + 1 : end])
         else:
             yield Hit(_head(answer[start:end]), None)
-        start = find(_SOURCE, end)
+        start = find(SOURCE_KEY, end)
 
 
 def _parsed(source: dict[str, Any]) -> Hit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from service.projection import Variant
 
 _UNSIGNED = 2**64
+_DAY_MILLISECONDS = 86_400_000
+_EPOCH = dt.date(1970, 1, 1)
 
 
 class _Line(msgspec.Struct, gc=False, omit_defaults=True):
@@ -37,8 +40,16 @@ def content_hex(content: int) -> str:
 
 def moment(clock: int) -> str:
     """Return milliseconds since 1970 as ISO 8601 in UTC."""
-    seconds, milliseconds = divmod(clock, 1000)
-    return f"{dt.datetime.fromtimestamp(seconds, dt.UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03d}Z"
+    day, rest = divmod(clock, _DAY_MILLISECONDS)
+    seconds, milliseconds = divmod(rest, 1000)
+    minutes, second = divmod(seconds, 60)
+    return f"{_date(day)}T{minutes // 60:02}:{minutes % 60:02}:{second:02}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _date(day: int) -> str:
+    """Return the date of a day since 1970; to format every moment by itself takes three times as long."""
+    return (_EPOCH + dt.timedelta(days=day)).isoformat()
 
 
 def gone(resource: str, identifier: str, head: Head, reason: str) -> bytes:

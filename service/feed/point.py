@@ -14,18 +14,18 @@ from mappings.document import feed_range
 from service.answer import total
 from service.errors import ApiError
 from service.failures import refusal
-from service.feed import hits
 from service.query import term, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from service.elastic import Engine
-    from service.feed.hits import Hit
     from service.query import Body, Clause, Selection
 
 # Elasticsearch keeps the state for so long after each search of it: a client that stops reading loses it.
 KEPT_SECONDS = 120
+# What stands before the values that the last hit is sorted by, and behind them.
+_SORT_KEY, _END = b',"sort":', b"}]}}"
 # Each answer names the state anew, before anything else.
 _NAME = re.compile(rb'\{"pit_id":"([^"]+)"')
 
@@ -42,25 +42,22 @@ class Point:
         """Return how many records are selected behind a feed key, which is empty for all."""
         return total(await self._search({"size": 0, "query": _behind(selection, after), "track_total_hits": True}))
 
-    async def pages(self, selection: Selection, after: str, size: int) -> AsyncIterator[list[Hit]]:
-        """Yield pages of the selection behind a feed key, in their order; each page is asked for ahead."""
+    async def pages(self, selection: Selection, after: str, count: int, size: int) -> AsyncIterator[bytes]:
+        """Yield the answers with the `count` records behind a feed key, in their order; each is asked for ahead."""
         under_way = asyncio.create_task(self._page(selection, after, size))
         try:
-            is_full = True
-            while is_full:
-                page, last = await under_way
-                if is_full := len(page) == size:
-                    under_way = asyncio.create_task(self._page(selection, last, size))
-                if page:
-                    yield page
+            for left in range(count, 0, -size):
+                answer = await under_way
+                if left > size:
+                    under_way = asyncio.create_task(self._page(selection, _last(answer), size))
+                yield answer
         finally:
             under_way.cancel()
             await asyncio.wait([under_way])
 
-    async def _page(self, selection: Selection, after: str, size: int) -> tuple[list[Hit], str]:
+    async def _page(self, selection: Selection, after: str, size: int) -> bytes:
         asked = {"size": size, "query": _behind(selection, after), "sort": ["feed_key"], "track_total_hits": False}
-        page = hits.read(await self._search(asked))
-        return page, page[-1].head.feed_key if page else ""
+        return await self._search(asked)
 
     async def _search(self, body: Body) -> bytes:
         asked = body | {"pit": {"id": self.name, "keep_alive": f"{KEPT_SECONDS}s"}}
@@ -68,6 +65,12 @@ class Point:
         if (named := _NAME.match(answer)) is not None:
             self.name = named[1].decode()
         return answer
+
+
+def _last(answer: bytes) -> str:
+    """Return the feed key of the last record of an answer that holds any."""
+    values = answer[answer.rfind(_SORT_KEY) + len(_SORT_KEY) : -len(_END)]
+    return str(orjson.loads(values)[0])
 
 
 def _behind(selection: Selection, after: str) -> Clause:

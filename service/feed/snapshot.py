@@ -9,7 +9,8 @@ import msgspec
 from mappings.digest import Digest
 from mappings.document import feed_key
 from mappings.index import fingerprint
-from service.feed import lines, token
+from service.errors import EngineUnavailable
+from service.feed import lines, rows, token
 from service.feed.point import point_in_time
 from service.feed.token import Place
 from service.query import Selection
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
 
     from cluster.control import Mark
     from mappings.resource import Resource
-    from service.feed.hits import Hit
     from service.feed.view import Kept
 
-# As a page of the feed: two of them are held at a time, some 12 MB.
-PAGE = 1_000
+# Two answers of some 3 MB are held at a time. Elasticsearch needs a tenth less for pages of twice the size.
+PAGE = 500
 
 
 class After(NamedTuple):
@@ -65,11 +65,15 @@ async def stream(kept: Kept, resource: Resource, mark: Mark | None, after: After
     call, digest, last = kept.call, Digest(), str(after or "")
     selection = Selection(resource, call.scope, tuple(kept.clauses(resource)))
     async with point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
-        yield _head(kept, resource, mark, await point.count(selection, last), last or None)
-        async for page in point.pages(selection, last, PAGE):
-            last = page[-1].head.feed_key
-            OBSERVED.get().rows += len(page)
-            yield _lines(kept, resource, page, digest)
+        count = await point.count(selection, last)
+        yield _head(kept, resource, mark, count, last or None)
+        async for answer in point.pages(selection, last, count, PAGE):
+            page = rows.read(answer, kept.variant(resource), digest)
+            last = page.last or last
+            OBSERVED.get().rows += page.rows
+            yield page.encoded
+    if digest.count != count:
+        raise EngineUnavailable(f"A snapshot of {count} {resource.alias} came to {digest.count}.")
     yield _encode(_Tail(digest.count, f"{digest.total:016x}", last or None)) + b"\n"
 
 
@@ -77,11 +81,3 @@ def _head(kept: Kept, resource: Resource, mark: Mark | None, count: int, after: 
     text = token.write(kept.fingerprint, {resource: Place.at(mark)})
     as_of = lines.moment(mark.clock if mark else 0)
     return _encode(_Head(resource.alias, text, as_of, count, fingerprint(resource), after)) + b"\n"
-
-
-def _lines(kept: Kept, resource: Resource, page: list[Hit], digest: Digest) -> bytes:
-    heads = [hit.head for hit in page]
-    for head in heads:
-        digest.add(head.id, head.content)
-    records = [hit.record for hit in page if hit.record is not None]
-    return b"\n".join([*lines.present(heads, records, kept.variant(resource), None), b""])

@@ -43,6 +43,7 @@ GROUPS: dict[str, tuple[Page, ...]] = {
         Page("walk", "Walk a whole feed"),
         Page("sync", "Stay in sync"),
         Page("changes", "Changes, snapshots, digests"),
+        Page("copy", "Keep a copy"),
         Page("resume", "Resume"),
         Page("timestamps", "What each timestamp means"),
         Page("errors", "Errors and retries"),

@@ -1,0 +1,200 @@
+"""What it costs to keep a copy: `python -m bench.copying --service URL --key KEY --company COMPANY --pid PID`.
+
+Prints, measured in turns within one run: the rows a second of a snapshot beside those of a walk with the largest page;
+how far the service's memory grows meanwhile; requests and bytes of a proof that a copy is equal, and of finding ten
+records that differ, beside those of all identifiers; a page of changes at the head and from the beginning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import re
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import aiohttp
+import orjson
+import uvloop
+
+from bench.accounting import resident_bytes
+from mappings import LISTING
+from service.feed import token
+from service.feed.token import Place
+
+_MEGABYTE = 1e6
+_MOST_PREFIXES = 64
+_READ_BYTES = 4 * 2**20
+_PAGES = 20
+_DIFFERING = 10
+_IDENTIFIER = re.compile(rb'"id":"([^"]+)","sequence":\d+,"time":"[^"]+","content":"([0-9a-f]{16})"')
+
+Sums = dict[str, tuple[int, int]]
+
+
+@dataclass
+class Consumer:
+    """Asks one service for the listings of one company, and counts what it costs."""
+
+    http: aiohttp.ClientSession
+    given: argparse.Namespace
+    requests: int = 0
+    received: int = 0
+    peak: int = 0
+    contents: dict[str, str] = field(default_factory=dict)
+
+    async def get(self, path: str, **parameters: Any) -> bytes:
+        """Return the body of an answer."""
+        query = {"platform_company_id": self.given.company, **parameters}
+        async with self.http.get(f"/v1/{path}", params=query) as answer:
+            answer.raise_for_status()
+            body = await answer.read()
+            self.requests += 1
+            self.received += int(answer.headers.get("Content-Length", len(body)))
+            return body
+
+    def look(self) -> None:
+        """Take note of the service's memory."""
+        self.peak = max(self.peak, resident_bytes(self.given.pid))
+
+    async def snapshot(self) -> int:
+        """Read a snapshot and return its rows; nothing of it is parsed."""
+        rows = 0
+        async with self.http.get("/v1/snapshot/listings", params={"platform_company_id": self.given.company}) as answer:
+            async for some in answer.content.iter_chunked(_READ_BYTES):
+                rows += some.count(b"\n")
+                self.look()
+        return rows - 2
+
+    async def walk(self) -> int:
+        """Walk with the largest page and return the rows; nothing but the cursor is read."""
+        rows, after = 0, dict[str, str]()
+        while True:
+            body = await self.get("listings", page_size=1000, updated_since=0, market_status="all", **after)
+            rows += body.count(b'"PlatformListingId":')
+            self.look()
+            if body.startswith(b'{"FinalPage":true'):
+                return rows
+            after = {"last_platform_listing_id": re.findall(rb'"PlatformListingId":"([^"]+)"', body)[-1].decode()}
+
+    async def load(self) -> None:
+        """Keep the content hashes of a snapshot."""
+        body = await self.get("snapshot/listings")
+        self.contents = {name.decode(): content.decode() for name, content in _IDENTIFIER.findall(body)}
+
+    def sums(self, digits: int) -> Sums:
+        """Return count and sum of each bucket of the copy."""
+        found: Sums = defaultdict(lambda: (0, 0))
+        for name, content in self.contents.items():
+            prefix = hashlib.sha256(name.encode()).hexdigest()[:digits]
+            number = int.from_bytes(hashlib.sha256(bytes.fromhex(content) + name.encode()).digest()[:8])
+            count, total = found[prefix]
+            found[prefix] = count + 1, (total + number) % 2**64
+        return found
+
+    async def differing(self) -> list[str]:
+        """Return the records that differ, by digests alone."""
+        suspects = [""]
+        for digits in (2, 4):
+            theirs = await self._digests(suspects)
+            ours = {each: sums for each, sums in self.sums(digits).items() if each[: digits - 2] in suspects}
+            suspects = sorted(each for each in ours.keys() | theirs.keys() if ours.get(each) != theirs.get(each))
+            if not suspects:
+                return []
+        body = await self.get("digest/listings", prefixes=",".join(suspects))
+        listed = [record for bucket in orjson.loads(body)["buckets"] for record in bucket["records"]]
+        return [record["id"] for record in listed if self.contents.get(record["id"]) != record["content"]]
+
+    async def _digests(self, prefixes: list[str]) -> Sums:
+        found: Sums = {}
+        for at in range(0, len(prefixes), _MOST_PREFIXES):
+            some = ",".join(prefixes[at : at + _MOST_PREFIXES])
+            body = await self.get("digest/listings", **({"prefixes": some} if some else {}))
+            buckets = orjson.loads(body)["buckets"]
+            found |= {each["prefix"]: (each["count"], int(each["digest"], 16)) for each in buckets}
+        return found
+
+    async def identifiers(self) -> None:
+        """Walk identifiers and clocks alone."""
+        after: dict[str, str] = {}
+        while True:
+            asked = {"page_size": 1000, "updated_since": 0, "market_status": "all", "timestamps_only": "true"}
+            body = await self.get("listings", **asked, **after)
+            page = orjson.loads(body)
+            if page["FinalPage"]:
+                return
+            after = {"last_platform_listing_id": page["Listings"][-1]["PlatformListingId"]}
+
+
+async def _paced(consumer: Consumer, rounds: int) -> None:
+    rates: dict[str, list[float]] = {"snapshot": [], "walk": []}
+    grown = dict.fromkeys(rates, 0)
+    for _ in range(rounds):
+        for name, read in (("snapshot", consumer.snapshot), ("walk", consumer.walk)):
+            began, before = time.perf_counter(), resident_bytes(consumer.given.pid)
+            consumer.peak = before
+            rows = await read()
+            rates[name].append(rows / (time.perf_counter() - began))
+            grown[name] += consumer.peak - before
+            print(f"{name:9} {rows:10,} rows {rates[name][-1]:10,.0f} a second", flush=True)
+    ratio = median(rates["snapshot"]) / median(rates["walk"])
+    growth = ", ".join(f"{size / _MEGABYTE:.1f} MB by {name}s" for name, size in grown.items())
+    print(f"snapshot beside walk: {ratio:.2f}; memory grew by {growth}")
+
+
+async def _proven(consumer: Consumer) -> None:
+    await consumer.load()
+    for spoilt in (0, _DIFFERING):
+        for name in random.sample(sorted(consumer.contents), spoilt):
+            consumer.contents[name] = "0" * 16
+        consumer.requests = consumer.received = 0
+        found = await consumer.differing()
+        print(f"{spoilt:3} differ, {len(found)} found: {consumer.requests} requests, {consumer.received:,} bytes")
+    consumer.requests = consumer.received = 0
+    await consumer.identifiers()
+    print(f"all identifiers: {consumer.requests} requests, {consumer.received:,} bytes")
+
+
+async def _changed(consumer: Consumer) -> None:
+    body = await consumer.get("changes", resources="listings", page_size=1)
+    read = token.read([orjson.loads(body)["next"]], "since")
+    (view,), place = read.views, read.places[LISTING]
+    near = token.write(view, {LISTING: Place(place.epoch, place.floor - 2_000, place.floor)})
+    far = token.write(view, {LISTING: Place(place.epoch, 0, place.floor)})
+    seconds: dict[str, list[float]] = {near: [], far: []}
+    for _ in range(_PAGES):
+        for since in (near, far):
+            began = time.perf_counter()
+            await consumer.get("changes", since=since)
+            seconds[since].append(time.perf_counter() - began)
+    ratio = median(seconds[far]) / median(seconds[near])
+    print(f"a page of changes {place.floor:,} behind takes {ratio:.2f} times as long as one at the head")
+
+
+async def _measure(given: argparse.Namespace) -> None:
+    headers = {"x-api-key": given.key, "Accept-Encoding": given.encoding}
+    async with aiohttp.ClientSession(given.service, headers=headers, timeout=aiohttp.ClientTimeout(None)) as http:
+        consumer = Consumer(http, given)
+        await _paced(consumer, given.rounds)
+        await _proven(consumer)
+        await _changed(consumer)
+
+
+def main() -> None:
+    """Measure a service that runs."""
+    parser = argparse.ArgumentParser(description="What it costs to keep a copy of a company's listings.")
+    parser.add_argument("--service", required=True, help="where the API is, http://host:port")
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--company", required=True)
+    parser.add_argument("--pid", type=int, required=True, help="the process of the service, for its memory")
+    parser.add_argument("--encoding", default="identity")
+    parser.add_argument("--rounds", type=int, default=3)
+    uvloop.run(_measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

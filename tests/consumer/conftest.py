@@ -1,0 +1,122 @@
+"""A stand-in service, a copy of it, and `brokerage pull` as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp.test_utils import TestServer
+from click.testing import CliRunner
+
+from brokerage.command import main
+from consumer.answers import RESOURCES
+from consumer.copies.sqlite import SqliteCopy
+from consumer.feed import Feed
+from consumer.pull import Pull
+from tests.consumer.stand_in import KEY, StandIn
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator
+
+    from consumer.standing import Standing
+
+COMMAND = str(Path(sys.executable).with_name("brokerage"))
+
+
+@dataclass
+class Served:
+    """A stand-in and its address."""
+
+    stand_in: StandIn
+    url: str
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    """A stand-in with some of everything."""
+    stand_in = StandIn()
+    for name in RESOURCES:
+        for number in range(7):
+            stand_in.put(name, f"{name[0]}{number}", number=number)
+    async with TestServer(stand_in.app()) as server:
+        yield Served(stand_in, str(server.make_url("")).rstrip("/"))
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that clients would have waited before another attempt: nobody has to."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr("consumer.asking.sleep", sleep)
+    return waited
+
+
+@asynccontextmanager
+async def pulling(
+    url: str, folder: Path, *, key: str = KEY, resources: tuple[str, ...] = RESOURCES, **scope: str
+) -> AsyncIterator[tuple[Pull, list[Standing]]]:
+    """Open a pull into a folder; the standings that it tells are kept."""
+    told: list[Standing] = []
+    with SqliteCopy(folder, resources, str(scope)) as copy:
+        async with Feed(url, key, scope) as feed:
+            yield Pull(feed, copy, resources, told.append), told
+
+
+def copied(folder: Path) -> dict[str, dict[str, tuple[str, Any]]]:
+    """Return what the copy in a folder holds, read as its users read it."""
+    with closing(sqlite3.connect(f"file:{folder / 'copy.sqlite3'}?mode=ro", uri=True)) as connection:
+        return {
+            name: {
+                identifier: (content, orjson.loads(record))
+                for identifier, content, record in connection.execute(f"SELECT id, content, record FROM {name}")  # noqa: S608
+            }
+            for name in RESOURCES
+        }
+
+
+def change_copy(folder: Path, statement: str) -> int:
+    """Change a copy behind the back of the program; return how many rows."""
+    with closing(sqlite3.connect(folder / "copy.sqlite3")) as connection, connection:
+        return connection.execute(statement).rowcount
+
+
+@asynccontextmanager
+async def command(*arguments: object, key: str | None = KEY, **changes: str) -> AsyncIterator[Process]:
+    """Start `brokerage pull ARGUMENTS`; whatever happens, it is gone afterwards."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKERAGE_")}
+    given = {} if key is None else {"BROKERAGE_API_KEY": key}
+    process = await asyncio.create_subprocess_exec(
+        *(COMMAND, "pull", *map(str, arguments)),
+        env={**kept, "COLUMNS": "200", **given, **changes},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def run(*arguments: object, key: str | None = KEY, **changes: str) -> tuple[int, str, str]:
+    """Run `brokerage pull ARGUMENTS` to its end in a thread; return its exit code and what it wrote to both streams."""
+    others = {name: None for name in os.environ if name.startswith("BROKERAGE_")}
+    given = {**others, "BROKERAGE_API_KEY": key, **changes}
+    result = await asyncio.to_thread(CliRunner().invoke, main, ["pull", *map(str, arguments)], env=given)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr

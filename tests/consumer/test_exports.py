@@ -1,0 +1,41 @@
+"""The exports that need a package which is an extra."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from consumer.copies.export import export
+from consumer.rounds import Plan, once
+from tests.consumer.conftest import pulling, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.consumer.conftest import Served
+
+
+async def test_parquet_holds_what_the_copy_holds(served: Served, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - an extra of the product; the checks have it
+
+    async with pulling(served.url, tmp_path) as (pull, _):
+        await once(pull, Plan(tmp_path))
+        assert export(pull.copy, "listings", tmp_path, "parquet")
+        assert not export(pull.copy, "listings", tmp_path, "parquet")
+    rows = pq.read_table(tmp_path / "listings.parquet").to_pylist()
+    assert [(row["id"], row["content"], orjson.loads(row["record"])) for row in rows] == [
+        (entry.id, entry.content, entry.record) for entry in served.stand_in.live("listings")
+    ]
+    assert {row["time"].isoformat() for row in rows} == {"2026-11-22T05:00:00.123000+00:00"}
+
+
+async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.copies.export.find_spec", lambda _: None)
+    code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")
+    assert (code, served.stand_in.asked) == (1, [])
+    assert err == "Parquet needs pyarrow, which is not installed: pip install 'brokerage[parquet]'.\n"

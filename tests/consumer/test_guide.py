@@ -1,0 +1,45 @@
+"""What the guide says a client does is what the service and the client do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from consumer.proof import Sum, bucket, record_hash
+from mappings.digest import Digest
+from service.site.pages import PAGES
+from tests.consumer.stand_in import KEY
+
+if TYPE_CHECKING:
+    from tests.consumer.conftest import Served
+
+TEXT = PAGES["/docs/copy"].text
+_ROW = re.compile(r"(?m)^\| `(\w+)` \| `([0-9a-f]{16})` \| `([0-9a-f]{4})` \| `([0-9a-f]{16})` \|$")
+
+
+def test_the_numbers_of_the_guide_are_those_of_client_and_service() -> None:
+    ours, theirs, rows = Sum(), Digest(), _ROW.findall(TEXT)
+    for identifier, content, told_bucket, told_hash in rows:
+        assert f"{bucket(identifier):04x}" == told_bucket == sha256(identifier.encode()).hexdigest()[:4]
+        assert f"{record_hash(identifier, content):016x}" == told_hash
+        ours.add(identifier, content)
+        number = int(content, 16)
+        theirs.add(identifier, number - 2**64 if number >= 2**63 else number)
+    assert len(rows) == 2
+    assert f"| both | | | `{ours.digest}` |" in TEXT
+    assert ours.digest == f"{theirs.total:016x}"
+
+
+async def test_the_program_of_the_guide_runs(served: Served) -> None:
+    [program] = re.findall(r"(?ms)^```python copy\.py\n(.*?)^```$", TEXT)
+    environment = os.environ | {"API": served.url, "KEY": KEY}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=subprocess.PIPE, env=environment
+    )
+    printed, _ = await process.communicate()
+    assert printed.decode() == "listings 7 7\nagents 7 7\n"
