@@ -12,6 +12,7 @@ RUN pip --python /opt/brokerage/bin/python install --require-hashes -r locks/pro
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY brokerage brokerage
 COPY cluster cluster
+COPY consumer consumer
 COPY embedded embedded
 COPY indexer indexer
 COPY mappings mappings

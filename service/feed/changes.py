@@ -39,6 +39,7 @@ async def read_page(call: Call, kept: Kept, places: Places, size: int) -> Change
             page.at_end = False
             break
         found = await _search(call, resource, place, mark, room)
+        await _refuse_pruned(call, resource, place)
         page.entries += _told(kept, resource, found)
         is_full = len(found) == room
         reached = found[-1].head.sequence if is_full else mark.sequence
@@ -58,6 +59,14 @@ async def current_mark(call: Call, resource: Resource, place: Place) -> Mark | N
     if mark is not None and place.is_void(mark):
         raise TokenExpired(resource)
     return mark
+
+
+async def _refuse_pruned(call: Call, resource: Resource, place: Place) -> None:
+    """Raise TokenExpired where tombstones were pruned while they were searched for: the mark tells it before."""
+    marks = call.services.marks[resource]
+    await marks.renew()
+    if marks.current is not None and place.is_void(marks.current):
+        raise TokenExpired(resource)
 
 
 async def _search(call: Call, resource: Resource, place: Place, mark: Mark, size: int) -> list[Hit]:

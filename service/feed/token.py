@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,15 +59,13 @@ Places = dict["Resource", Place]
 class _Token(msgspec.Struct, frozen=True, array_like=True):
     form: int
     view: bytes
-    issued: int  # seconds since 1970
     places: dict[int, Place]
 
 
 class Read(NamedTuple):
-    """What tokens say together: the views they were made for, when the first was, and the places in their order."""
+    """What tokens say together: the views they were made for, and the places in their order."""
 
     views: set[bytes]
-    issued: int
     places: Places
 
 
@@ -83,7 +80,7 @@ def view_of(*parts: object) -> bytes:
 
 def write(view: bytes, places: Mapping[Resource, Place]) -> str:
     """Return the text of a token, of letters, digits, `-` and `_`."""
-    token = _Token(_FORM, view, int(time.time()), {_NUMBERS[resource]: place for resource, place in places.items()})
+    token = _Token(_FORM, view, {_NUMBERS[resource]: place for resource, place in places.items()})
     return base64.urlsafe_b64encode(_encode(token)).decode().rstrip("=")
 
 
@@ -96,7 +93,7 @@ def read(texts: Iterable[str], parameter: str) -> Read:
                 raise InvalidRequest.of(parameter, f"two tokens cover {resource.alias}.")
             places[resource] = place
     ordered = {resource: places[resource] for resource in RESOURCES if resource in places}
-    return Read({token.view for token in tokens}, min(token.issued for token in tokens), ordered)
+    return Read({token.view for token in tokens}, ordered)
 
 
 def _read(text: str, parameter: str) -> _Token:

@@ -10,7 +10,7 @@ from mappings import RESOURCES
 from service.admission import Kind
 from service.errors import InvalidRequest
 from service.feed import token
-from service.feed.changes import Changes, current_mark, read_page
+from service.feed.changes import Changes, read_page
 from service.feed.expired import TokenExpired
 from service.feed.token import Place
 from service.feed.view import Kept
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from service.feed.token import Places
 
 LONGEST_WAIT_SECONDS = 30
-# Nothing is pruned as soon as that: a token that is older has its marks looked at again behind the search.
-_FRESH_SECONDS = 60
 
 
 class ChangesParameters(Copied):
@@ -49,29 +47,25 @@ class ChangesParameters(Copied):
 async def list_changes(call: Call) -> web.Response:
     """Answer what changed since a token, in order: whole records, and why others are gone."""
     kept = Kept(call)
-    places, is_old = await _begin(call, kept)
-    page = await _awaited(call, kept, places)
-    if is_old:
-        await _look_again(call, places)
+    page = await _awaited(call, kept, await _begin(call, kept))
     following = token.write(kept.fingerprint, page.places)
     at_end = "true" if page.at_end else "false"
     body = array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
     return json_answer(body, links(call.url, {"next": {"since": following}}))
 
 
-async def _begin(call: Call, kept: Kept) -> tuple[Places, bool]:
-    """Return the places to go on from, and whether the tokens are old; raise TokenExpired or InvalidRequest."""
+async def _begin(call: Call, kept: Kept) -> Places:
+    """Return the places to go on from; raise TokenExpired or InvalidRequest."""
     chosen = call.parameters["resources"]
     if (sent := call.parameters["since"]) is None:
         marks = {resource: await call.services.marks[resource].get() for resource in chosen or RESOURCES}
-        return {resource: Place.start(mark) for resource, mark in marks.items()}, False
+        return {resource: Place.start(mark) for resource, mark in marks.items()}
     tokens = token.read(sent, "since")
     if missing := [resource.alias for resource in chosen or () if resource not in tokens.places]:
         raise InvalidRequest.of("resources", f"the token does not cover {', '.join(missing)}.")
     if tokens.views != {kept.fingerprint}:
         raise TokenExpired
-    places = {resource: tokens.places[resource] for resource in chosen or tokens.places}
-    return places, time.time() - tokens.issued > _FRESH_SECONDS
+    return {resource: tokens.places[resource] for resource in chosen or tokens.places}
 
 
 async def _awaited(call: Call, kept: Kept, places: Places) -> Changes:
@@ -95,13 +89,6 @@ async def _page(call: Call, kept: Kept, places: Places, size: int) -> Changes:
     services = call.services
     async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(Kind.PAGE):
         return await read_page(call, kept, places, size)
-
-
-async def _look_again(call: Call, places: Places) -> None:
-    """Make sure that nothing was pruned while it was searched for: marks are published before that."""
-    for resource, place in places.items():
-        await call.services.marks[resource].renew()
-        await current_mark(call, resource, place)
 
 
 OPERATIONS = (Operation("/changes", ChangesParameters(), list_changes, kind=Kind.WAIT, seconds=LONGEST_WAIT_SECONDS),)

@@ -40,7 +40,12 @@ async def test_each_console_tells_of_all_workers(stand_in: StandIn, key: str) ->
         for told in (await first.data(), await second.data()):
             assert (told["workers"], told["away"], told["notices"]) == (2, [], [])
             assert told["figures"]["minute"]["requests"] == 3
-            assert [(lane["kind"], lane["places"]) for lane in told["lanes"]] == [("page", 32), ("show", 128)]
+            assert [(lane["kind"], lane["places"]) for lane in told["lanes"]] == [
+                ("page", 32),
+                ("show", 128),
+                ("change", 2000),
+                ("snapshot", 8),
+            ]
             assert [reader["seen"]["repeats"] for reader in told["consumers"]] == [3]
             assert len(told["keys"]) == 1
 

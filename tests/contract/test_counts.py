@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from service.openapi.answers import bodies
-from service.resources import OPERATIONS
+from service.resources import FEED_OPERATIONS, OPERATIONS
 from tests.contract.asking import parameters, paths
 from tests.contract.test_fields import GOALS, SOLD_OPEN_HOUSE_LACKS, fields, members_of
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROOT = "/v1"
 _NO_PARAMETER = "is not a parameter of this operation."
+_ALL = (*OPERATIONS, *FEED_OPERATIONS)
 _VARIANTS = {
     "/listings": "listings",
     "/listings/{platform_listing_id}": "listing",
@@ -79,7 +80,7 @@ def _members(value: Any, above: str = "") -> Iterator[str]:
 def test_operations(world: World, served: dict[str, Any]) -> None:
     routes = {route.resource.canonical for route in world.http.app.router.routes() if route.resource}
     implemented = {path.removeprefix(_ROOT) for path in routes if path.startswith(_ROOT)} - {"/openapi.json"}
-    assert implemented == _guarded(served).keys() == _VARIANTS.keys()
+    assert implemented == _guarded(served).keys() == _VARIANTS.keys() | {each.path for each in FEED_OPERATIONS}
     print(f"\noperations: {len(implemented)} implemented = described")
 
 
@@ -89,11 +90,13 @@ async def test_parameters(world: World, served: dict[str, Any]) -> None:
         for path, operation in _guarded(served).items()
     }
     names = {name for found in described.values() for _, name in found} | {
-        name for operation in OPERATIONS for name in operation.schema.fields
+        name for operation in _ALL for name in operation.schema.fields
     }
     implemented = {path: {("path", name) for name in re.findall(r"{(\w+)}", path)} for path in described}
-    for operation in OPERATIONS:
-        reply = await world.get(paths(world, operation)[0], **dict.fromkeys(names, ""), **{"a decoy": ""})
+    for operation in _ALL:
+        path = operation.path.replace("{resource}", "listings")
+        path = path if operation in FEED_OPERATIONS else paths(world, operation)[0]
+        reply = await world.get(path, **dict.fromkeys(names, ""), **{"a decoy": ""})
         unknown = {fault["parameter"] for fault in reply.body["errors"] if _NO_PARAMETER in fault["message"]}
         assert "a decoy" in unknown
         implemented[operation.path] |= {("query", name) for name in names - unknown}

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from tests.contract.world import World
 
 _OPERATIONS = {operation.path: operation for operation in OPERATIONS}
-_VARYING = {"date", "x-request-id"}
+_STREAMED = "/snapshot/{resource}"
+# HEAD need not say how a body that it does not have would be framed.
+_VARYING = {"date", "x-request-id", "transfer-encoding"}
 
 
 def _asked(world: World, path: str) -> tuple[str, dict[str, str]]:
     """Return a path with identifiers of the source, and parameters for a page that has another behind it."""
     if path not in _OPERATIONS:
-        return whole_path(path), {}
+        return whole_path(path).replace("{resource}", "listings"), {}
     operation = _OPERATIONS[path]
     sent = parameters(world, operation) | ({"page_size": 2} if "page_size" in operation.schema.fields else {})
     return whole_path(path).removesuffix(path) + paths(world, operation)[0], {
@@ -42,8 +44,8 @@ async def test_head_has_the_status_and_the_headers_of_get(world: World, path: st
         assert (head.status, await head.read()) == (got.status, b"")
         assert got.status == (304 if "If-None-Match" in sent and "ETag" in got.headers else 200)
         assert _told(head) == _told(got)
-        # The length that GET sends: 304 has none.
-        assert ("content-length" in _told(head)) is (got.status == 200)
+        # The length that GET sends: 304 has none, and that of a stream is not known before.
+        assert ("content-length" in _told(head)) is (got.status == 200 and path != _STREAMED)
 
 
 def _told(response: ClientResponse) -> dict[str, str]:

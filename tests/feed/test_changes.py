@@ -83,9 +83,10 @@ async def test_nothing_is_told_before_it_is_published(feed: Feed) -> None:
     bench, token = feed.bench, await feed.token()
     mark = await bench.mark(LISTING)
     stored = (await bench.served(LISTING))["L0"]
-    ahead = {**stored, "sequence": mark.sequence + 2, "record": {**stored["record"], "ListPrice": 99}}
-    await bench.client.index(index=bench.connection.alias(LISTING), id="L0", document=ahead, refresh=True)
-    assert await feed.told(token) == []
+    await feed.update(listing("L2", "a", 1, price=8))
+    later = {**stored, "sequence": mark.sequence + 9}
+    await bench.client.index(index=bench.connection.alias(LISTING), id="L0", document=later, refresh=True)
+    assert await feed.told(token) == [("L2", 8)]
     digest = await feed.json("digest/listings")
     assert (digest["count"], digest["unsettled"]) == (3, 1)
 
