@@ -6,10 +6,10 @@ import asyncio
 import ipaddress
 import ssl
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from cluster.trust import Trust, told
+from cluster.trust import Trust, shake_hands, told
 from service.soundness import Finding, State
 
 if TYPE_CHECKING:
@@ -52,14 +52,7 @@ async def _end(url: SplitResult, trust: Trust) -> float:
     host, port = url.hostname or "", url.port or 0
     async with asyncio.timeout(_SECONDS):
         await trust.learn(host, port)
-        return ssl.cert_time_to_seconds((await _peer(host, port, trust)).getpeercert()["notAfter"])
-
-
-async def _peer(host: str, port: int, context: ssl.SSLContext) -> Any:
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.create_connection(asyncio.Protocol, host, port, ssl=context)
-    transport.close()
-    return transport.get_extra_info("ssl_object")
+        return ssl.cert_time_to_seconds((await shake_hands(host, port, trust)).getpeercert()["notAfter"])
 
 
 def certificate_finding(ends: dict[str, float], source: str, now: float) -> Finding:
@@ -100,7 +93,7 @@ async def speaks_tls(connection: ConnectionSettings) -> bool:
     for url in map(urlsplit, connection.url):
         try:
             async with asyncio.timeout(_SECONDS):
-                await _peer(url.hostname or "", url.port or 0, context)
+                await shake_hands(url.hostname or "", url.port or 0, context)
         except OSError:
             continue
         return url.scheme == "http"

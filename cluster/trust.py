@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import re
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cluster.settings import SettingError
@@ -22,11 +23,37 @@ CA_CERTS, FINGERPRINT, URL = (
     "BROKERAGE_ELASTICSEARCH_FINGERPRINT",
     "ELASTICSEARCH_URL",
 )
+_FAREWELL_SECONDS = 1.0
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # `_ssl.ENCODING_DER`, which nothing public names before Python 3.13.
 _DER = 2
 # Codes of OpenSSL's verification, X509_V_ERR_…: not yet valid, expired, another name, another IP address.
 _TOO_EARLY, _EXPIRED, _NAMES = 9, 10, {62, 64}
+
+
+class _Ended(asyncio.Protocol):
+    """A connection over which nothing is sent; `lost` is done when it has ended."""
+
+    def __init__(self) -> None:
+        self.lost = asyncio.Event()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - it is over either way
+        self.lost.set()
+
+
+async def shake_hands(host: str, port: int, context: ssl.SSLContext) -> Any:
+    """Connect, hang up, and return the object with the certificates that were shown; raise OSError."""
+    loop = asyncio.get_running_loop()
+    transport, ended = await loop.create_connection(_Ended, host, port, ssl=context)
+    # In order, so that no node writes of a broken handshake; but not every one answers that.
+    transport.close()
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await ended.lost.wait()
+    finally:
+        transport.abort()
+    return transport.get_extra_info("ssl_object")
 
 
 class Trust(ssl.SSLContext):
@@ -67,13 +94,7 @@ class Trust(ssl.SSLContext):
         """
         if self._looking is None:
             return
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(asyncio.Protocol, host, port, ssl=self._looking)
-        try:
-            shown = _chain(transport.get_extra_info("ssl_object"), is_verified=self._has_file)
-        finally:
-            transport.close()
-        self._anchor(shown)
+        self._anchor(_chain(await shake_hands(host, port, self._looking), is_verified=self._has_file))
 
     def _anchor(self, shown: list[bytes]) -> None:
         for certificate in shown:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
+import gc
+import socket
 import ssl
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,7 @@ from elastic_transport import TlsError
 from cluster.connection import ConnectionSettings, connect
 from cluster.node import ReadingNode
 from cluster.settings import SettingError
+from cluster.trust import Trust
 from cluster.typed_node import TypedNode
 from tests.cluster.answers import sized
 from tests.cluster.scripted import answering, scripted
@@ -233,3 +238,21 @@ def test_a_silent_node_is_asked_over_verified_tls_too(run: Run, shown: Shown, se
             await node.close()
 
     run(scenario())
+
+
+def test_a_look_leaves_no_connection_behind_although_the_other_side_never_says_that_it_has_closed(shown: Shown) -> None:
+    over, trust = threading.Event(), Trust(fingerprint=shown.own.fingerprint)
+    with socket.create_server(("localhost", 0)) as listener:
+
+        def shake_hands() -> None:
+            with shown.own.server(shown.leaf).wrap_socket(listener.accept()[0], server_side=True):
+                over.wait()
+
+        server = threading.Thread(target=shake_hands)
+        server.start()
+        try:
+            asyncio.run(trust.learn("localhost", listener.getsockname()[1]))
+        finally:
+            over.set()
+            server.join()
+    gc.collect()  # an open transport warns, which fails a test
