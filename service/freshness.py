@@ -60,7 +60,9 @@ class Kept(Generic[Value]):
 
     async def renew(self) -> None:
         """Read the value again now, however old it is; where that fails it stays."""
-        # Who waits may leave: the renewal goes on.
+        # What is being read already may be older than this call. Who waits may leave: the renewal goes on.
+        if self._renewal is not None:
+            await asyncio.shield(self._renewal)
         await asyncio.shield(self._begin())
 
     def _begin(self) -> asyncio.Task[None]:

@@ -180,6 +180,17 @@ async def test_a_renewal_goes_on_when_everyone_has_given_up(kept: Kept[int], sou
     assert await kept.get() == 1
 
 
+async def test_who_wants_it_as_of_now_does_not_take_what_was_being_read_before(kept: Kept[int], source: Source) -> None:
+    source.open.clear()
+    earlier = asyncio.create_task(kept.get())
+    await settle()
+    renewals = [asyncio.create_task(kept.renew()) for _ in range(20)]
+    await settle()
+    source.open.set()
+    await asyncio.gather(earlier, *renewals)
+    assert (kept.current, source.reads) == (2, 2)
+
+
 async def test_a_settled_value_was_read_so_long_ago(source: Source, clock: Clock) -> None:
     kept = Kept(source.load, Ages(FRESH, STALE), settled_seconds=STALE)
     await kept.get()
