@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mappings import RESOURCES
 from service.app import SERVICES
 from service.health import DRAINING, WATCH, unready_reason
 from tests.service.stand_in import Reply, refusal
@@ -201,8 +202,8 @@ async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
     async with asyncio.timeout(20):
         answers = await asyncio.gather(*(probe(api) for _ in range(50)))
     assert {status for status, _ in answers} == {503}
-    marks = [f"/control/_doc/mark-{alias}" for alias in ("agents", "listings", "sold_listings")]
-    assert sorted(path for path, _ in stand_in.asked) == ["/companies/_search", *marks]
+    marks = [f"/control/_doc/mark-{resource.alias}" for resource in RESOURCES]
+    assert sorted(path for path, _ in stand_in.asked) == ["/companies/_search", *sorted(marks)]
     assert stand_in.looked_at == []
 
 
