@@ -70,14 +70,29 @@ class Feed:
                 return found, int(following)
             after = page["Listings"][-1]["PlatformListingId"]
 
+    async def agents_since(self, watermark: int) -> Answer:
+        """Return the company's agents updated since a second, all on one page."""
+        page, headers = await self._get("agents", watermark)
+        return {record["agent_uuid"]: record for record in page}, int(headers["X-Next-Updated-Since"])
+
+    async def sold_since(self, watermark: int) -> Answer:
+        """Return the company's sold listings updated since a second, all on one page."""
+        page, headers = await self._get("sold_listings", watermark)
+        assert page["FinalPage"]
+        records = {record["PlatformListingId"]: record for record in page["Listings"]}
+        return records, int(headers["X-Next-Updated-Since"])
+
     async def served(self) -> Copy:
         """Return everything that is served of the company."""
         return (await self.since(_EVER))[0]
 
     async def _page(self, watermark: int, after: str) -> tuple[Any, Any]:
-        query = {"platform_company_id": COMPANY_KEY, "market_status": "all", "updated_since": str(watermark)}
-        query |= {"page_size": str(_PAGE_SIZE)} | ({"last_platform_listing_id": after} if after else {})
-        async with self.http.get("/v1/listings", params=query, headers={"x-api-key": self.key}) as answer:
+        place = {"last_platform_listing_id": after} if after else {}
+        return await self._get("listings", watermark, market_status="all", page_size=str(_PAGE_SIZE), **place)
+
+    async def _get(self, collection: str, watermark: int, **parameters: str) -> tuple[Any, Any]:
+        query = {"platform_company_id": COMPANY_KEY, "updated_since": str(watermark), **parameters}
+        async with self.http.get(f"/v1/{collection}", params=query, headers={"x-api-key": self.key}) as answer:
             body = await answer.read()
             assert answer.status == 200, body
             return orjson.loads(body), answer.headers
