@@ -50,8 +50,8 @@ chromium:  # The site is looked at in a real one. Without root its tests fail an
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
-soak: develop  ## The fault and history tests with the full number of repetitions; takes about half an hour.
-	$(BIN)/pytest --soak tests/indexer
+soak: develop  ## The fault, history and following tests with the full number of repetitions; takes about three quarters of an hour.
+	$(BIN)/pytest --soak -s tests/indexer tests/consumer
 
 chaos: develop  ## Kill, freeze and cut a cluster of three under readers; writes docs/reliability.md. CHAOS="--only kill freeze".
 	@$(BIN)/python -m tests.chaos --write docs/reliability.md $(CHAOS)
