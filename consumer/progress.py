@@ -60,7 +60,7 @@ class Bars:
         if standing.note:
             return f"[yellow]{escape(standing.note)}[/yellow]"
         if standing.stage is not Stage.SNAPSHOT:
-            return f"{standing.changed:,} changed, {standing.removed:,} removed ({standing.stage})"
+            return f"{', '.join(_counted(standing)) or 'nothing new'} ({standing.stage})"
         seconds = max(time.monotonic() - self._started[standing.resource], 0.001)
         rate = (standing.done - standing.resumed_at) / seconds
         return f"{standing.done:,} of {standing.total:,}, {rate:,.0f}/s ({standing.stage})"
@@ -73,9 +73,17 @@ class Bars:
 
 def sentence(standing: Standing) -> str:
     """Return what came of one resource in one line."""
-    counts = {"changed": standing.changed, "removed": standing.removed, "snapshots": standing.snapshots}
-    told = [f"{standing.records:,} records", *(f"{count:,} {name}" for name, count in counts.items() if count)]
-    return f"{standing.resource}: {', '.join(told)}; {standing.proof}{differing(standing)}"
+    told = ", ".join([f"{standing.records:,} records", *_counted(standing)])
+    return f"{standing.resource}: {told}; {standing.proof}{differing(standing)}"
+
+
+def _counted(standing: Standing) -> list[str]:
+    counts = {
+        "changed": standing.changed,
+        "removed": standing.removed,
+        "snapshot" if standing.snapshots == 1 else "snapshots": standing.snapshots,
+    }
+    return [f"{count:,} {name}" for name, count in counts.items() if count]
 
 
 def differing(standing: Standing) -> str:

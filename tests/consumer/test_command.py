@@ -125,7 +125,7 @@ async def test_a_terminal_sees_bars_and_a_sentence_for_each_resource(served: Ser
     os.close(ours)
     assert await process.wait() == 0
     assert "━━━━" in shown
-    assert "listings: 7 records, 1 snapshots; equal" in shown
+    assert "listings: 7 records, 1 snapshot; equal" in shown
     assert KEY not in shown
 
 
