@@ -21,14 +21,13 @@ import aiohttp
 import orjson
 import uvloop
 
-from bench.accounting import resident_bytes
+from bench.snapshots import paced
+from bench.walks import Company
 from mappings import LISTING
 from service.feed import token
 from service.feed.token import Place
 
-_MEGABYTE = 1e6
 _MOST_PREFIXES = 64
-_READ_BYTES = 4 * 2**20
 _PAGES = 20
 _DIFFERING = 10
 _IDENTIFIER = re.compile(rb'"id":"([^"]+)","sequence":\d+,"time":"[^"]+","content":"([0-9a-f]{16})"')
@@ -44,7 +43,6 @@ class Consumer:
     given: argparse.Namespace
     requests: int = 0
     received: int = 0
-    peak: int = 0
     contents: dict[str, str] = field(default_factory=dict)
 
     async def get(self, path: str, **parameters: Any) -> bytes:
@@ -56,30 +54,6 @@ class Consumer:
             self.requests += 1
             self.received += int(answer.headers.get("Content-Length", len(body)))
             return body
-
-    def look(self) -> None:
-        """Take note of the service's memory."""
-        self.peak = max(self.peak, resident_bytes(self.given.pid))
-
-    async def snapshot(self) -> int:
-        """Read a snapshot and return its rows; nothing of it is parsed."""
-        rows = 0
-        async with self.http.get("/v1/snapshot/listings", params={"platform_company_id": self.given.company}) as answer:
-            async for some in answer.content.iter_chunked(_READ_BYTES):
-                rows += some.count(b"\n")
-                self.look()
-        return rows - 2
-
-    async def walk(self) -> int:
-        """Walk with the largest page and return the rows; nothing but the cursor is read."""
-        rows, after = 0, dict[str, str]()
-        while True:
-            body = await self.get("listings", page_size=1000, updated_since=0, market_status="all", **after)
-            rows += body.count(b'"PlatformListingId":')
-            self.look()
-            if body.startswith(b'{"FinalPage":true'):
-                return rows
-            after = {"last_platform_listing_id": re.findall(rb'"PlatformListingId":"([^"]+)"', body)[-1].decode()}
 
     async def load(self) -> None:
         """Keep the content hashes of a snapshot."""
@@ -130,22 +104,6 @@ class Consumer:
             after = {"last_platform_listing_id": page["Listings"][-1]["PlatformListingId"]}
 
 
-async def _paced(consumer: Consumer, rounds: int) -> None:
-    rates: dict[str, list[float]] = {"snapshot": [], "walk": []}
-    grown = dict.fromkeys(rates, 0)
-    for _ in range(rounds):
-        for name, read in (("snapshot", consumer.snapshot), ("walk", consumer.walk)):
-            began, before = time.perf_counter(), resident_bytes(consumer.given.pid)
-            consumer.peak = before
-            rows = await read()
-            rates[name].append(rows / (time.perf_counter() - began))
-            grown[name] += consumer.peak - before
-            print(f"{name:9} {rows:10,} rows {rates[name][-1]:10,.0f} a second", flush=True)
-    ratio = median(rates["snapshot"]) / median(rates["walk"])
-    growth = ", ".join(f"{size / _MEGABYTE:.1f} MB by {name}s" for name, size in grown.items())
-    print(f"snapshot beside walk: {ratio:.2f}; memory grew by {growth}")
-
-
 async def _proven(consumer: Consumer) -> None:
     await consumer.load()
     for spoilt in (0, _DIFFERING):
@@ -176,10 +134,11 @@ async def _changed(consumer: Consumer) -> None:
 
 
 async def _measure(given: argparse.Namespace) -> None:
-    headers = {"x-api-key": given.key, "Accept-Encoding": given.encoding}
+    headers = {"x-api-key": given.key, "Accept-Encoding": "identity"}
     async with aiohttp.ClientSession(given.service, headers=headers, timeout=aiohttp.ClientTimeout(None)) as http:
         consumer = Consumer(http, given)
-        await _paced(consumer, given.rounds)
+        count = orjson.loads(await consumer.get("digest/listings"))["count"]
+        await paced(given, Company(given.company, count, ""))
         await _proven(consumer)
         await _changed(consumer)
 

@@ -62,6 +62,7 @@ class ServiceWay:
     key: str
     size: int
     keep: bool = False
+    encoding: str = "identity"
 
     def request(self, company: str, after: str | None) -> bytes:
         """Ask for all listings of the company."""
@@ -69,7 +70,7 @@ class ServiceWay:
         return get(
             self.server,
             target + (f"&last_platform_listing_id={after}" if after else ""),
-            {"x-api-key": self.key},
+            {"x-api-key": self.key, "Accept-Encoding": self.encoding},
         )
 
     def cursor(self, answer: Answer) -> str | None:

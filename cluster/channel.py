@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from cluster.framing import Framing
+from cluster.framing import LEAST_ROOM_BYTES, Framing
 from cluster.head import FramingError
 
 if TYPE_CHECKING:
     from cluster.pulse import Pulse
 
-# An answer is often about as long as the one before: pages follow pages. More than this is not set aside on a guess.
+# An answer is often about as long as the one before: pages follow pages, whatever small answers, for which nothing is
+# set aside, lie between them. More than this is not set aside on a guess.
 _LARGEST_GUESS_BYTES = 16_777_216
 
 
@@ -57,7 +58,8 @@ class Channel(asyncio.BufferedProtocol):
             self.close()
         self._framing = None  # a connection that waits must not hold on to the answer
         self._last_used = asyncio.get_running_loop().time()
-        self._guess = min(framing.size + framing.size // 8, _LARGEST_GUESS_BYTES)
+        if framing.size > LEAST_ROOM_BYTES:
+            self._guess = min(framing.size + framing.size // 8, _LARGEST_GUESS_BYTES)
         return framing
 
     def close(self) -> None:

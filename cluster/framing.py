@@ -13,7 +13,7 @@ from cluster.head import FramingError, Head, number, parse_head
 _LONGEST_LINE_BYTES = 65_536
 # A length beyond this is a fault, which must not be answered by setting that much memory aside.
 _LARGEST_ANSWER_BYTES = 2_147_483_647
-_LEAST_ROOM_BYTES = 65_536
+LEAST_ROOM_BYTES = 65_536
 # Room for the framing between two chunks: line ends and a length in hexadecimal digits.
 _BETWEEN_BYTES = 32
 # Behind chunks shorter than this more is read at once: moving a few bytes costs less than a call for each chunk.
@@ -41,7 +41,7 @@ class Framing:
         """
         self.head: Head | None = None
         self.moved = 0  # bytes of the body that had to be moved
-        self._buffer = bytearray(_LEAST_ROOM_BYTES)
+        self._buffer = bytearray(LEAST_ROOM_BYTES)
         self._expected = expected
         self._is_head_request = is_head_request
         self._stage = _Stage.HEAD
@@ -83,7 +83,7 @@ class Framing:
     def room(self) -> memoryview:
         """Return where the next bytes are to be received."""
         wanted = self._wanted()
-        if len(self._buffer) - self._filled < min(wanted, _LEAST_ROOM_BYTES):
+        if len(self._buffer) - self._filled < min(wanted, LEAST_ROOM_BYTES):
             self._grow(max(2 * len(self._buffer), self._filled + wanted, self._expected))
         return memoryview(self._buffer)[self._filled : self._filled + wanted]
 
@@ -96,7 +96,7 @@ class Framing:
         if self._stage is _Stage.SIZED:
             return self._left
         # `_left` is 0 between chunks, which may come apart from the chunks themselves.
-        return self._left + _BETWEEN_BYTES if self._is_long else _LEAST_ROOM_BYTES
+        return self._left + _BETWEEN_BYTES if self._is_long else LEAST_ROOM_BYTES
 
     def received(self, count: int) -> None:
         """Take note of `count` bytes in the room that was given last; raise FramingError for what is no answer."""

@@ -17,7 +17,6 @@ from hashlib import sha256
 BUCKETS = 65_536
 COARSE_BUCKETS = 256
 _MODULUS = 2**64
-_pack = struct.Struct(">q").pack
 
 
 def bucket(identifier: str) -> int:
@@ -55,11 +54,6 @@ class Digest:
         """Count a record in; see `record_hash`."""
         self.count += 1
         self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
-
-    def add_encoded(self, identifier: bytes, value: int) -> None:
-        """Count a record in by its identifier in UTF-8 and one integer."""
-        self.count += 1
-        self.total = (self.total + int.from_bytes(sha256(_pack(value) + identifier).digest()[:8])) % _MODULUS
 
     def __add__(self, other: Digest) -> Digest:
         """Return the digest of both sets together, which share no record."""

@@ -11,6 +11,7 @@ import msgspec
 from mappings.digest import Digest
 from service.errors import InvalidRequest
 from service.feed.lines import content_hex
+from service.feed.sums import SUMS, Sums
 from service.query import either, term, within
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ DIGITS = 4
 MOST_RECORDS = 10_000
 # Names by which Elasticsearch tells why a document is in an answer.
 _KEPT, _AHEAD = "kept", "ahead"
-_LIMB = 2**32
-_MODULUS = 2**64
 
 
 class Member(msgspec.Struct):
@@ -73,7 +72,6 @@ def below(prefixes: Sequence[str] | None) -> int:
 def buckets_body(kept: Kept, resource: Resource, prefixes: Sequence[str] | None, mark: Mark) -> Body:
     """Return the body that adds up the buckets of two digits, or those of four below prefixes of two."""
     live = {"bool": {"filter": _live(kept, resource)}}
-    sums = {name: {"sum": {"field": name}} for name in ("proof_high", "proof_low")}
     width = 16 ** (DIGITS - below(prefixes))
     return {
         "size": 0,
@@ -82,7 +80,7 @@ def buckets_body(kept: Kept, resource: Resource, prefixes: Sequence[str] | None,
         "aggs": {
             "buckets": {
                 "histogram": {"field": "bucket", "interval": width, "min_doc_count": 1},
-                "aggs": {"live": {"filter": live, "aggs": sums}, "unsettled": {"filter": _ahead(mark)}},
+                "aggs": {"live": {"filter": live, "aggs": SUMS}, "unsettled": {"filter": _ahead(mark)}},
             }
         },
     }
@@ -125,28 +123,18 @@ def _ahead(mark: Mark) -> Clause:
     return {"range": {"sequence": {"gt": mark.sequence}}}
 
 
-class _Value(msgspec.Struct):
-    value: float
-
-
-class _Live(msgspec.Struct):
-    doc_count: int
-    proof_high: _Value
-    proof_low: _Value
-
-
 class _Ahead(msgspec.Struct):
     doc_count: int
 
 
 class _Bucket(msgspec.Struct):
     key: float
-    live: _Live
+    live: Sums
     unsettled: _Ahead
 
 
 def added_up(answer: dict[str, Any], prefixes: Sequence[str] | None) -> Found:
-    """Return the buckets of the answer to `buckets_body`; its sums are whole numbers below 2**53."""
+    """Return the buckets of the answer to `buckets_body`."""
     digits = below(prefixes)
     width = 16 ** (DIGITS - digits)
     read = msgspec.convert(answer["aggregations"]["buckets"]["buckets"], list[_Bucket])
@@ -155,9 +143,8 @@ def added_up(answer: dict[str, Any], prefixes: Sequence[str] | None) -> Found:
 
 
 def _bucket(read: _Bucket, prefix: str) -> Bucket:
-    live = read.live
-    total = (int(live.proof_high.value) * _LIMB + int(live.proof_low.value)) % _MODULUS
-    return Bucket(prefix, live.doc_count, f"{total:016x}", read.unsettled.doc_count)
+    digest = read.live.digest
+    return Bucket(prefix, digest.count, f"{digest.total:016x}", read.unsettled.doc_count)
 
 
 class _Fields(msgspec.Struct):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -11,19 +12,22 @@ from typing import TYPE_CHECKING
 import orjson
 
 from mappings.document import feed_range
-from service.answer import total
 from service.errors import ApiError
 from service.failures import refusal
+from service.feed import sums
 from service.query import term, within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from mappings.digest import Digest
     from service.elastic import Engine
     from service.query import Body, Clause, Selection
 
 # Elasticsearch keeps the state for so long after each search of it: a client that stops reading loses it.
 KEPT_SECONDS = 120
+# One page keeps a core of Elasticsearch busy, two keep it busy while the one before them is sent.
+_AHEAD = 2
 # What stands before the values that the last hit is sorted by, and behind them.
 _SORT_KEY, _END = b',"sort":', b"}]}}"
 # Each answer names the state anew, before anything else.
@@ -38,26 +42,34 @@ class Point:
         self._engine = engine
         self.name = name
 
-    async def count(self, selection: Selection, after: str) -> int:
-        """Return how many records are selected behind a feed key, which is empty for all."""
-        return total(await self._search({"size": 0, "query": _behind(selection, after), "track_total_hits": True}))
+    async def digest(self, selection: Selection, after: str) -> Digest:
+        """Return the digest of the records that are selected behind a feed key, which is empty for all."""
+        return sums.whole(orjson.loads(await self._search(sums.whole_body(_behind(selection, after)))))
 
     async def pages(self, selection: Selection, after: str, count: int, size: int) -> AsyncIterator[bytes]:
-        """Yield the answers with the `count` records behind a feed key, in their order; each is asked for ahead."""
-        under_way = asyncio.create_task(self._page(selection, after, size))
+        """Yield the answers with the `count` records behind a feed key, in their order; some are asked for ahead."""
+        under_way = deque[asyncio.Task[bytes]]()
         try:
             for left in range(count, 0, -size):
-                answer = await under_way
+                under_way.append(asyncio.create_task(self._page(selection, after, size)))
                 if left > size:
-                    under_way = asyncio.create_task(self._page(selection, _last(answer), size))
-                yield answer
+                    after = await self._end(selection, after, size)
+                if len(under_way) > _AHEAD:
+                    yield await under_way.popleft()
+            while under_way:
+                yield await under_way.popleft()
         finally:
-            under_way.cancel()
-            await asyncio.wait([under_way])
+            for page in under_way:
+                page.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _page(self, selection: Selection, after: str, size: int) -> bytes:
-        asked = {"size": size, "query": _behind(selection, after), "sort": ["feed_key"], "track_total_hits": False}
-        return await self._search(asked)
+        return await self._search(_in_order(selection, after) | {"size": size})
+
+    async def _end(self, selection: Selection, after: str, size: int) -> str:
+        """Return the feed key of the last record of a page: those before it are counted in the index, and not read."""
+        only_the_last = {"from": size - 1, "size": 1, "_source": False}
+        return _last(await self._search(_in_order(selection, after) | only_the_last))
 
     async def _search(self, body: Body) -> bytes:
         asked = body | {"pit": {"id": self.name, "keep_alive": f"{KEPT_SECONDS}s"}}
@@ -65,6 +77,10 @@ class Point:
         if (named := _NAME.match(answer)) is not None:
             self.name = named[1].decode()
         return answer
+
+
+def _in_order(selection: Selection, after: str) -> Body:
+    return {"query": _behind(selection, after), "sort": ["feed_key"], "track_total_hits": False}
 
 
 def _last(answer: bytes) -> str:

@@ -6,23 +6,25 @@ A snapshot is limited by what a record costs: decoding and encoding what stands 
 from __future__ import annotations
 
 import re
+import struct
+from binascii import hexlify
 from typing import TYPE_CHECKING, NamedTuple
 
-from mappings.document import MARK
+from mappings.document import MARK, feed_key
 from service.feed import hits, lines
 from service.feed.hits import SOURCE_KEY
 
 if TYPE_CHECKING:
-    from mappings.digest import Digest
     from service.answer import Encoded
     from service.projection import Variant
 
 # Texts with an escape, and anything in another order, are left to the decoder.
 _ROW = re.compile(
-    rb'"_source":\{"id":"([^"\\]*)","feed_key":"([^"\\]*)","company":"([^"\\]*)","version":-?\d+,"content":(-?\d+),'
+    rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)","version":-?\d+,"content":(-?\d+),'
     rb'[^\t]*,"clock":(\d+),"sequence":(\d+),"record":\t'
 )
-_UNSIGNED = 2**64
+_pack = struct.Struct(">q").pack
+_ABOUT = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%b","record":'
 
 
 class Page(NamedTuple):
@@ -33,20 +35,17 @@ class Page(NamedTuple):
     encoded: bytes
 
 
-def read(answer: bytes | bytearray, variant: Variant, digest: Digest) -> Page:
-    """Return the lines of the records of an answer, and add them to the digest."""
+def read(answer: bytes | bytearray, variant: Variant) -> Page:
+    """Return the lines of the records of an answer."""
     matches, records, is_whole = _cut(answer)
     if not is_whole:
-        return _decoded(answer, variant, digest)
+        return _decoded(answer, variant)
     parts: list[Encoded] = []
     for match, record in zip(matches, variant.encode(records), strict=True):
-        identifier, _, company, content, clock, sequence = match.groups()
-        number = int(content)
-        digest.add_encoded(identifier, number)
-        about = (company, identifier, sequence, lines.moment(int(clock)).encode(), number % _UNSIGNED)
-        parts += (b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%016x","record":' % about, record)
-        parts.append(b"}\n")
-    last = matches[-1][2].decode() if matches else ""
+        identifier, company, content, clock, sequence = match.groups()
+        about = (company, identifier, sequence, lines.moment(int(clock)), hexlify(_pack(int(content))))
+        parts += (_ABOUT % about, record, b"}\n")
+    last = feed_key(matches[-1][2].decode(), matches[-1][1].decode()) if matches else ""
     return Page(len(matches), last, b"".join(parts))
 
 
@@ -63,11 +62,9 @@ def _cut(answer: bytes | bytearray) -> tuple[list[re.Match[bytes]], list[Encoded
     return matches, records, start < 0
 
 
-def _decoded(answer: bytes | bytearray, variant: Variant, digest: Digest) -> Page:
+def _decoded(answer: bytes | bytearray, variant: Variant) -> Page:
     """Return the same of an answer that is not written as expected."""
     found = hits.read(answer)
     heads = [hit.head for hit in found]
-    for head in heads:
-        digest.add(head.id, head.content)
     encoded = lines.present(heads, [hit.record for hit in found if hit.record is not None], variant, None)
     return Page(len(found), heads[-1].feed_key if heads else "", b"\n".join([*encoded, b""]))

@@ -77,6 +77,20 @@ _PACKINGS: dict[Coding, Callable[[], _Packing]] = {
 }
 
 
+async def _packed(packing: _Packing, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield what comes, packed: in a thread, while what comes next is made."""
+    if isinstance(packing, _Plain):
+        async for some in lines:
+            yield some
+        return
+    under_way = asyncio.create_task(asyncio.to_thread(packing.pack, b""))
+    async for some in lines:
+        before = await under_way
+        under_way = asyncio.create_task(asyncio.to_thread(packing.pack, some))
+        yield before
+    yield await under_way
+
+
 class Stream(Payload):
     """Lines as they come. It holds a place of its lane until the last is sent."""
 
@@ -109,9 +123,7 @@ class Stream(Payload):
     async def _send(self, lines: AsyncGenerator[bytes], writer: AbstractStreamWriter) -> None:
         packing = _PACKINGS[self._coding]()
         await self._hand_over(writer, packing.pack(self._first))
-        async for some in lines:
-            # In a thread, beside the search for what comes next.
-            packed = some if isinstance(packing, _Plain) else await asyncio.to_thread(packing.pack, some)
+        async for packed in _packed(packing, lines):
             await self._hand_over(writer, packed)
         await self._hand_over(writer, packing.end())
 

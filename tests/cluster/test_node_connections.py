@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from elastic_transport import ConnectionTimeout
 
-from tests.cluster.answers import OK, in_chunks, sized
+from cluster.framing import Framing
+from tests.cluster.answers import OK, cut, in_chunks, sized
 from tests.cluster.scripted import answering, scripted, silent
+from tests.cluster.test_framing_work import CHUNK_BYTES, PAGE
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -42,6 +44,30 @@ def test_a_connection_that_waits_does_not_hold_on_to_its_answer(run: Run) -> Non
             await node.close()
 
     run(scenario())
+
+
+def test_what_is_set_aside_for_a_page_is_not_forgotten_over_a_small_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected: list[int] = []
+
+    class Watched(Framing):
+        def __init__(self, size: int = 0, **options: bool) -> None:
+            expected.append(size)
+            super().__init__(size, **options)
+
+    async def scenario() -> None:
+        async with scripted(answering(in_chunks(cut(PAGE, CHUNK_BYTES)), ANSWER)) as server:
+            node = server.node()
+            for _ in range(3):
+                await node.perform_request("GET", "/")
+            await node.close()
+
+    monkeypatch.setattr("cluster.channel.Framing", Watched)
+    run(scenario())
+    first, second, third = expected
+    assert first == 0
+    assert len(PAGE) < second == third < 2 * len(PAGE)
 
 
 def test_no_more_connections_than_allowed_and_everyone_has_a_turn(run: Run) -> None:

@@ -29,9 +29,12 @@ def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service.feed.snapshot, "PAGE", 2)
 
 
-@pytest.mark.usefixtures("two_a_page")
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize(("key", "names"), [("a", "024"), ("b", "135"), ("ab", "024135"), ("all", "024135")])
-async def test_every_record_of_the_scope_comes_once_in_order(feed: Feed, key: str, names: str) -> None:
+async def test_every_record_of_the_scope_comes_once_in_order(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
+) -> None:
+    monkeypatch.setattr(service.feed.snapshot, "PAGE", size)
     head, *lines, tail = await feed.snapshot("listings", key)
     assert [each["id"] for each in lines] == [f"L{name}" for name in names]
     assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
@@ -124,7 +127,7 @@ async def test_what_fails_before_the_first_line_is_told_by_a_status(
     async def broken(*_: object) -> int:
         raise EngineUnavailable("a test")
 
-    monkeypatch.setattr(Point, "count", broken)
+    monkeypatch.setattr(Point, "digest", broken)
     assert await feed.code("snapshot/listings") == (503, "temporarily-unavailable")
 
 
