@@ -18,7 +18,7 @@ from service.feed import sums
 from service.query import term, within
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from mappings.digest import Digest
     from service.elastic import Engine
@@ -46,7 +46,7 @@ class Point:
         """Return the digest of the records that are selected behind a feed key, which is empty for all."""
         return sums.whole(orjson.loads(await self._search(sums.whole_body(_behind(selection, after)))))
 
-    async def pages(self, selection: Selection, after: str, count: int, size: int) -> AsyncIterator[bytes]:
+    async def pages(self, selection: Selection, after: str, count: int, size: int) -> AsyncGenerator[bytes]:
         """Yield the answers with the `count` records behind a feed key, in their order; some are asked for ahead."""
         under_way = deque[asyncio.Task[bytes]]()
         try:

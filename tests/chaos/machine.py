@@ -137,6 +137,11 @@ class Machine(RuleBasedStateMachine):
         """A consumer goes on with its poll, or begins one."""
         self.do(self.readers.poll(self.readers.consumers[which], count, replica))
 
+    @rule(which=two, count=st.sampled_from([0, 1, 2, 4, 30]), replica=two)
+    def follow(self, which: int, count: int, replica: int) -> None:
+        """Who keeps a copy by changes takes some of them, or a snapshot."""
+        self.do(self.readers.follow(self.readers.followers[which], count, replica))
+
     @precondition(lambda self: self.play.is_idle)
     @rule(
         which=two,
@@ -156,7 +161,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.play.is_idle and not self.readers.is_compared)
     @rule()
     def compare(self) -> None:
-        """Nobody writes: consumers that poll to the end have what is there."""
+        """Nobody writes: consumers that read to the end have what is there."""
         self.do(self.readers.compare())
 
     def teardown(self) -> None:

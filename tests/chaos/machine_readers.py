@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from tests.chaos.machine_asks import ASKS, POLLED
+from tests.chaos.machine_follower import FOLLOWED, Follower
 from tests.chaos.machine_play import Play
 from tests.chaos.machine_truth import ENDS
 from tests.chaos.machine_walks import Consumer, Walk
@@ -34,6 +35,7 @@ class Readers:
         self.is_compared = False
         asked = [ASKS[resource][at] for at in POLLED[resource]]
         self.consumers = [Consumer(ask, *way) for ask, way in zip(asked, polling, strict=True)]
+        self.followers = [Follower(ask, size) for ask, (size, _) in zip(FOLLOWED[resource], polling, strict=True)]
         self._corner = corner
         self._asked: list[tuple[Ask, int, dict[str, str]]] = []
 
@@ -69,6 +71,10 @@ class Readers:
             await consumer.go_on(*self._way(consumer.walk))
             count -= 1
 
+    async def follow(self, follower: Follower, count: int, replica: int) -> None:
+        """Let a follower go on for so many pages, or to the end."""
+        await follower.go_on(self._corner.replicas[replica], self._corner.keys[follower.ask.key], count)
+
     async def watch(self, consumer: Consumer, replica: int, step: int, milliseconds: int) -> None:
         """Let the work go on step by step, each after some time, and a consumer poll to the end before one of them."""
         while not self.play.is_idle:
@@ -96,7 +102,7 @@ class Readers:
         await asyncio.gather(early, late)
 
     async def compare(self) -> None:
-        """Let nobody write, and every consumer poll to the end: all have what is there."""
+        """Let nobody write, and everyone who keeps a copy read to the end: all have what is there."""
         await self.play.go_on()
         await self.play.check()
         for replica, consumer in enumerate(self.consumers):
@@ -104,6 +110,9 @@ class Readers:
             self.witness()
             await consumer.go_on(*self._way(walk))
             consumer.compare(self.play.truth.model.live)
+        for replica, follower in enumerate(self.followers):
+            await self.follow(follower, _TO_THE_END, replica)
+            follower.compare(self.play.truth.model.live)
         self.is_compared = True
 
     def forget(self) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from yarl import URL
 
 from indexer.upkeep import prune, rollback
 from mappings import COMPANY, LISTING, OFFICE
+from service.app import SERVICES
+from service.feed import changes
+from service.freshness import Ages
 from tests.feed.asking import company, gone, listing, moment, office
 
 if TYPE_CHECKING:
@@ -91,8 +95,13 @@ async def test_nothing_is_told_before_it_is_published(feed: Feed) -> None:
     assert (digest["count"], digest["unsettled"]) == (3, 1)
 
 
-async def test_who_waits_is_answered_by_the_change(feed: Feed) -> None:
+@pytest.mark.parametrize("is_kept_for_ever", [False, True])
+async def test_who_waits_is_answered_by_the_change(feed: Feed, is_kept_for_ever: bool) -> None:
+    """However long a process may keep the marks that it has read: who waits has them read anew."""
     token = await feed.token()
+    if is_kept_for_ever:
+        for mark in feed.http.server.app[SERVICES].marks.values():  # type: ignore[attr-defined]
+            mark._ages = Ages(math.inf, math.inf)
     waiting = asyncio.create_task(feed.json("changes", since=token, wait=30))
     await feed.update(listing("L0", "a", 1, price=7))
     assert [each["id"] for each in (await waiting)["changes"]] == ["L0"]
@@ -126,6 +135,20 @@ async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: Feed) -
     assert await feed.code("changes", since=token) == (410, "token-expired")
     assert await feed.told(late) == []
     assert "L0" not in {each["id"] for each in (await feed.changes(None))[0]}
+
+
+async def test_a_token_is_void_too_where_they_are_pruned_while_they_are_searched_for(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, search = await feed.token(resources="listings"), changes._search
+    await feed.update(gone("L0", "a", 1))
+
+    async def late(*asked: Any) -> Any:
+        await prune(feed.bench.engine(tombstone_days=0))
+        return await search(*asked)
+
+    monkeypatch.setattr(changes, "_search", late)
+    assert await feed.code("changes", since=token) == (410, "token-expired")
 
 
 @pytest.mark.parametrize(

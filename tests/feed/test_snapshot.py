@@ -12,14 +12,17 @@ import pytest
 import zstandard
 
 import service.feed.snapshot
-from mappings import OFFICE
+from mappings import LISTING, OFFICE
 from service.admission import Kind
 from service.app import SERVICES
 from service.errors import EngineUnavailable
-from service.feed.point import Point
+from service.feed.point import Point, point_in_time
+from service.query import Selection
+from service.scope import Scope
 from tests.feed.asking import Copy, gone, listing, office
 
 if TYPE_CHECKING:
+    from service.admission import Lane
     from tests.feed.asking import Feed
 
 
@@ -98,6 +101,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(feed: Feed, mon
     monkeypatch.setattr(Point, "_page", held)
     taking = asyncio.create_task(feed.snapshot("listings", "a"))
     await behind_the_first.wait()
+    assert _lane(feed).running == 1
     await feed.update(gone("L4", "a", 1), listing("L3", "a", 1), listing("L0", "a", 1, price=7))
     go_on.set()
     head, *lines, _ = await taking
@@ -119,6 +123,37 @@ async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
     monkeypatch.setattr(Point, "_page", broken)
     with pytest.raises(aiohttp.ClientPayloadError):
         await feed.snapshot("listings", "a")
+
+
+async def test_who_leaves_leaves_no_search_under_way(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, begun = Point._page, list[asyncio.Task[Any] | None]()
+
+    async def endless(point: Point, selection: Selection, after: str, size: int) -> Any:
+        begun.append(asyncio.current_task())
+        return await (asyncio.Event().wait() if after else page(point, selection, after, size))
+
+    monkeypatch.setattr(Point, "_page", endless)
+    services = feed.http.server.app[SERVICES]  # type: ignore[attr-defined]
+    async with point_in_time(services.engine, services.connection.alias(LISTING)) as point:
+        pages = point.pages(Selection(LISTING, Scope(None)), "", 6, 2)
+        await anext(pages)
+        await pages.aclose()
+    first, *ahead = begun
+    assert first is not None
+    assert ahead
+    assert all(task is not None and task.cancelled() for task in ahead)
+
+
+@pytest.mark.usefixtures("two_a_page")
+async def test_what_lacks_a_record_is_cut_and_has_no_last_line(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Point._page
+
+    async def short(point: Point, selection: Any, after: str, size: int) -> Any:
+        return await page(point, selection, after, size - 1 if after else size)
+
+    monkeypatch.setattr(Point, "_page", short)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await feed.snapshot("listings", "ab")
 
 
 async def test_what_fails_before_the_first_line_is_told_by_a_status(
@@ -148,12 +183,17 @@ async def test_it_is_packed_on_the_way(feed: Feed, coding: str, unpack: Any) -> 
 
 
 async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: Feed) -> None:
-    lane = feed.http.server.app[SERVICES].admission.lane(Kind.SNAPSHOT)  # type: ignore[attr-defined]
+    lane = _lane(feed)
     lane.running = lane.places
     assert await feed.code("snapshot/listings") == (503, "overloaded")
     lane.running = 0
     assert (await feed.snapshot("listings"))[-1]["complete"]
     assert lane.running == 0
+
+
+def _lane(feed: Feed) -> Lane:
+    lane: Lane = feed.http.server.app[SERVICES].admission.lane(Kind.SNAPSHOT)  # type: ignore[attr-defined]
+    return lane
 
 
 async def test_who_asks_for_the_head_takes_no_place_and_leaves_nothing_behind(feed: Feed) -> None:
