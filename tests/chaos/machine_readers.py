@@ -75,14 +75,20 @@ class Readers:
         """Let a follower go on for so many pages, or to the end."""
         await follower.go_on(self._corner.replicas[replica], self._corner.keys[follower.ask.key], count)
 
-    async def watch(self, consumer: Consumer, replica: int, step: int, milliseconds: int) -> None:
-        """Let the work go on step by step, each after some time, and a consumer poll to the end before one of them."""
+    async def watch(self, which: int, replica: int, step: int, milliseconds: int) -> None:
+        """Let the work go on step by step, each after some time; before one of them a copy is read to the end."""
         while not self.play.is_idle:
             if step == 0:
-                await self.poll(consumer, _TO_THE_END, replica)
+                await self._read(which, replica)
             step -= 1
             self._corner.clock.milliseconds += milliseconds
             await self.play.go_on(1)
+
+    async def _read(self, which: int, replica: int) -> None:
+        if which < len(self.consumers):
+            await self.poll(self.consumers[which], _TO_THE_END, replica)
+        else:
+            await self.follow(self.followers[which - len(self.consumers)], _TO_THE_END, replica)
 
     async def overtake(self, consumer: Consumer, replica: int, change: Callable[[], Awaitable[None]]) -> None:
         """Let records change while the first search of a poll is under way, and someone else ask the same then."""
