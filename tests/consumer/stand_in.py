@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import socket
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -55,9 +54,7 @@ class StandIn:
         self.lies = 0  # so many snapshots end with a digest that is not theirs
         self.lost: dict[str, set[str]] = defaultdict(set)  # changes of these are not told
         self.unsettled = 0
-        self.on_lines: Callable[[int], None] = lambda _: None
-        self.lines = 0
-        self.is_slow = False  # snapshots are not sent ahead of who reads them
+        self.endless = ""  # the snapshot of this resource never comes to its last lines
         self.on_request: Callable[[int], None] = lambda _: None
 
     def put(self, resource: str, identifier: str, **members: object) -> None:
@@ -146,18 +143,17 @@ class StandIn:
     async def _stream(self, request: web.Request, told: list[Any]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "application/x-ndjson"})
         cut = self.cuts.pop(0) if self.cuts else len(told)
-        if cut == len(told) and not self.is_slow:
+        is_endless = self.endless == request.match_info["resource"]
+        if cut == len(told) and not is_endless:
             # What is packed and not yet sent would be lost in a cut.
             response.enable_compression()
         assert request.transport is not None
-        if self.is_slow:
-            request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         await response.prepare(request)
         for at in range(0, cut, _LINES_A_CHUNK):
             lines = [orjson.dumps(line) for line in told[at : min(at + _LINES_A_CHUNK, cut)]]
+            if is_endless and at + _LINES_A_CHUNK >= cut:
+                await asyncio.Event().wait()
             await response.write(b"\n".join(lines) + b"\n")
-            self.lines += len(lines)
-            self.on_lines(self.lines)
         if cut < len(told):
             await response.write(orjson.dumps(told[cut])[:5])
             request.transport.close()

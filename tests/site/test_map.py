@@ -127,7 +127,7 @@ async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mappe
         before = await page.evaluate(_SHOWN)
         await page.keyboard.press("Enter")
         await expect(page.locator("#detail-title")).to_have_text(price)
-        assert await page.evaluate(_SHOWN) != before
+        await page.wait_for_function(f"before => {_SHOWN} !== before", arg=before)
         await expect(page.locator("#listings [aria-current=true] b")).to_have_text(price)
         await page.locator("#close").focus()
         await page.keyboard.press("Escape")
