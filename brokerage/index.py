@@ -11,6 +11,8 @@ import rich_click as click
 import indexer
 from brokerage.examples import LOADING, ending
 from brokerage.index_load import reindex, update
+from brokerage.index_replicate import replicate
+from brokerage.index_replications import replication_table
 from brokerage.index_run import AS_JSON, NAMES, RESOURCE, YES, on_error_stream, run
 from brokerage.index_table import notes, status_tables
 from brokerage.index_verify import verify
@@ -29,7 +31,7 @@ def index() -> None:
     """Load and look after the indices that the service reads."""
 
 
-for command in (reindex, update, verify):
+for command in (reindex, update, replicate, verify):
     index.add_command(command)
 
 
@@ -41,7 +43,8 @@ def status(*, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
         return
-    for table in status_tables(states):
+    followed = {source.name: source for state in states for source in state.sources}
+    for table in (*status_tables(states), *replication_table(followed.values())):
         show(table)
         click.echo()
     for note in notes(states):

@@ -10,6 +10,7 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, setting, strangers
 from embedded.options import DEFAULT_HEAP_MB, HEAP_SETTING
 from embedded.repository import REPOSITORY_SETTING
+from indexer.reso.settings import ResoSettings
 from indexer.settings import IndexerSettings
 from service.settings import ServiceSettings
 
@@ -25,7 +26,7 @@ class NodeSettings:
     repository: str = setting(REPOSITORY_SETTING, "", "Maven repository that the embedded node is downloaded from.")
 
 
-KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, NodeSettings, PullSettings)
+KINDS = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
 
 
 def refuse_strangers(environ: Mapping[str, str]) -> None:

@@ -10,12 +10,14 @@ from indexer.checkpoint import Checkpoint
 from indexer.errors import engine_errors
 from indexer.ledger import last
 from indexer.lifecycle import DELETED, LIVE, Lifecycle
+from indexer.replications import replications
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
     from indexer.checkpoint import Progress
     from indexer.engine import Engine
     from indexer.ledger import Entry
+    from indexer.replications import Replication
     from mappings import Resource
 
 
@@ -34,15 +36,17 @@ class ResourceStatus:
     mark: int | None
     last: Entry | None
     build: Progress | None  # one that is under way, was interrupted, or was refused
+    sources: list[Replication]  # what is replicated into it
 
 
 async def status(engine: Engine) -> list[ResourceStatus]:
     """Return the state of every resource; raise EngineError or RefusedError."""
     with engine_errors():
-        return [await _status(engine, resource) for resource in RESOURCES]
+        followed = await replications(engine)
+        return [await _status(engine, resource, followed) for resource in RESOURCES]
 
 
-async def _status(engine: Engine, resource: Resource) -> ResourceStatus:
+async def _status(engine: Engine, resource: Resource, followed: list[Replication]) -> ResourceStatus:
     lifecycle = Lifecycle(engine, resource)
     present = await lifecycle.generations()
     live, alias = present.live, lifecycle.alias
@@ -59,6 +63,7 @@ async def _status(engine: Engine, resource: Resource) -> ResourceStatus:
         mark=mark.clock if mark else None,
         last=await last(engine, alias),
         build=await _build(engine, alias, live),
+        sources=[each for each in followed if resource.alias in each.resources],
     )
 
 

@@ -1,0 +1,29 @@
+"""Whether the keys of a page ascend: a source that ignores an order would make a walk skip what it has not seen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def _bare(key: str) -> str:
+    return "".join(character for character in key.casefold() if character.isalnum())
+
+
+# Databases order texts by bytes, without case, or by letters and digits alone; numbers may be kept as such.
+_ORDERS: tuple[Callable[[str], object], ...] = (str, str.casefold, _bare)
+
+
+def is_in_order(keys: Sequence[str]) -> bool:
+    """Return whether keys ascend in one of the orders that sources have."""
+    if all(key.isdecimal() for key in keys) and _ascend(keys, int):
+        return True
+    return any(_ascend(keys, order) for order in _ORDERS)
+
+
+def _ascend(keys: Sequence[str], order: Callable[[str], object]) -> bool:
+    ordered = [order(key) for key in keys]
+    return all(one <= other for one, other in pairwise(ordered))  # type: ignore[operator]  # str or int, of one kind

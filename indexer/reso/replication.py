@@ -1,0 +1,194 @@
+"""One replication: load, follow, compare, tell; all of it again from where it stood, whenever it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from indexer.errors import LockedError, RefusedError, SourceError
+from indexer.reso import metadata
+from indexer.reso.access import Access
+from indexer.reso.account import Round, lines
+from indexer.reso.answers import Refused
+from indexer.reso.events import ENTITY, Events
+from indexer.reso.mirror import Mirror
+from indexer.reso.plan import BY_EVENTS, BY_TIMES
+from indexer.reso.reader import Reader
+from indexer.reso.telling import Telling
+from indexer.reso.walks import Walks
+from indexer.reso.web import Web
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+
+    from indexer.engine import Engine
+    from indexer.report import OnProgress
+    from indexer.reso.plan import Plan
+    from indexer.reso.settings import ResoSettings
+
+Result = TypeVar("Result")
+
+_NOTE_DICTIONARY = "dictionary"
+_ESSENTIAL = "Property"
+
+
+@asynccontextmanager
+async def replicating(
+    engine: Engine, plan: Plan, settings: ResoSettings, on_progress: OnProgress, on_wait: Callable[[str], None]
+) -> AsyncIterator[Rounds]:
+    """Open mirror and source; raise SourceError, LockedError, EngineError."""
+    with _only_one(Path(settings.folder), plan.name) as path:
+        mirror, web = Mirror(path, plan.dictionary), Web(plan.url, settings, on_wait)
+        await web.open()
+        try:
+            with _refusals_told():
+                yield await _opened(engine, plan, Access(web, mirror, settings, on_progress))
+        finally:
+            await web.close()
+            mirror.close()
+
+
+@contextmanager
+def _only_one(folder: Path, name: str) -> Iterator[Path]:
+    """Hold the lock of a mirror, which the system takes back when its holder ends, however that comes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / f"{name}.lock").open("w")
+    except OSError as error:
+        raise SourceError(f"{folder} cannot be used: {error.strerror}. BROKERAGE_RESO_DIR names it.") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(f"Another run replicates into {folder / name}.") from None
+        yield folder / f"{name}.sqlite"
+
+
+@contextmanager
+def _refusals_told() -> Iterator[None]:
+    try:
+        yield
+    except Refused as refused:
+        raise SourceError(str(refused)) from None
+
+
+async def _opened(engine: Engine, plan: Plan, source: Access) -> Rounds:
+    offered = metadata.entities(await source.web.metadata())
+    readers = _readers(plan, source, offered)
+    _note_selection(plan, source.mirror, readers)
+    events = _events(plan, source, readers) if ENTITY in offered or plan.changes == BY_EVENTS else None
+    if events is not None and ENTITY not in offered:
+        raise SourceError(f"The source has no {ENTITY}: follow it by timestamps.")
+    if events is not None:
+        await events.mark()
+    walks = {name: Walks(reader) for name, reader in readers.items()}
+    telling = Telling(engine, plan, source.mirror, source.on_progress)
+    await telling.begin()
+    return Rounds(source, walks, events, telling)
+
+
+def _readers(plan: Plan, source: Access, offered: Mapping[str, frozenset[str]]) -> dict[str, Reader]:
+    if _ESSENTIAL not in offered:
+        raise SourceError(f"The source has no {_ESSENTIAL}. Is {plan.url} the root of a RESO Web API?")
+    return {
+        name: Reader(name, entity, _select(plan, name, offered[name]), source)
+        for name, entity in plan.dictionary.entities.items()
+        if name in offered
+    }
+
+
+def _events(plan: Plan, source: Access, readers: dict[str, Reader]) -> Events | None:
+    return None if plan.changes == BY_TIMES else Events(source.web, source.mirror, readers, source.settings)
+
+
+def _select(plan: Plan, name: str, offered: frozenset[str]) -> tuple[str, ...]:
+    """Return the fields to ask for: a name that a source does not know may be an error to it."""
+    asked = plan.dictionary.asked(name)
+    if missing := [field for field in asked[:2] if field not in offered]:
+        raise SourceError(f"{name} of the source has no {' and no '.join(missing)}: it cannot be followed.")
+    return tuple(field for field in asked if field in offered)
+
+
+def _note_selection(plan: Plan, mirror: Mirror, readers: dict[str, Reader]) -> None:
+    """Read an entity anew whose fields are others than before; tell everything anew under another dictionary."""
+    for name, reader in readers.items():
+        asked = [*reader.select, reader.entity.filter]
+        if (before := mirror.note(f"asked {name}")) != asked:
+            with mirror.transaction():
+                if before is not None:
+                    Walks.begin_anew(mirror, name)
+                mirror.write_note(f"asked {name}", asked)
+    if (before := mirror.note(_NOTE_DICTIONARY)) != plan.dictionary.fingerprint:
+        with mirror.transaction():
+            if before is not None:
+                mirror.make_all_due()
+            mirror.write_note(_NOTE_DICTIONARY, plan.dictionary.fingerprint)
+
+
+@dataclass
+class Rounds:
+    """The rounds of an open replication."""
+
+    source: Access
+    walks: dict[str, Walks]
+    events: Events | None
+    telling: Telling
+    complaints: list[str] = field(default_factory=list)
+
+    async def round(self) -> Round:
+        """Read what changed, tell it, and note how far everything is complete."""
+        began = self.source.web.now
+        by_events = await self._covered()
+        self.complaints.clear()
+        await together(*(self._read(each, by_times=name not in by_events) for name, each in self.walks.items()))
+        if self.events is not None and not await self.events.follow():
+            self.complaints.append("The source has begun a new sequence of events: all keys are compared.")
+            await together(*(self._compare(each) for each in self.walks.values()))
+        summary = await self.telling.tell()
+        followed_by = BY_EVENTS if by_events else BY_TIMES
+        await self.telling.note(int(began.timestamp() * 1000), followed_by, " ".join(self.complaints) or None)
+        said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
+        return Round(summary, said, list(self.complaints))
+
+    async def _covered(self) -> frozenset[str]:
+        """Return the entities that the source has events of; the others are followed by their times."""
+        if self.events is None:
+            return frozenset()
+        told = await together(*(self.events.tell_of(name) for name in self.walks))
+        return frozenset(name for name, is_told in zip(self.walks, told, strict=True) if is_told)
+
+    async def _read(self, walks: Walks, *, by_times: bool) -> None:
+        if not walks.standing.loaded:
+            await walks.load()
+            if not by_times:
+                await walks.compare_unless_whole()
+        if by_times:
+            await walks.follow()
+            await walks.look_back()
+        if walks.is_comparison_due():
+            await self._compare(walks)
+
+    async def _compare(self, walks: Walks) -> None:
+        try:
+            await walks.compare()
+        except RefusedError as refusal:
+            self.complaints.append(str(refusal))
+
+    async def pause(self) -> None:
+        """Wait for the next round."""
+        await asyncio.sleep(self.source.settings.poll_seconds)
+
+
+async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
+    """Do several things at once; where one fails the others are given up, and its failure is raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
