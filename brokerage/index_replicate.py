@@ -13,7 +13,7 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.examples import LOADING, ending
 from brokerage.failures import told_plainly
-from brokerage.index_run import AS_JSON, explained, on_error_stream, run
+from brokerage.index_run import AS_JSON, explained, run
 from brokerage.stopping import stoppable
 from cluster.settings import read
 from indexer.progress import display
@@ -83,11 +83,14 @@ def replicate(  # noqa: PLR0913 - options
 async def _replicated(
     engine: indexer.Engine, plan: Plan, settings: ResoSettings, shown: Bars | JsonLines, *, is_once: bool
 ) -> Round:
-    async with replicating(engine, plan, settings, shown.show, on_error_stream) as rounds:
+    def say(sentence: str) -> None:
+        shown.say(sentence if is_once else f"{time.strftime('%H:%M:%S')} {sentence}")
+
+    async with replicating(engine, plan, settings, shown.show, say) as rounds:
         while True:
             done = await rounds.round()
             for line in (*done.lines, *done.complaints):
-                on_error_stream(line if is_once else f"{time.strftime('%H:%M:%S')} {line}")
+                say(line)
             if is_once:
                 return done
             await rounds.pause()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from indexer.report import Summary
 
 _EVERY_SECONDS = 5.0
-_DONE = frozenset({Stage.SWAPPED, Stage.ABSENT, Stage.UPDATED, Stage.CHECKED})
+_DONE = frozenset({Stage.SWAPPED, Stage.ABSENT, Stage.UPDATED, Stage.CHECKED, Stage.READ})
 
 
 class Bars:
@@ -54,6 +54,10 @@ class Bars:
         total = max(report.bytes_total, report.bytes_read, 1) if report.bytes_total or report.stage in _DONE else None
         done = total if report.stage in _DONE and total is not None else report.bytes_read
         self._progress.update(self._tasks[name], total=total, completed=done, counts=self._counts(report))
+
+    def say(self, sentence: str) -> None:
+        """Write a sentence above the bars."""
+        self._console.print(sentence, highlight=False, soft_wrap=True, markup=False)
 
     def _counts(self, report: ResourceReport) -> str:
         if report.stage is Stage.ABSENT:
@@ -116,6 +120,10 @@ class JsonLines:
             return
         self._said, self._written = said, time.monotonic()
         self._write({"event": "progress", **asdict(report)})
+
+    def say(self, sentence: str) -> None:
+        """Write a sentence."""
+        self._write({"event": "note", "note": sentence})
 
     def finish(self, summary: Summary) -> None:
         """Write the summary."""

@@ -13,6 +13,7 @@ class Stage(StrEnum):
     WAITING = "waiting"
     ABSENT = "absent"  # the source has nothing for the resource
     READING = "reading"
+    READ = "read"  # into a mirror
     COMPARING = "comparing"  # what the source lacks, the gate
     FINISHING = "finishing"  # merge, replica
     SWAPPING = "swapping"  # updates since the start, stamps, alias

@@ -118,13 +118,13 @@ class Mirror:
         changed = [(entity, key), *self._referring(entity, key)]
         for each in list(changed):
             changed += self.base.execute(
-                "SELECT to_entity, to_key FROM link WHERE entity = ? AND key = ? AND is_part", each
+                "SELECT to_entity, to_key FROM link WHERE entity = ? AND key = ? AND is_part = 1", each
             ).fetchall()
         self.make_due(changed)
 
     def _referring(self, entity: str, key: str) -> list[tuple[str, str]]:
         found = self.base.execute(
-            "SELECT entity, key FROM link WHERE to_entity = ? AND to_key = ? AND NOT is_part", (entity, key)
+            "SELECT entity, key FROM link WHERE to_entity = ? AND to_key = ? AND is_part = 0", (entity, key)
         )
         return found.fetchall()
 
@@ -168,8 +168,9 @@ class Mirror:
     def parts(self, entity: str, of: str, key: str) -> list[dict[str, Any]]:
         """Return the records of an entity that are part of a record, in the order of their keys."""
         found = self.base.execute(
-            "SELECT body FROM link JOIN record USING (entity, key)"
-            " WHERE to_entity = ? AND to_key = ? AND is_part AND entity = ? ORDER BY key",
+            # In this order: a search for all links of the entity would take a hundred times as long.
+            "SELECT body FROM link CROSS JOIN record ON record.entity = link.entity AND record.key = link.key"
+            " WHERE to_entity = ? AND to_key = ? AND is_part = 1 AND link.entity = ? ORDER BY link.key",
             (of, key, entity),
         )
         return [_decode(body) for (body,) in found]

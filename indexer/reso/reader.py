@@ -76,6 +76,12 @@ class Reader:
         self.report.stage = Stage.READING
         self.access.on_progress(self.report)
 
+    def done(self) -> None:
+        """Show that there is nothing more to read for now."""
+        self.report.stage = Stage.READ
+        if self.report.read:
+            self.access.on_progress(self.report)
+
     async def page_behind(self, question: Question, last: str | None) -> list[Row]:
         """Return the page of a walk by key behind one, empty at the end; raise SourceError for what is no walk."""
         asked = question.where(after_key(self.key, last))

@@ -171,6 +171,7 @@ class Rounds:
             await walks.look_back()
         if walks.is_comparison_due():
             await self._compare(walks)
+        walks.reader.done()
 
     async def _compare(self, walks: Walks) -> None:
         try:
