@@ -121,12 +121,13 @@ def _end(summary: indexer.Summary) -> NoReturn:
     for report in summary.resources:
         for objection in report.overridden:
             on_error_stream(f"Overridden: {objection}.")
-        if complaint := _complaint(report):
-            on_error_stream(complaint)
+        if said := complaint(report):
+            on_error_stream(said)
     raise SystemExit(summary.exit_code)
 
 
-def _complaint(report: indexer.ResourceReport) -> str | None:
+def complaint(report: indexer.ResourceReport) -> str | None:
+    """Return what a run has to complain about in one sentence, None for nothing."""
     if report.refusal or not report.dead:
         return report.refusal
     return f"{report.dead} of {report.read} {report.resource} are bad and not served: see {report.dead_letters}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from functools import partial
@@ -13,6 +14,7 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.examples import LOADING, ending
 from brokerage.failures import told_plainly
+from brokerage.index_load import complaint
 from brokerage.index_run import AS_JSON, explained, run
 from brokerage.stopping import stoppable
 from cluster.settings import read
@@ -89,8 +91,9 @@ async def _replicated(
     async with replicating(engine, plan, settings, shown.show, say) as rounds:
         while True:
             done = await rounds.round()
-            for line in (*done.lines, *done.complaints):
+            bad = (said for report in done.summary.resources if (said := complaint(report)))
+            for line in (*done.lines, *done.complaints, *bad):
                 say(line)
             if is_once:
                 return done
-            await rounds.pause()
+            await asyncio.sleep(settings.poll_seconds)

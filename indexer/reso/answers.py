@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import random
+import re
 import time
 from typing import Any
 
@@ -39,8 +40,27 @@ class Collection(msgspec.Struct):
     next_link: str | None = msgspec.field(default=None, name="@odata.nextLink")
 
 
-read_collection = msgspec.json.Decoder(Collection).decode
-read_record = msgspec.json.Decoder(dict[str, Any]).decode
+_collection = msgspec.json.Decoder(Collection).decode
+_record = msgspec.json.Decoder(dict[str, Any]).decode
+# Escapes of JSON; the group is half of a character without its other half, as texts have that were cut.
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
+
+
+def read_collection(body: bytes) -> Collection:
+    """Return a page of records; raise DecodeError or UnicodeDecodeError for anything else."""
+    return _collection(_mended(body))
+
+
+def read_record(body: bytes) -> dict[str, Any]:
+    """Return a record; raise DecodeError or UnicodeDecodeError for anything else."""
+    return _record(_mended(body))
+
+
+def _mended(body: bytes) -> bytes:
+    """Replace halves of characters: one of them would make the whole page unreadable."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
 
 
 def seconds_to_wait(error: Exception, failures: int) -> float:
@@ -65,7 +85,7 @@ def http_date(text: str) -> float | None:
     """Return a time as HTTP spells it in seconds since 1970, None for anything else."""
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -75,4 +95,5 @@ def said(body: bytes) -> str:
         told = msgspec.json.decode(body)["error"]["message"]
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return ""
-    return f": {told if isinstance(told, str) else told.get('value', told)}"[:300]
+    text = told.get("value") if isinstance(told, dict) else told
+    return f": {text}"[:300] if isinstance(text, str) else ""

@@ -25,6 +25,8 @@ ENTITY = "EntityEvent"
 _NOTE = "event"
 # A page without rows is asked for again so often while the source says that there are more.
 _ATTEMPTS = 4
+# So often is asked for the end where there seem to be no events.
+_ENDS = 2
 _FIELDS = (SEQUENCE, "ResourceName", "ResourceRecordKey")
 
 
@@ -35,6 +37,7 @@ class Events:
         """Read nothing yet."""
         self._web, self._mirror, self._readers, self._settings = web, mirror, readers, settings
         self._seen = SeenEvents(mirror)
+        self._told_of: set[str] = set()
 
     @property
     def reached(self) -> int | None:
@@ -45,7 +48,9 @@ class Events:
     async def tell_of(self, entity: str) -> bool:
         """Whether there ever was an event of an entity: some sources have them for a few entities only."""
         question = Question(ENTITY, _FIELDS, (), top=1).where(f"ResourceName eq {literal(entity)}")
-        return bool((await self._web.ask(question)).value)
+        if entity not in self._told_of and (await self._web.ask(question)).value:
+            self._told_of.add(entity)
+        return entity in self._told_of
 
     async def mark(self) -> None:
         """Take the present end as the mark to follow from, before anything is loaded."""
@@ -56,8 +61,10 @@ class Events:
 
     async def end(self) -> int:
         """Return the highest number of all, 0 where there is none."""
-        rows = (await self._web.ask(Question(ENTITY, _FIELDS, (), f"{SEQUENCE} desc", top=1))).value
-        return max((_number(row) for row in rows), default=0)
+        for _ in range(_ENDS):
+            if rows := (await self._web.ask(Question(ENTITY, _FIELDS, (), f"{SEQUENCE} desc", top=1))).value:
+                return max(_number(row) for row in rows)
+        return 0
 
     async def follow(self) -> bool:
         """Act upon all events behind the mark; return False where the source has begun a new sequence."""
@@ -70,12 +77,16 @@ class Events:
             # An answer without rows may be a source's way to be busy.
             if (end := await self.end()) <= at:
                 break
-        if max(end, at) >= reached or await self.end() >= reached:
+        if max(end, at) >= reached:
             return True
+        # That there is no event at all proves nothing.
+        return (last := await self.end()) >= reached or last == 0
+
+    def begin_anew(self) -> None:
+        """Follow from the beginning: once all keys were compared, so that a run that is killed does both again."""
         with self._mirror.transaction():
+            self._seen.add((), forget_below=(self.reached or 0) + 1)
             self._mirror.write_note(_NOTE, 0)
-            self._seen.add((), forget_below=reached + 1)
-        return False
 
     async def _page(self, at: int) -> list[Row]:
         question = Question(ENTITY, _FIELDS, (), SEQUENCE, page=self._settings.page_size)

@@ -5,26 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from indexer.errors import SourceError
+from indexer.reso.answers import Passing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_QUESTION = "Is this the root of a RESO Web API?"
+
 
 def entities(metadata: bytes) -> dict[str, frozenset[str]]:
-    """Return the fields of each entity set; raise SourceError for what is no OData description."""
+    """Return the fields of each entity set; raise Passing for what is no OData description."""
     if b"<!DOCTYPE" in metadata or b"<!ENTITY" in metadata:
         # No description needs them, and entities are how a small text becomes a large one.
-        raise SourceError("$metadata of the source declares a document type: it is not read.")
+        raise Passing(f"It declares a document type and is not read. {_QUESTION}")
     try:
         root = ET.fromstring(metadata)  # noqa: S314 - see above
     except ET.ParseError as error:
-        raise SourceError(f"$metadata of the source is no XML: {error}. Is this the root of a RESO Web API?") from None
+        raise Passing(f"It is no XML: {error}. {_QUESTION}") from None
     types = {each.get("Name", ""): each for each in root.iter() if _is(each, "EntityType")}
     sets = {each.get("Name", ""): each.get("EntityType", "") for each in root.iter() if _is(each, "EntitySet")}
     found = {name: _fields(kind.rpartition(".")[2], types) for name, kind in sets.items()}
     if not found:
-        raise SourceError("$metadata of the source names no entity sets. Is this the root of a RESO Web API?")
+        raise Passing(f"It names no entity sets. {_QUESTION}")
     return found
 
 

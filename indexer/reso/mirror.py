@@ -142,7 +142,7 @@ class Mirror:
         by_alias = {alias: name for name, each in self._dictionary.entities.items() for alias in each.aliases}
         self.make_due(self.base.execute("SELECT entity, key FROM record").fetchall())
         told = self.base.execute("SELECT alias, key FROM told").fetchall()
-        self.make_due((by_alias[alias], key) for alias, key in told)
+        self.make_due((by_alias[alias], key) for alias, key in told if alias in by_alias)
 
     def due(self, entity: str, after: str, most: int) -> list[str]:
         """Return keys that are due, in order, behind one."""

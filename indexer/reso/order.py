@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from indexer.reso.odata import moment
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -22,6 +24,13 @@ def is_in_order(keys: Sequence[str]) -> bool:
     if all(key.isdecimal() for key in keys) and _ascend(keys, int):
         return True
     return any(_ascend(keys, order) for order in _ORDERS)
+
+
+def is_in_order_of_time(times: Sequence[str]) -> bool:
+    """Return whether times ascend as moments, or as texts where a source compares these."""
+    moments = [told for each in times if (told := moment(each)) is not None]
+    by_moment = len(moments) == len(times) and all(one <= other for one, other in pairwise(moments))
+    return by_moment or _ascend(times, str)
 
 
 def _ascend(keys: Sequence[str], order: Callable[[str], object]) -> bool:

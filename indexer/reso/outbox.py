@@ -7,21 +7,18 @@ What is told is kept before it goes out, so that a run that was killed says the 
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import time
 from collections import Counter
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from indexer.errors import ItemError
-from indexer.reso.odata import moment
+from indexer.reso.envelopes import as_of, digest, encode, numbered, written
 from indexer.reso.told import Tellings, Told
 from indexer.source import Fault, Feed, Line, Reading
 from mappings import COMPANY, RESOURCES
-from mappings.dictionary import MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +28,7 @@ if TYPE_CHECKING:
     from indexer.reso.plan import Plan
     from mappings import Resource
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
 _TOGETHER = 500
-_DIGEST_BYTES = 16
 # What others refer to comes first.
 _ORDER = ("Office", "Member", "Teams", "Property")
 
@@ -61,7 +56,7 @@ class Outbox:
     def open(self, resource: Resource) -> Iterator[Reading]:
         """Open everything that is known of a resource."""
         lines = self._companies() if resource is COMPANY else self._everything(resource)
-        yield Reading(lines, 0, int)
+        yield Reading(numbered(lines), 0, int)
 
     def identity(self, resource: Resource) -> str:
         """Return what changes with anything that is known."""
@@ -81,7 +76,7 @@ class Outbox:
     def has_more(self) -> bool:
         """Whether there is something to tell beside what is due: the company, or what only the index has."""
         told, declared = self._told.last(COMPANY.alias, self._plan.company), self._plan.declared
-        is_new = declared is not None and (told is None or told.digest != _digest({"record": declared}))
+        is_new = declared is not None and (told is None or told.digest != digest({"record": declared}))
         return is_new or (self._plan.is_sole and any(True for _ in self._left_over()))
 
     def settled(self) -> None:
@@ -93,7 +88,7 @@ class Outbox:
         if (declared := self._plan.declared) is not None:
             with self._mirror.transaction():
                 told = self._told_now(COMPANY, self._plan.company, declared, {"record": declared})
-            yield self._line("company", {"updated_at": _spelt(told.updated_at), "record": declared})
+            yield self._line("company", {"updated_at": written(told.updated_at), "record": declared})
 
     def _everything(self, resource: Resource) -> Iterator[Line | Fault]:
         entity, after = self._dictionary.entity_of(resource.alias), ""
@@ -126,8 +121,7 @@ class Outbox:
         try:
             composed = self._composer.compose(resource.alias, key)
         except ItemError as error:
-            # Told once, whatever could have become of it.
-            if resource.alias == self._dictionary.entities[entity].aliases[0]:
+            if not self._is_told_already(resource, entity, key):
                 yield Fault(self._line(entity, self._mirror.record(entity, key)), error, resource)
             return
         if composed is not None:
@@ -136,18 +130,36 @@ class Outbox:
             content = {"record": composed.record, "envelope": composed.envelope}
             told = self._told_now(resource, key, source, content)
             yield self._line(entity, self._envelope(told.updated_at, composed.record) | composed.envelope)
-        elif (told_before := self._told.last(resource.alias, key)) is not None:
+        elif (told_before := self._told.last(resource.alias, key) or self._found(resource, key)) is not None:
             yield self._deletion(resource, key, told_before)
+
+    def _is_told_already(self, resource: Resource, entity: str, key: str) -> bool:
+        """Whether an alias before this one complains of the same record: it is told once."""
+        for alias in takewhile(lambda alias: alias != resource.alias, self._dictionary.entities[entity].aliases):
+            try:
+                self._composer.compose(alias, key)
+            except ItemError:
+                return True
+        return False
+
+    def _found(self, resource: Resource, key: str) -> Told | None:
+        """Return what the index had before the mirror of what the source has as another resource, or has no more."""
+        try:
+            identifier = self._composer.identifier(resource.alias, key)
+        except ItemError:
+            return None
+        before = self._told.found_live(resource.alias, identifier)
+        return None if before is None else Told(identifier, before, b"")
 
     def _told_now(self, resource: Resource, key: str, source: dict[str, Any], content: dict[str, Any]) -> Told:
         """Return what is said of a record: the same as before, or something newer."""
-        digest = _digest(content)
+        now_told = digest(content)
         told = self._told.last(resource.alias, key)
-        if told is not None and told.digest == digest:
+        if told is not None and told.digest == now_told:
             return told
         identifier = str(content["record"][resource.identifier])
         before = told.updated_at if told else self._told.found(resource.alias, identifier)
-        told = Told(identifier, max(before + 1, _of_source(source)), digest)
+        told = Told(identifier, max(before + 1, as_of(source)), now_told)
         self._told.keep(resource.alias, key, told)
         return told
 
@@ -167,29 +179,14 @@ class Outbox:
         return self._envelope(updated_at, {resource.identifier: identifier}) | {"deleted": True}
 
     def _envelope(self, updated_at: int, record: dict[str, Any]) -> dict[str, Any]:
-        return {"platform_company_id": self._plan.company, "updated_at": _spelt(updated_at), "record": record}
+        return {"platform_company_id": self._plan.company, "updated_at": written(updated_at), "record": record}
 
     def _line(self, file: str, content: object) -> Line:
         self._number += 1
-        return Line(file, self._number, _encode(content))
+        return Line(file, self._number, encode(content))
 
     def _note_left_out(self, entity: str, key: str, composed: Composed) -> None:
         for field, reason in composed.left_out:
             name = field if "." in field else f"{entity}.{field}"
             self.left_out[name] += 1
             self.examples.setdefault(name, f"of {key!r} {reason}")
-
-
-def _digest(content: object) -> bytes:
-    return hashlib.sha256(_encode(content)).digest()[:_DIGEST_BYTES]
-
-
-def _of_source(record: dict[str, Any]) -> int:
-    """Return a record's time of change in microseconds since 1970, at most the present, and that where it has none."""
-    now, told = time.time_ns() // 1000, moment(str(record.get(MODIFIED, "")))
-    return now if told is None else max(0, min(int(told.timestamp() * 1_000_000), now))
-
-
-def _spelt(microseconds: int) -> str:
-    told = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(microseconds=microseconds)
-    return told.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -36,6 +36,13 @@ class Plan:
     changes: str = AUTO
     is_sole: bool = False
 
+    def __post_init__(self) -> None:
+        """Raise SourceError for a declared company that is another."""
+        if self.declared is not None and self.declared.get("platform_company_id") != self.company:
+            raise SourceError(
+                f"[company] in the map must have platform_company_id = {self.company!r}, as in --company."
+            )
+
     @property
     def name(self) -> str:
         """The name of the mirror's file: another source or company has another."""
@@ -49,7 +56,7 @@ def read_map(path: Path | None) -> tuple[Dictionary, dict[str, Any] | None]:
         return read_dictionary(), None
     try:
         given = msgspec.toml.decode(path.read_bytes())
-        declared = given.pop("company", None)
+        declared = msgspec.convert(given.pop("company", None), dict[str, Any] | None)
         return read_dictionary(msgspec.toml.encode(given)), declared
     except OSError as error:
         raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error

@@ -84,10 +84,15 @@ class Reader:
 
     async def page_behind(self, question: Question, last: str | None) -> list[Row]:
         """Return the page of a walk by key behind one, empty at the end; raise SourceError for what is no walk."""
-        asked = question.where(after_key(self.key, last))
+        rows = await self.insist(in_order_of(question.where(after_key(self.key, last)), self.key))
+        if rows:
+            self._check(rows, last)
+        return rows
+
+    async def insist(self, question: Question) -> list[Row]:
+        """Return a page, asked for once more where it is empty."""
         for _ in range(_EMPTY_PAGES):
-            if rows := (await self.access.web.ask(in_order_of(asked, self.key))).value:
-                self._check(rows, last)
+            if rows := (await self.access.web.ask(question)).value:
                 return rows
         return []
 
@@ -133,7 +138,7 @@ class Reader:
 
     async def _is_gone(self, key: str) -> bool:
         if self.entity.filter:
-            rows = (await self.access.web.ask(self.question.where(among(self.key, [key], spelt_out=True)))).value
+            rows = await self.insist(self.question.where(among(self.key, [key], spelt_out=True)))
         else:
             row = await self.access.web.one(self.name, key, self.select)
             rows = [] if row is None else [row]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import sqlite3
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.errors import LockedError, RefusedError, SourceError
+from indexer.errors import LockedError, SourceError
 from indexer.reso import metadata
 from indexer.reso.access import Access
 from indexer.reso.account import Round, lines
@@ -23,7 +24,7 @@ from indexer.reso.walks import Walks
 from indexer.reso.web import Web
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 
     from indexer.engine import Engine
     from indexer.report import OnProgress
@@ -41,12 +42,11 @@ async def replicating(
     engine: Engine, plan: Plan, settings: ResoSettings, on_progress: OnProgress, on_wait: Callable[[str], None]
 ) -> AsyncIterator[Rounds]:
     """Open mirror and source; raise SourceError, LockedError, EngineError."""
-    with _only_one(Path(settings.folder), plan.name) as path:
+    with _only_one(Path(settings.folder), plan.name) as path, _failures_told():
         mirror, web = Mirror(path, plan.dictionary), Web(plan.url, settings, on_wait)
         await web.open()
         try:
-            with _refusals_told():
-                yield await _opened(engine, plan, Access(web, mirror, settings, on_progress))
+            yield await _opened(engine, plan, Access(web, mirror, settings, on_progress))
         finally:
             await web.close()
             mirror.close()
@@ -69,26 +69,38 @@ def _only_one(folder: Path, name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _refusals_told() -> Iterator[None]:
+def _failures_told() -> Iterator[None]:
     try:
         yield
     except Refused as refused:
         raise SourceError(str(refused)) from None
+    except sqlite3.Error as error:
+        raise SourceError(f"The mirror in BROKERAGE_RESO_DIR cannot be used: {error}.") from error
 
 
 async def _opened(engine: Engine, plan: Plan, source: Access) -> Rounds:
-    offered = metadata.entities(await source.web.metadata())
+    offered = await source.web.metadata(metadata.entities)
     readers = _readers(plan, source, offered)
     _note_selection(plan, source.mirror, readers)
-    events = _events(plan, source, readers) if ENTITY in offered or plan.changes == BY_EVENTS else None
-    if events is not None and ENTITY not in offered:
+    if plan.changes == BY_EVENTS and ENTITY not in offered:
         raise SourceError(f"The source has no {ENTITY}: follow it by timestamps.")
-    if events is not None:
-        await events.mark()
+    is_by_events = plan.changes != BY_TIMES and ENTITY in offered
+    events = Events(source.web, source.mirror, readers, source.settings) if is_by_events else None
     walks = {name: Walks(reader) for name, reader in readers.items()}
+    if events is not None:
+        await _marked(events, walks.values())
     telling = Telling(engine, plan, source.mirror, source.on_progress)
     await telling.begin()
     return Rounds(source, walks, events, telling)
+
+
+async def _marked(events: Events, walks: Iterable[Walks]) -> None:
+    """Take the mark of the events; what came between a load without one and the mark is found by comparing keys."""
+    if events.reached is None:
+        for each in walks:
+            if each.standing.loaded:
+                each.note_comparison(0.0)
+        await events.mark()
 
 
 def _readers(plan: Plan, source: Access, offered: Mapping[str, frozenset[str]]) -> dict[str, Reader]:
@@ -99,10 +111,6 @@ def _readers(plan: Plan, source: Access, offered: Mapping[str, frozenset[str]]) 
         for name, entity in plan.dictionary.entities.items()
         if name in offered
     }
-
-
-def _events(plan: Plan, source: Access, readers: dict[str, Reader]) -> Events | None:
-    return None if plan.changes == BY_TIMES else Events(source.web, source.mirror, readers, source.settings)
 
 
 def _select(plan: Plan, name: str, offered: frozenset[str]) -> tuple[str, ...]:
@@ -122,11 +130,12 @@ def _note_selection(plan: Plan, mirror: Mirror, readers: dict[str, Reader]) -> N
                 if before is not None:
                     Walks.begin_anew(mirror, name)
                 mirror.write_note(f"asked {name}", asked)
-    if (before := mirror.note(_NOTE_DICTIONARY)) != plan.dictionary.fingerprint:
+    told_by = f"{plan.dictionary.fingerprint} {plan.time_zone or ''}"
+    if (before := mirror.note(_NOTE_DICTIONARY)) != told_by:
         with mirror.transaction():
             if before is not None:
                 mirror.make_all_due()
-            mirror.write_note(_NOTE_DICTIONARY, plan.dictionary.fingerprint)
+            mirror.write_note(_NOTE_DICTIONARY, told_by)
 
 
 @dataclass
@@ -147,10 +156,13 @@ class Rounds:
         await together(*(self._read(each, by_times=name not in by_events) for name, each in self.walks.items()))
         if self.events is not None and not await self.events.follow():
             self.complaints.append("The source has begun a new sequence of events: all keys are compared.")
-            await together(*(self._compare(each) for each in self.walks.values()))
+            await together(*(each.compare() for each in self.walks.values()))
+            self.events.begin_anew()
+        self.complaints += [each.standing.refused for each in self.walks.values() if each.standing.refused]
         summary = await self.telling.tell()
         followed_by = BY_EVENTS if by_events else BY_TIMES
-        await self.telling.note(int(began.timestamp() * 1000), followed_by, " ".join(self.complaints) or None)
+        complete = None if any(each.refusal for each in summary.resources) else int(began.timestamp() * 1000)
+        await self.telling.note(complete, followed_by, " ".join(self.complaints) or None)
         said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
         return Round(summary, said, list(self.complaints))
 
@@ -170,18 +182,8 @@ class Rounds:
             await walks.follow()
             await walks.look_back()
         if walks.is_comparison_due():
-            await self._compare(walks)
-        walks.reader.done()
-
-    async def _compare(self, walks: Walks) -> None:
-        try:
             await walks.compare()
-        except RefusedError as refusal:
-            self.complaints.append(str(refusal))
-
-    async def pause(self) -> None:
-        """Wait for the next round."""
-        await asyncio.sleep(self.source.settings.poll_seconds)
+        walks.reader.done()
 
 
 async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:

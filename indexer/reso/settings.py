@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 
-from cluster.settings import setting
+from cluster.settings import SettingError, setting
+
+# Without one of these nothing would ever be asked; none of the others makes sense below 0.
+_ABOVE_NOTHING = frozenset({"rate", "in_flight", "page_size", "keys_a_request", "timeout_seconds"})
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,14 @@ class ResoSettings:
         "BROKERAGE_RESO_REMOVAL_LIMIT", 0.05, "Share of records that one comparison may remove; 10 always may go."
     )
     folder: str = setting("BROKERAGE_RESO_DIR", "replicas", "Folder of the mirrors of sources.")
+
+    def __post_init__(self) -> None:
+        """Raise SettingError for numbers that cannot be meant."""
+        for declared in fields(self):
+            value = getattr(self, declared.name)
+            if isinstance(value, str) or (
+                math.isfinite(value) and value >= 0 and (value or declared.name not in _ABOVE_NOTHING)
+            ):
+                continue
+            least = "more than 0" if declared.name in _ABOVE_NOTHING else "at least 0"
+            raise SettingError(f"{declared.metadata['variable']}={value} cannot be used: it must be {least}.")

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from indexer.errors import SourceError
 from indexer.reso.odata import moment
+from indexer.reso.order import is_in_order_of_time
+from indexer.reso.reader import modified_of
+from mappings.dictionary import MODIFIED
+
+if TYPE_CHECKING:
+    from indexer.reso.reader import Reader, Row
+
+_FRACTION = re.compile(r"\.\d+")
 
 Place = tuple[str, str]  # a time as the source spells it, and a key
 
@@ -19,10 +30,32 @@ class Standing(msgspec.Struct):
     last: str | None = None  # the last key of a load under way
     place: Place | None = None  # the newest change that was read
     compared: float = 0.0  # when all keys were last compared, in seconds since 1970
+    refused: str | None = None  # why the last comparison removed nothing
 
 
 def exact(modified: str) -> str:
     """Return a time as it can be asked for: as the source spells it if that is in UTC, else brought to it."""
     if modified.endswith("Z") or (parsed := moment(modified)) is None:
         return modified
-    return parsed.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+    whole = parsed.astimezone(dt.UTC).replace(microsecond=0, tzinfo=None).isoformat()
+    fraction = _FRACTION.search(modified)  # of as many digits as there are, which may be more than we can count in
+    return f"{whole}{fraction[0] if fraction else ''}Z"
+
+
+def place_of(reader: Reader, row: Row) -> Place:
+    """Return the place of a record in the order of changes."""
+    return exact(modified_of(row)), reader.key_of(row)
+
+
+def advanced(reader: Reader, at: Place | None, rows: list[Row], *, is_full: bool) -> Place | None:
+    """Return the place of the last record of a page behind one; raise SourceError where that is no progress.
+
+    A source that keeps finer times than it shows finds its last record again: that alone may come.
+    """
+    if not rows:
+        return at
+    place = place_of(reader, rows[-1])
+    is_ordered = is_in_order_of_time([modified_of(row) for row in rows])
+    if not is_ordered or "" in place or (is_full and place == at):
+        raise SourceError(f"{reader.name}: the source does not heed a filter or an order by {MODIFIED}.")
+    return place

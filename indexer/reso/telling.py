@@ -94,7 +94,7 @@ class Telling:
             live = {resource: await Lifecycle(self._engine, resource).live() for resource in self._resources}
         return [resource for resource, index in live.items() if index is None]
 
-    async def note(self, complete: int, followed_by: str, complaint: str | None) -> None:
+    async def note(self, complete: int | None, followed_by: str, complaint: str | None) -> None:
         """Write down, for `index status`, that everything up to `complete`, in milliseconds since 1970, was told."""
         entities = self._plan.dictionary.entities
         replication = Replication(

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from indexer.errors import SourceError
+from indexer.reso.answers import Passing, retry_after
 
 if TYPE_CHECKING:
     import aiohttp
 
+    from indexer.reso.rate import Rate
     from indexer.reso.settings import ResoSettings
 
 # A token is not used in its last seconds: a request takes time.
 _MARGIN_SECONDS = 30.0
+# So many new tokens in a row may be refused.
+_GRANTS = 3
 
 
 class _Granted(msgspec.Struct):
@@ -40,15 +44,17 @@ class Tokens:
                 "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET."
             )
         self._settings = settings
-        self._token, self._until = settings.token, float("inf")
+        self._token, self._until = settings.token.strip(), float("inf")
         if settings.token_url:
             self._until = 0.0
+        self._unproven = 0  # tokens in a row that were not good for anything yet
         self._one = asyncio.Lock()
 
-    async def token(self, session: aiohttp.ClientSession) -> str:
+    async def token(self, session: aiohttp.ClientSession, rate: Rate) -> str:
         """Return a token that holds for now; raise SourceError where none is given, or aiohttp's errors."""
         async with self._one:
             if time.monotonic() >= self._until:
+                await rate.turn()
                 await self._grant(session)
             return self._token
 
@@ -56,7 +62,11 @@ class Tokens:
         """Take note that a token was refused; return whether another can be had."""
         if token == self._token and self._settings.token_url:
             self._until = 0.0
-        return bool(self._settings.token_url)
+        return bool(self._settings.token_url) and self._unproven <= _GRANTS
+
+    def prove(self) -> None:
+        """Take note that a token was good."""
+        self._unproven = 0
 
     async def _grant(self, session: aiohttp.ClientSession) -> None:
         given = self._settings
@@ -66,11 +76,12 @@ class Tokens:
             "client_secret": given.client_secret,
             **({"scope": given.scope} if given.scope else {}),
         }
-        asked = time.monotonic()
+        asked, self._unproven = time.monotonic(), self._unproven + 1
         async with session.post(given.token_url, data=form, allow_redirects=False) as answer:
             body = await answer.read()
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-            answer.raise_for_status()
+            seconds = retry_after(answer.headers.get("Retry-After", ""))
+            raise Passing(f"{given.token_url} answered {answer.status}.", seconds)
         try:
             granted = _granted(body)
         except msgspec.DecodeError:

@@ -48,6 +48,13 @@ class Tellings:
         ).fetchone()
         return 0 if row is None else int(row[0])
 
+    def found_live(self, alias: str, identifier: str) -> int | None:
+        """Return as of when the index held a record before that was not deleted, None where it did not."""
+        row = self._base.execute(
+            "SELECT updated_at FROM found WHERE alias = ? AND identifier = ? AND NOT deleted", (alias, identifier)
+        ).fetchone()
+        return None if row is None else int(row[0])
+
     def close_left_over(self) -> None:
         """Take those records as deleted, within a transaction of the caller's."""
         self._base.execute(

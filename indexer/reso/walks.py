@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.errors import RefusedError, SourceError
+from indexer.errors import RefusedError
 from indexer.reso.odata import after_moment, moment, spelt
 from indexer.reso.reader import in_order_of, modified_of
 from indexer.reso.seen import seen_keys
-from indexer.reso.standing import Place, Standing, exact
+from indexer.reso.standing import Standing, advanced, place_of
 from mappings.dictionary import MODIFIED
 
 if TYPE_CHECKING:
     from indexer.reso.mirror import Mirror
     from indexer.reso.odata import Question
     from indexer.reso.reader import Reader, Row
+    from indexer.reso.standing import Place
 
 # Records that one comparison may always remove.
 _ALWAYS = 10
@@ -42,13 +43,15 @@ class Walks:
         self._name = f"standing {reader.name}"
         noted = self._mirror.note(self._name)
         self.standing = Standing("") if noted is None else msgspec.convert(noted, Standing)
+        if self.standing.refused:  # perhaps the limit is another now
+            self.standing.compared = 0.0
 
     async def _mark(self) -> None:
         """Take the newest change of all as the one to follow from. The records' clock counts, not the source's own."""
         if not self.standing.since:
             now = self._web.now
             question = in_order_of(replace(self.reader.brief, top=1, page=None), f"{MODIFIED} desc")
-            rows = (await self._web.ask(question.where(f"{MODIFIED} le {spelt(now)}"))).value
+            rows = await self.reader.insist(question.where(f"{MODIFIED} le {spelt(now)}"))
             newest = moment(modified_of(rows[0])) if rows else None
             self.standing.since = spelt(min(newest or now, now) - self._overlap)
 
@@ -77,7 +80,7 @@ class Walks:
         at, is_full = self.standing.place, True
         while is_full:
             rows, is_full = await self._page(question.where(self._behind(at)))
-            at = self._advanced(at, rows)
+            at = advanced(self.reader, at, rows, is_full=is_full)
             with self._mirror.transaction():
                 self.reader.keep(rows)
                 self._move_behind(rows)
@@ -92,21 +95,13 @@ class Walks:
         is_full = page.next_link is not None or len(page.value) >= self._settings.page_size
         return page.value, is_full and bool(page.value)
 
-    def _advanced(self, at: Place | None, rows: list[Row]) -> Place | None:
-        """Return the place of the last record of a page; raise SourceError where that is no progress."""
-        if not rows:
-            return at
-        place = exact(modified_of(rows[-1])), self.reader.key_of(rows[-1])
-        if "" in place or place == at:
-            raise SourceError(f"{self.reader.name}: the source does not heed a filter by {MODIFIED}.")
-        return place
-
     def _move_behind(self, rows: list[Row]) -> None:
         """Go on from there next time. A time to come would hide all changes until then."""
+        now = self._web.now
         for row in reversed(rows):
-            if (at := moment(modified_of(row))) is not None and at <= self._web.now:
-                self.standing.place = exact(modified_of(row)), self.reader.key_of(row)
-                break
+            if (reached := moment(modified_of(row))) is not None and reached <= now:
+                self.standing.place = place_of(self.reader, row)
+                return
 
     async def look_back(self) -> None:
         """Compare the times of what changed lately with what is known: a source may show a change late."""
@@ -117,7 +112,7 @@ class Walks:
         while is_full:
             behind = f"{MODIFIED} ge {since}" if at is None else after_moment(self.reader.key, at)
             rows, is_full = await self._page(question.where(behind))
-            at = self._advanced(at, rows)
+            at = advanced(self.reader, at, rows, is_full=is_full)
             await self._read_differing(rows)
 
     async def _read_differing(self, rows: list[Row]) -> None:
@@ -131,17 +126,21 @@ class Walks:
         with self._mirror.transaction():
             self.reader.forget(gone)
 
-    async def _lacks_any(self) -> bool:
-        """Whether the source says that it has more records than came by: a load may have been cut short."""
+    async def _may_differ(self) -> bool:
+        """Whether the source has another number of records than came by, or does not say: a load may be cut short."""
         count = (await self._web.ask(replace(self.reader.brief, top=1, page=None, counts=True))).count
-        return count is not None and count > self._mirror.count("record", self.reader.name)
+        return count != self._mirror.count("record", self.reader.name)
 
     async def compare_unless_whole(self) -> None:
-        """Compare all keys behind a load if it lacks any; else only when that is due."""
-        if not await self._lacks_any():
-            with self._mirror.transaction():
-                self.standing.compared = time.time()
-                self._note()
+        """Compare all keys behind a load if their number differs; else only when that is due."""
+        if not await self._may_differ():
+            self.note_comparison(time.time())
+
+    def note_comparison(self, at: float, refused: str | None = None) -> None:
+        """Note when all keys were compared, in seconds since 1970, 0 to have it done, and why nothing was removed."""
+        with self._mirror.transaction():
+            self.standing.compared, self.standing.refused = at, refused
+            self._note()
 
     @staticmethod
     def begin_anew(mirror: Mirror, name: str) -> None:
@@ -155,11 +154,17 @@ class Walks:
     async def compare(self) -> None:
         """Compare all keys and times; what the source has no more is forgotten, each key asked for once more.
 
-        Raises RefusedError where more would go than the settings allow.
+        Where more would go than the settings allow nothing goes, and `standing.refused` says so.
         """
-        with self._mirror.transaction():
-            self.standing.compared = time.time()
-            self._note()
+        began = time.time()
+        try:
+            await self._compare()
+        except RefusedError as refusal:
+            self.note_comparison(began, str(refusal))
+        else:
+            self.note_comparison(began)
+
+    async def _compare(self) -> None:
         for _ in range(_COMPARISONS):
             missing = await self._missing()
             absent = await self.reader.ask_for(missing)

@@ -43,8 +43,6 @@ Answer = TypeVar("Answer")
 _LEAST_PAGE = 50
 # Seconds for the first question of a run: an address that is misspelt is told while somebody looks.
 _FIRST_PATIENCE = 20.0
-# So many requests at once may find that their token has ended; a new one that is refused as often is no good.
-_REFUSALS = 10
 
 
 @dataclass
@@ -77,7 +75,6 @@ class Web:
         self._on_wait = on_wait
         self._page = settings.page_size
         self._offset = 0.0  # seconds by which the source's clock is ahead
-        self._refusals = 0  # of tokens, in a row
         self.traffic = Traffic()
         self._session: aiohttp.ClientSession
 
@@ -109,11 +106,11 @@ class Web:
                 return None
             raise
 
-    async def metadata(self) -> bytes:
-        """Return the source's description of itself, XML; raise SourceError."""
+    async def metadata(self, read: Callable[[bytes], Answer]) -> Answer:
+        """Return what is read from the source's description of itself, XML; raise SourceError."""
         request = _Request("$metadata", f"{self._root}/$metadata", "application/xml", patience=_FIRST_PATIENCE)
         try:
-            return await self._patiently(request, bytes)
+            return await self._patiently(request, read)
         except Refused as refused:
             raise SourceError(f"{refused} Is {self._root} the root of a RESO Web API?") from None
 
@@ -123,6 +120,8 @@ class Web:
         while True:
             try:
                 return read(await self._once(request))
+            except aiohttp.InvalidURL:
+                raise SourceError(f"{self._root} is no address that can be asked.") from None
             except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, Passing) as error:
                 failures += 1
                 await self._wait(request.entity, error, failures, until)
@@ -139,8 +138,8 @@ class Web:
 
     async def _once(self, request: _Request) -> bytes:
         async with self._places:
+            token = await self._tokens.token(self._session, self._rate)
             await self._rate.turn()
-            token = await self._tokens.token(self._session)
             headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
             if request.page is not None:
                 headers["Prefer"] = f"odata.maxpagesize={min(request.page, self._page)}"
@@ -152,7 +151,7 @@ class Web:
         self._note_time(answer)
         if answer.status != HTTPStatus.OK:
             raise self._error(answer, request.entity, body, token)
-        self._refusals = 0
+        self._tokens.prove()
         return body
 
     def _note_time(self, answer: aiohttp.ClientResponse) -> None:
@@ -163,8 +162,7 @@ class Web:
     def _error(self, answer: aiohttp.ClientResponse, entity: str, body: bytes, token: str) -> Exception:
         sentence = f"{entity} answered {answer.status}{said(body)}."
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            self._refusals += 1
-            if self._refusals <= _REFUSALS and self._tokens.refused(token):
+            if self._tokens.refused(token):
                 return Passing(sentence, 0.0)
             return SourceError(f"{sentence} Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET.")
         if answer.status not in PASSING:

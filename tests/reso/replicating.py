@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
 COMPANY_RECORD = {"platform_company_id": ACME, "name": "Acme Realty", "numeric_id": "4711"}
 _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'
-_PATIENCE_SECONDS = 300
-_PROGRAM = "from brokerage.index import index\nindex()"
+_PATIENCE_SECONDS = 1200
+# What is waited for before a question is asked again is a matter of politeness, which a test server does without.
+_PROGRAM = """
+from indexer.reso import answers
+answers._FIRST_SECONDS = 0.005
+from brokerage.index import index
+index()
+"""
 
 
 @dataclass
