@@ -56,17 +56,14 @@ async def read_mark(client: AsyncElasticsearch, control_index: str, alias: str) 
     return msgspec.convert(answer["_source"], Mark)
 
 
-async def publish_mark(client: AsyncElasticsearch, control_index: str, alias: str, mark: Mark) -> None:
-    """Write the mark of a resource's alias. Only after a successful refresh, and the swap where there is one.
+async def publish_mark(
+    client: AsyncElasticsearch, control_index: str, alias: str, mark: Mark, *, holder: int = 0, **condition: Any
+) -> dict[str, Any]:
+    """Write the mark of a resource's alias and return the answer. Only after a successful refresh, and the swap.
 
-    A mark never steps back: the clock is the version of its document. Raises the client's ConflictError where a later
-    mark has been published.
+    `condition` is that of writing over what is there: by it no mark steps back. `holder` is the token of the lock.
+    Raises the client's ConflictError where another has written it.
     """
-    await client.index(
-        index=control_index,
-        id=mark_id(alias),
-        document=msgspec.to_builtins(mark),
-        version=mark.clock,
-        version_type="external_gte",
-        refresh=True,
-    )
+    document = msgspec.to_builtins(mark) | {"holder": holder}
+    answer = await client.index(index=control_index, id=mark_id(alias), document=document, refresh=True, **condition)
+    return dict(answer)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from elasticsearch import ConflictError
-
-from cluster.control import publish_mark
 from indexer.bulk import Sender, Terms
 from indexer.catch_up import overtaken, replay, restamp
 from indexer.checkpoint import Checkpoint, Phase, Progress
@@ -19,6 +16,7 @@ from indexer.gate import Gate, Sample
 from indexer.ledger import Entry, enter
 from indexer.lifecycle import DELETED, LIVE, Lifecycle
 from indexer.loading import Loader
+from indexer.marks import MarkKeeper
 from indexer.reconcile import reconcile
 from indexer.report import Stage
 from indexer.scan import last_written
@@ -80,7 +78,8 @@ class Build:
                 return left
             await self._lifecycle.discard(left.candidate)
         follows = await last_written(self._engine, present.live) if present.live else -1
-        candidate = await self._lifecycle.create(present)
+        known = await MarkKeeper(self._engine, self._lifecycle.alias).read()
+        candidate = await self._lifecycle.create(present, known.generation if known else None)
         taken_at = self._job.source.taken_at(self._job.resource)
         letters = self._job.letters.file
         progress = Progress(candidate, present.live, source, shape, taken_at, dead_letters=letters, follows=follows)
@@ -194,7 +193,8 @@ class Build:
         """Swap in the first generation of all."""
         await self._complete(progress)
         await self._lock.verify()
-        mark = await first_mark(self._engine, self._lifecycle, progress.candidate)
+        keeper = MarkKeeper(self._engine, self._lifecycle.alias)
+        mark = await first_mark(keeper, self._engine, progress.candidate)
         await self._lifecycle.swap(progress.candidate, None, {self._fence: progress.candidate})
-        with suppress(ConflictError):  # an update has published a later one since the swap
-            await publish_mark(self._engine.client, self._engine.connection.control_index, self._lifecycle.alias, mark)
+        with suppress(LockedError):  # an update has published a later one since the swap
+            await keeper.publish(mark)

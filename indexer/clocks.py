@@ -12,6 +12,8 @@ from cluster.control import Mark
 from indexer.fate import Fate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elasticsearch import AsyncElasticsearch
 
     from indexer.documents import Draft
@@ -95,13 +97,13 @@ class Stamps:
         self.mark = structs.replace(self.mark, forgotten=max(self.mark.forgotten, sequence))
 
 
-async def baseline(client: AsyncElasticsearch, live: str, mark: Mark | None) -> Mark:
-    """Return the mark to stamp above.
+async def baseline(client: AsyncElasticsearch, indices: Sequence[str], mark: Mark | None) -> Mark:
+    """Return the mark to stamp above, of the first of the indices where there is none.
 
-    A run that died has left stamps above the mark in the live generation, whose writes are visible: they count too.
+    Stamps above the mark, as a run that died has left them in indices whose writes are visible, count too.
     """
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
-    found = (await client.search(index=live, size=0, aggs=highest))["aggregations"]
+    found = (await client.search(index=indices, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(found[name]["value"] or 0) for name in ("clock", "sequence"))
-    known = mark or Mark(clock=0, sequence=0, epoch=0, generation=live)
+    known = mark or Mark(clock=0, sequence=0, epoch=0, generation=indices[0])
     return structs.replace(known, clock=max(known.clock, clock), sequence=max(known.sequence, sequence))

@@ -82,9 +82,13 @@ class Lifecycle:
             raise RefusedError(f"The alias {self.alias} points at {', '.join(sorted(targets))}: leave it one index.")
         return str(targets[0])
 
-    async def create(self, present: Generations) -> str:
-        """Create the next generation for loading: nothing is refreshed or replicated until it is finished."""
-        numbers = [parsed.number for index in present.metas if (parsed := parse_generation(index))]
+    async def create(self, present: Generations, published: str | None = None) -> str:
+        """Create the next generation for loading: nothing is refreshed or replicated until it is finished.
+
+        Its name is not that of the last one that was `published`, though that be gone.
+        """
+        names = [*present.metas, published or ""]
+        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
         name = str(Generation(self.alias, max(numbers, default=0) + 1))
         body: dict[str, Any] = index_body(self._resource)
         body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}

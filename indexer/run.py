@@ -12,6 +12,7 @@ from indexer import companies
 from indexer.build import Build
 from indexer.dead_letters import DeadLetters
 from indexer.errors import RefusedError, SourceError, engine_errors
+from indexer.events import tell
 from indexer.job import Job
 from indexer.lifecycle import Lifecycle
 from indexer.lock import Lock, locked
@@ -121,6 +122,7 @@ class _Run:
             job = Job(resource, self.source, known, report, letters, limit, self.is_forced, self.on_progress)
             try:
                 await Build(self.engine, job, lock, Pace(settings)).run()
+                await tell(self.engine)
             except RefusedError as refusal:
                 report.refusal = str(refusal)
             report.seconds = time.monotonic() - started

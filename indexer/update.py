@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from elasticsearch import ApiError, TransportError
 
 from indexer import companies
 from indexer.counter import Counter
 from indexer.errors import engine_errors
+from indexer.events import Pacing, tell
 from indexer.intray import Intray
 from indexer.pace import Pace
 from indexer.place import Place
@@ -56,12 +59,22 @@ class _Run:
         self._place = Place(engine, feed.identity)
         self._on_progress = on_progress
         self._pace = Pace(engine.settings)
+        self._pacing = Pacing()
         self._counters: dict[Resource | None, Counter] = {}
         self._published = time.monotonic()
         self._done = 0
 
     async def over(self) -> None:
         """Take lines until there are none; nothing stays unpublished, whatever ends it."""
+        try:
+            await self._take()
+        except BaseException:
+            with suppress(ApiError, TransportError):
+                await tell(self._engine, seconds=0.0)
+            raise
+        await tell(self._engine)
+
+    async def _take(self) -> None:
         done = await self._place.read()
         tray = Intray(islice(self._feed.lines, done, None), self._engine.settings.bulk_documents)
         async with AsyncExitStack() as self._open:
@@ -91,6 +104,7 @@ class _Run:
         if done != self._done:
             await self._place.write(done)
             self._done = done
+        await tell(self._engine, self._pacing.allows)
         self._published = time.monotonic()
 
     def _counter(self, resource: Resource | None) -> Counter:

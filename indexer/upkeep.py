@@ -9,6 +9,7 @@ from indexer.catch_up import replay, restamp
 from indexer.checkpoint import Checkpoint
 from indexer.clocks import baseline
 from indexer.errors import RefusedError, engine_errors
+from indexer.events import tell
 from indexer.fence import put_up
 from indexer.lifecycle import Generations, Lifecycle
 from indexer.lock import locked, say_nothing
@@ -51,6 +52,7 @@ async def rollback(engine: Engine, resource: Resource, on_wait: Callable[[str], 
             mark = writer.stamps.published(target, epoch=writer.stamps.mark.epoch + 1)
             await lifecycle.swap(target, live, {writer.fence: live, fence: target})
             await writer.release_mark(mark)
+            await tell(engine)
             return target
 
 
@@ -66,7 +68,7 @@ async def _bring_up(writer: Writer, target: str, fence: str, *, built_to: int | 
         await restamp(engine, target, writer, sender)
     await writer.lifecycle.refresh(target)
     # What came too late for the live generation was kept in this one, under stamps that no mark covers yet.
-    held = await baseline(engine.client, target, writer.stamps.mark)
+    held = await baseline(engine.client, [target], writer.stamps.mark)
     writer.stamps.clock, writer.stamps.sequence = held.clock, held.sequence
 
 
@@ -106,6 +108,7 @@ async def prune(engine: Engine, on_wait: Callable[[str], None] = say_nothing) ->
                 await _forget_build(engine, lifecycle.alias, deleted)
                 names += deleted
                 tombstones += await forget(engine, resource, on_wait)
+        await tell(engine)
         return names, tombstones
 
 

@@ -10,17 +10,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from elasticsearch import ConflictError
+from msgspec import structs
 
-from cluster.control import publish_mark, read_mark
 from indexer.bulk import Sender, Terms
 from indexer.clocks import Stamps, baseline
 from indexer.departures import make_up
-from indexer.errors import LockedError, RefusedError
+from indexer.errors import RefusedError
 from indexer.fence import lift, put_up
 from indexer.lifecycle import Lifecycle
 from indexer.lock import Lock, locked
-from indexer.retry import patiently
+from indexer.marks import MarkKeeper
 from indexer.scan import last_written
 from indexer.tasks import settled
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from cluster.control import Mark
     from indexer.engine import Engine
+    from indexer.lifecycle import Generations
     from indexer.pace import Pace
     from mappings import Resource
 
@@ -50,6 +50,7 @@ class Writer:
     fence: str
     stamps: Stamps
     previous: str | None
+    mark: MarkKeeper
 
     def sender(self, pace: Pace) -> Sender:
         """Return a sender that only writes while the fence stands; of equal versions the one sent last stays."""
@@ -72,17 +73,9 @@ class Writer:
     async def release_mark(self, mark: Mark) -> None:
         """Publish a mark that was taken before the last refresh, or before the swap.
 
-        Whoever took the lock over since then stamps later than that: a mark of the time of publishing, after a sleep,
-        would be above stamps of the next holder that nobody sees yet.
+        Whoever took the lock over since then has claimed the mark: this raises LockedError.
         """
-        engine = self.engine
-        try:
-            await patiently(
-                lambda: publish_mark(engine.client, engine.connection.control_index, self.lifecycle.alias, mark),
-                engine.settings.retry_seconds,
-            )
-        except ConflictError:
-            raise LockedError("The lock was lost to another run, which has published since.") from None
+        await self.mark.publish(mark)
 
 
 @asynccontextmanager
@@ -112,15 +105,29 @@ async def _admitted(engine: Engine, lifecycle: Lifecycle, lock: Lock) -> Writer:
     if lock.inherited is not None:
         await settled(engine.client, lock.inherited, _SETTLED_SECONDS)
     await last_written(engine, live)
-    mark = await read_mark(engine.client, engine.connection.control_index, lifecycle.alias)
-    stamps = Stamps(await baseline(engine.client, live, mark))
-    present = await lifecycle.generations()
+    keeper, present = MarkKeeper(engine, lifecycle.alias, lock.token), await lifecycle.generations()
+    mark = await keeper.claim()
     kept = present.history[: engine.settings.kept_generations]
     previous = [index for index in kept[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
-    writer = Writer(engine, lifecycle, lock, live, fence, stamps, previous=previous[0] if previous else None)
+    for index in previous:  # what came too late may have been stamped there, and never published
+        await lifecycle.refresh(index)
+    stamps = Stamps(await baseline(engine.client, [live, *previous], _resumed(mark, present)))
+    writer = Writer(engine, lifecycle, lock, live, fence, stamps, previous[0] if previous else None, keeper)
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await make_up(writer, published)
+    if mark is not None and stamps.mark.epoch > mark.epoch:
+        await writer.publish()
     return writer
+
+
+def _resumed(mark: Mark | None, present: Generations) -> Mark | None:
+    """Return the mark to go on from: in another epoch where what is live has not replaced what the mark is of.
+
+    So it is where a rollback died behind its swap, or the first build after a loss: the mark was to follow.
+    """
+    if mark is None or mark.generation in present.history:
+        return mark
+    return structs.replace(mark, epoch=mark.epoch + 1)
 
 
 async def _fenced(engine: Engine, lifecycle: Lifecycle, token: int) -> tuple[str, str]:
@@ -134,11 +141,11 @@ async def _fenced(engine: Engine, lifecycle: Lifecycle, token: int) -> tuple[str
     return live, fence
 
 
-async def first_mark(engine: Engine, lifecycle: Lifecycle, generation: str) -> Mark:
+async def first_mark(keeper: MarkKeeper, engine: Engine, generation: str) -> Mark:
     """Return the mark of the first generation of all, whose stamps are the source's; to be taken before its swap.
 
     Where there was another before it, which is gone, places in its sequence are void.
     """
-    known = await read_mark(engine.client, engine.connection.control_index, lifecycle.alias)
+    known = await keeper.read()
     epoch = 0 if known is None else known.epoch + 1
-    return Stamps(await baseline(engine.client, generation, known)).published(generation, epoch=epoch)
+    return Stamps(await baseline(engine.client, [generation], known)).published(generation, epoch=epoch)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from service.keys.ring import KeyRing
     from service.limits.failures import Failures
     from service.limits.limiter import Limiter
+    from service.reso.sequence import Ledger as Events
     from service.settings import ServiceSettings
 
 
@@ -39,6 +40,7 @@ class Services:
     admission: Admission
     directory: Kept[Directory]
     marks: dict[Resource, Kept[Mark | None]]
+    events: Kept[Events]
     news: News
     connection: ConnectionSettings
     settings: ServiceSettings

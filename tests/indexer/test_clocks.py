@@ -77,7 +77,7 @@ async def test_volatile_members_move_without_a_new_stamp(bench: Bench) -> None:
 
 async def test_a_mark_from_the_future_is_still_stamped_above(bench: Bench) -> None:
     await bench.build({TEAM: [envelope(TEAM)]})
-    ahead = Mark(clock=present() + 3_600_000, sequence=40, epoch=3, generation="elsewhere")
+    ahead = Mark(clock=present() + 3_600_000, sequence=40, epoch=3, generation=(await bench.mark(TEAM)).generation)
     await publish_mark(bench.client, bench.connection.control_index, bench.connection.alias(TEAM), ahead)
     await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]})
     document = (await bench.served(TEAM))["team-1"]

@@ -84,6 +84,17 @@ async def test_updates_that_were_late_for_the_live_generation_are_in_what_comes_
     assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in (await stamps(bench)).values())
 
 
+async def test_what_was_late_and_what_came_since_have_no_sequence_in_common(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await start(bench, team("bad", 9))
+    await bench.update({TEAM: [team("late", 5)]})
+    await bench.update({TEAM: [team("since", 9, "n")]})
+    await rollback(bench.engine(), TEAM)
+    assert await names(bench) == {"t": "late", "n": "since"}
+    found = await stamps(bench)
+    assert len({sequence for _, sequence in found.values()}) == len(found)
+
+
 async def test_a_late_update_makes_no_index_of_a_generation_that_is_not_kept(bench: Bench) -> None:
     await start(bench, team("first", 0))
     await start(bench, team("second", 9))
