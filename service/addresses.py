@@ -29,6 +29,12 @@ def read_networks(texts: Sequence[str]) -> tuple[Network, ...]:
     return tuple(networks)
 
 
+def is_trusted(peer: str, trusted: Sequence[Network]) -> bool:
+    """Tell whether the peer of a connection is a proxy whose headers are believed."""
+    address = _address(peer)
+    return address is not None and _is_in(address, trusted)
+
+
 def client_address(request: web.BaseRequest, trusted: Sequence[Network]) -> Address | None:
     """Return who asks; None where the connection has no address, as over a Unix socket."""
     return forwarded(request.remote or "", request.headers.getall("X-Forwarded-For", ()), trusted)

@@ -28,6 +28,8 @@ from service.limits.limiter import make_limiter
 from service.marks import read_mark
 from service.openapi.serving import describing
 from service.problems import answer_problems
+from service.reso.operations import RESO_OPERATIONS
+from service.reso.sequence import Reader
 from service.resources import FEED_OPERATIONS, OPERATIONS
 from service.services import Services
 from service.site.serving import PATHS, Site
@@ -70,7 +72,7 @@ def create_app(
     app = web.Application(middlewares=middlewares)
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
-    for operation in (*OPERATIONS, *FEED_OPERATIONS):
+    for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):
         _route(app, ROOT + operation.path, _answering(operation))
     _route(app, ROOT + "/openapi.json", describing())
     site = Site()
@@ -146,6 +148,7 @@ def compose(
         keys=KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index)),
         directory=Kept(partial(read_directory, engine, connection.alias(COMPANY)), ages),
         marks=marks,
+        events=Kept(Reader(engine, connection.control_index).read, ages),
         news=News(marks),
         connection=connection,
         settings=settings,

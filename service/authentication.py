@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hmac
+import re
 from typing import TYPE_CHECKING
 
 from service.errors import Unauthorized
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
 HEADER = "x-api-key"
 QUERY = "api-key"
 
+# RFC 6750, section 2.1: for clients that know no other header, where an operation takes it.
+_BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)
+
 _MISSING = f"Send an API key in the {HEADER} header or the {QUERY} query parameter."
+_MISSING_BEARER = f"Send an API key as a bearer token, in the {HEADER} header or the {QUERY} query parameter."
 # One text for every other reason: it must not tell an unknown key from an expired one.
 _REFUSED = "The API key is not valid."
 
 
-async def authenticate(request: web.Request, keys: KeyRing) -> ApiKey:
-    """Return the key of the request or raise Unauthorized."""
-    text = parse(_sent(request))
+async def authenticate(request: web.Request, keys: KeyRing, *, takes_bearer: bool = False) -> ApiKey:
+    """Return the key of the request, perhaps sent as a bearer token, or raise Unauthorized."""
+    text = parse(_sent(request, _bearers(request) if takes_bearer else None))
     key = await keys.find(text.key_id) if text is not None else None
     if text is None or key is None:
         raise Unauthorized(_REFUSED)
@@ -36,11 +41,18 @@ async def authenticate(request: web.Request, keys: KeyRing) -> ApiKey:
     return key
 
 
-def _sent(request: web.Request) -> str:
-    header = request.headers.getall(HEADER, [])
-    query = request.query.getall(QUERY, [])
-    if not header and not query:
-        raise Unauthorized(_MISSING)
-    if len(header) > 1 or len(query) > 1 or len({*header, *query}) > 1:
+def _sent(request: web.Request, bearer: list[str] | None) -> str:
+    header: list[str] = request.headers.getall(HEADER, [])
+    query: list[str] = request.query.getall(QUERY, [])
+    sent: set[str] = {*header, *query, *(bearer or ())}
+    if not sent:
+        raise Unauthorized(_MISSING if bearer is None else _MISSING_BEARER)
+    if max(len(header), len(query), len(bearer or ())) > 1 or len(sent) > 1:
         raise Unauthorized(_REFUSED)
-    return (header or query)[0]
+    return sent.pop()
+
+
+def _bearers(request: web.Request) -> list[str]:
+    """Return the bearer tokens of a request; a header of another scheme is sent by somebody else's habit."""
+    matches = map(_BEARER.fullmatch, request.headers.getall("Authorization", []))
+    return [match[1] for match in matches if match]

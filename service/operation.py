@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.directory import Directory
     from service.keys.record import ApiKey
+    from service.keys.ring import KeyRing
     from service.layers import Ledger
     from service.scope import Scope
     from service.services import Services
@@ -62,6 +63,7 @@ class Call:
     url: URL
     headers: MultiMapping[str]
     withheld: frozenset[str]
+    origin: str = ""  # of answers that hold absolute URLs: the scheme and host by which the client came
 
     def variant(self, resource: Resource, view: View, *, whole: bool = False) -> Variant:
         """Return the form to answer records in: by the flags and the spelling that were sent and what the key may see.
@@ -161,11 +163,14 @@ class Operation:
 
     async def _known(self, services: Services, request: web.Request) -> ApiKey:
         try:
-            return await authenticate(request, services.keys)
+            return await self._authenticated(request, services.keys)
         except Unauthorized:
             # Only now: a valid key is never refused for what others do at its address.
             services.failures.count(client_address(request, services.trusted))
             raise
+
+    async def _authenticated(self, request: web.Request, keys: KeyRing) -> ApiKey:
+        return await authenticate(request, keys)
 
     async def _accept(self, services: Services, request: web.Request, laps: Laps, key: ApiKey) -> Call:
         sent = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)

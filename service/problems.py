@@ -22,6 +22,9 @@ from service.errors import (
 )
 from service.headers import FURTHER, add, seal
 from service.redaction import masked_keys
+from service.reso.place import is_below
+from service.reso.problem import odata_problem
+from service.reso.versions import version
 from service.telemetry.observation import OBSERVED, Observation
 from service.unsound import refuse_unsound
 
@@ -42,6 +45,8 @@ async def answer_problems(request: web.Request, handler: Handler) -> web.StreamR
     # One object, so that what is added to it on the way is found here, also where the request was cloned meanwhile.
     further: dict[str, str] = {}
     request[FURTHER] = further
+    if is_below(request.path):
+        further.update(version(request))
     try:
         refuse_unsound(request)
         response = await handler(request)
@@ -86,7 +91,9 @@ def _of_framework(error: web.HTTPException) -> ApiError:
 
 
 def problem(error: ApiError, path: str, request_id: str) -> web.Response:
-    """Return the problem document of an error."""
+    """Return the problem document of an error, or below the RESO Web API what OData has for one."""
+    if is_below(path):
+        return odata_problem(error)
     document = {
         "type": f"/docs/problems#{error.code}",
         "title": error.title,

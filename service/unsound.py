@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.errors import ApiError
+from service.reso import place
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -41,15 +42,15 @@ class BodyRefused(ApiError):
 
 
 class UrlTooLong(ApiError):
-    """The URL is longer than 8 KiB."""
+    """The URL is longer than is taken at its path."""
 
     status = 414
     code = "url-too-long"
     title = "URL too long"
 
-    def __init__(self, length: int | str) -> None:
+    def __init__(self, length: int | str, most: int = LONGEST_URL_BYTES) -> None:
         """Tell how many bytes it has."""
-        super().__init__(f"The URL has {length} bytes; at most {LONGEST_URL_BYTES} are accepted.")
+        super().__init__(f"The URL has {length} bytes; at most {most} are accepted.")
 
 
 class HeadersTooLarge(ApiError):
@@ -66,8 +67,9 @@ class HeadersTooLarge(ApiError):
 
 def refuse_unsound(request: web.Request) -> None:
     """Raise ApiError for a URL that is too long or goes on behind `#`, and for a body where none is taken."""
-    if len(request.raw_path) > LONGEST_URL_BYTES:
-        raise UrlTooLong(len(request.raw_path))
+    most = place.LONGEST_URL_BYTES if place.is_below(request.path) else LONGEST_URL_BYTES
+    if len(request.raw_path) > most:
+        raise UrlTooLong(len(request.raw_path), most)
     if "#" in request.raw_path:
         # No part of a request's target (RFC 9112, section 3.2). What stands behind it would be dropped unseen.
         raise MalformedRequest

@@ -12,6 +12,7 @@ from service.site.assets import assets
 from service.site.changes import changes
 from service.site.codes import table
 from service.site.dictionary import dictionary, field_groups
+from service.site.entity_sets import entity_sets
 from service.site.markdown import render
 from service.site.pages import FOLDER, GROUPS, MAP, PAGES, REFERENCE, WITH_SCRIPTS
 
@@ -27,6 +28,7 @@ DRAWN: dict[str, Callable[[], str]] = {
     "<!-- field groups -->": field_groups,
     "<!-- problems -->": table,
     "<!-- changes -->": changes,
+    "<!-- entity sets -->": entity_sets,
 }
 
 

@@ -44,6 +44,7 @@ GROUPS: dict[str, tuple[Page, ...]] = {
         Page("sync", "Stay in sync"),
         Page("changes", "Changes, snapshots, digests"),
         Page("copy", "Keep a copy"),
+        Page("reso", "RESO Web API"),
         Page("resume", "Resume"),
         Page("timestamps", "What each timestamp means"),
         Page("errors", "Errors and retries"),

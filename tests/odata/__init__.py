@@ -1,0 +1,1 @@
+"""The RESO Web API on a real node over real HTTP."""

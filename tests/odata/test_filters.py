@@ -1,0 +1,164 @@
+"""`$filter` answers exactly what it says: written out here, and at random beside an evaluation of every record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from service.reso.reading import MOST_COMPARISONS, MOST_LEVELS
+from tests.odata.asking import WHOLE
+from tests.odata.expected import KEYS, entities
+from tests.odata.filters import comparisons, examples, filters, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.contract.world import World
+    from tests.odata.asking import Odata
+
+    Holds = Callable[[dict[str, Any]], bool]
+
+_DAY = "2026-07-01T00:00:00Z"
+_LATE: Holds = lambda each: each["ModificationTimestamp"] > _DAY  # noqa: E731 - a table of them follows
+_CLOSED: Holds = lambda each: each["StandardStatus"] == "Closed"  # noqa: E731
+_KEY, _STATUS, _TYPE, _CLOSE = "ListingKey", "StandardStatus", "PropertyType", "CloseDate"
+_TABLE: list[tuple[str, Holds]] = [
+    ("StandardStatus eq 'Active'", lambda each: each[_STATUS] == "Active"),
+    ("StandardStatus eq 'ActiveUnderContract'", lambda each: each[_STATUS] == "Active Under Contract"),
+    ("StandardStatus ne 'Closed'", lambda each: each[_STATUS] != "Closed"),
+    ("StandardStatus in ('Hold')", lambda each: each[_STATUS] == "Hold"),
+    (
+        "StandardStatus in ('Hold','Closed', 'Coming Soon')",
+        lambda each: each[_STATUS] in {"Hold", "Closed", "Coming Soon"},
+    ),
+    ("StandardStatus eq 'Delete'", lambda _: False),
+    ("StandardStatus eq null", lambda each: each[_STATUS] is None),
+    ("PropertyType eq 'Residential'", lambda each: each[_TYPE] == "Residential"),
+    ("PropertyType ne 'Residential'", lambda each: each[_TYPE] != "Residential"),
+    ("PropertyType eq null", lambda each: each[_TYPE] is None),
+    ("ModificationTimestamp gt 2026-07-01T00:00:00Z", _LATE),
+    ("ModificationTimestamp gt 2026-07-01T02:00:00+02:00", _LATE),
+    ("ModificationTimestamp ge 2026-06-30T23:59:59.999999999Z", _LATE),
+    ("not (ModificationTimestamp le 2026-07-01T00:00:00.0000Z)", _LATE),
+    ("2026-07-01T00:00:00Z lt ModificationTimestamp", _LATE),
+    ("ModificationTimestamp gt null", lambda _: False),
+    ("ModificationTimestamp eq null", lambda _: False),
+    ("ModificationTimestamp ne null", lambda _: True),
+    (
+        "CloseDate ge 2026-06-01 and CloseDate lt 2026-09-01",
+        lambda each: "2026-06-01" <= (each[_CLOSE] or "") < "2026-09-01",
+    ),
+    ("CloseDate eq null", lambda each: each[_CLOSE] is None),
+    ("not (CloseDate gt 2026-06-01)", lambda each: (each[_CLOSE] or "") <= "2026-06-01"),
+    ("BuyerAgentKey ne null", lambda each: each["BuyerAgentKey"] is not None),
+    (
+        "BuyerOfficeKey eq null and StandardStatus eq 'Closed'",
+        lambda each: each["BuyerOfficeKey"] is None and _CLOSED(each),
+    ),
+    ("ListOfficeKey eq 'no such office'", lambda _: False),
+    (
+        "ListingKey gt '8' and ListingKey le 'c' or StandardStatus eq 'Hold'",
+        lambda each: "8" < each[_KEY] <= "c" or each[_STATUS] == "Hold",
+    ),
+    (
+        "ListingKey gt '8' and (ListingKey le 'c' or StandardStatus eq 'Hold')",
+        lambda each: each[_KEY] > "8" and (each[_KEY] <= "c" or each[_STATUS] == "Hold"),
+    ),
+    (
+        "NOT (StandardStatus EQ 'Closed') AND not not (PropertyType Eq 'Land')",
+        lambda each: not _CLOSED(each) and each[_TYPE] == "Land",
+    ),
+    (" \t( ( StandardStatus  eq\t'Closed' ) ) ", _CLOSED),
+    ("ListingKey eq 'it''s'", lambda _: False),
+    ("ListingKey eq ''", lambda _: False),
+]
+
+
+async def _keys(odata: Odata, name: str, text: str, key: str = "all") -> list[str]:
+    """Return the keys that a filter answers, once counted and once told."""
+    page = await odata.page(name, key, WHOLE, filter=text, count="true", select=KEYS[name])
+    found: list[str] = [each[KEYS[name]] for each in page["value"]]
+    while link := page.get("@odata.nextLink"):
+        page = await odata.follow(link, key)
+        found += [each[KEYS[name]] for each in page["value"]]
+    assert page["@odata.count"] == len(found)
+    return found
+
+
+@pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda each: each if isinstance(each, str) else "")
+async def test_a_filter_means_what_odata_says(world: World, odata: Odata, text: str, holds: Holds) -> None:
+    expected = [each["ListingKey"] for each in entities(world, "Property") if holds(each)]
+    assert await _keys(odata, "Property", text) == expected
+
+
+def test_the_table_tells_records_apart(world: World) -> None:
+    everything = entities(world, "Property")
+    told = [sum(map(holds, everything)) for _, holds in _TABLE]
+    assert sum(0 < count < len(everything) for count in told) > 20
+
+
+_PROPERTY = (
+    ("StandardStatus", "PropertyType", "ListingId", "ListOfficeKey", "BuyerAgentKey", "BuyerOfficeKey"),
+    ("ListingKey",),
+    ("ModificationTimestamp",),
+)
+_OTHERS = {
+    "Member": (("MemberStatus", "OfficeKey"), ("MemberKey",), ("ModificationTimestamp",)),
+    "Office": (("OfficeStatus",), ("OfficeKey",), ("ModificationTimestamp",)),
+    "Teams": ((), ("TeamKey",), ("ModificationTimestamp",)),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_random_filters_answer_what_python_finds(
+    world: World, odata: Odata, name: str, amount: Callable[[int, int], int]
+) -> None:
+    everything = entities(world, name)
+    made = filters(comparisons(everything, *(_OTHERS | {"Property": _PROPERTY})[name]))
+    for text, holds in examples(made, amount(40, 2_000)):
+        expected = [each[KEYS[name]] for each in everything if holds(each)]
+        assert await _keys(odata, name, text) == expected, text
+
+
+async def test_moments_are_compared_as_finely_as_they_are_given(world: World, odata: Odata) -> None:
+    everything = entities(world, "Property")
+    at = sorted(each["ModificationTimestamp"] for each in everything)[len(everything) // 2]
+    later = at.replace("Z", "0005Z")  # half a microsecond behind the record
+    for way, holds in (("gt", str.__gt__), ("ge", str.__gt__), ("lt", str.__le__), ("le", str.__le__)):
+        expected = [each["ListingKey"] for each in everything if holds(each["ModificationTimestamp"], at)]
+        assert await _keys(odata, "Property", f"ModificationTimestamp {way} {later}") == expected
+    assert await _keys(odata, "Property", f"ModificationTimestamp eq {later}") == []
+
+
+async def test_days_are_compared_as_days(world: World, odata: Odata) -> None:
+    everything = [each for each in entities(world, "Property") if each["CloseDate"] is not None]
+    middle = sorted(each["CloseDate"] for each in everything)[len(everything) // 2]
+    for way, holds in (("eq", str.__eq__), ("gt", str.__gt__), ("le", str.__le__)):
+        expected = [each["ListingKey"] for each in everything if holds(each["CloseDate"], middle)]
+        assert await _keys(odata, "Property", f"CloseDate {way} {middle}") == expected
+
+
+async def test_a_hundred_keys_and_many_more_go_into_one_filter(world: World, wire: Odata) -> None:
+    keys = [each["ListingKey"] for each in entities(world, "Property")]
+    for number in (1, 100, 370):
+        text = f"ListingKey in ({','.join(map(quoted, keys[:number]))})"
+        assert await _keys(wire, "Property", text) == keys[:number]
+    text = f"ListingKey in ({','.join(quoted(each.ljust(64, 'x')) for each in keys[:100])})"
+    reply = await wire.get("Property", "all", filter=text)
+    assert (reply.status, reply.body["value"]) == (200, [])
+
+
+async def test_the_deepest_and_the_longest_filter_that_are_taken_are_answered(wire: Odata) -> None:
+    """Elasticsearch bounds how deep clauses lie in each other, and how many there are: these bounds lie below."""
+    assert (await wire.get("Property", "all", filter=_nested(MOST_LEVELS), top=1)).status == 200
+    many = " and ".join(f"ListingKey ne '{number}'" for number in range(MOST_COMPARISONS))
+    assert (await wire.get("Property", "all", filter=many, top=1)).status == 200
+    assert (await wire.get("Property", "all", filter=f"{many} and ListingKey ne 'x'", top=1)).status == 400
+
+
+def _nested(levels: int) -> str:
+    text = "CloseDate eq null"
+    for _ in range(levels):
+        text = f"ListingKey gt '1' or ListingKey ne '2' and not ({text})"
+    return text

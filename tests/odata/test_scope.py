@@ -1,0 +1,120 @@
+"""No key learns of a record, a count or an event of a company that it may not read, whatever it asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mappings import AGENT
+from service.reso.columns import Column, copied
+from service.reso.edm import Edm
+from service.reso.entities import ENTITY_SETS, Property
+from service.reso.exact import Keyword
+from tests.contract.world import PARENT
+from tests.odata.asking import WHOLE
+from tests.odata.expected import KEYS, entities
+from tests.odata.filters import quoted
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+    from tests.odata.asking import Odata
+    from tests.odata.conftest import Market
+
+_SCOPES = ("all", "large", "child", "parent", "two")
+
+
+def _companies(world: World, key: str) -> tuple[str, ...]:
+    numbers = {world.numeric(world.company(each)): world.company(each) for each in world.of("companies")}
+    return {
+        "all": (),
+        "large": ("summit-crest",),
+        "child": (numbers["4101"],),
+        "parent": (PARENT, *world.children()),
+        "two": ("tidewater-brokers", "orchard-street"),
+    }[key]
+
+
+_WIDEST = [
+    None,
+    "{key} ne 'x'",
+    "not ({key} eq 'x')",
+    "{key} gt '' or {key} le '~'",
+    "ModificationTimestamp gt 1970-01-01T00:00:00Z",
+    "{key} in ({all})",
+    "{key} eq 'x' or not ({key} eq 'y' and {key} eq 'z')",
+]
+
+
+@pytest.mark.parametrize("key", _SCOPES)
+@pytest.mark.parametrize("name", KEYS)
+async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: Odata, key: str, name: str) -> None:
+    own = [each[KEYS[name]] for each in entities(world, name, *_companies(world, key))]
+    everything = [each[KEYS[name]] for each in entities(world, name)]
+    assert own
+    for wide in _WIDEST:
+        listed = ",".join(map(quoted, everything[:90]))
+        text = wide and wide.format(key=KEYS[name], all=listed)
+        expected = [each for each in own if each in everything[:90]] if wide and "{all}" in wide else own
+        found = await odata.walk(name, key, WHOLE, filter=text, select=KEYS[name])
+        assert [each[KEYS[name]] for each in found] == expected
+        page = await odata.page(name, key, filter=text, count="true", top=0)
+        assert page["@odata.count"] == len(expected)
+        last = await odata.page(name, key, filter=text, orderby="ModificationTimestamp desc", skip=len(expected))
+        assert last["value"] == []
+
+
+@pytest.mark.parametrize("key", _SCOPES)
+async def test_events_are_those_of_the_scope(world: World, odata: Odata, key: str) -> None:
+    companies = _companies(world, key)
+    own = {(name, each[field]) for name, field in KEYS.items() for each in entities(world, name, *companies)}
+    foreign = {(name, each[field]) for name, field in KEYS.items() for each in entities(world, name)} - own
+    for text in (None, "EntityEventSequence gt 0", "EntityEventSequence ne 0", "not (ResourceName eq 'x')"):
+        found = await odata.walk("EntityEvent", key, WHOLE, filter=text)
+        assert {(each["ResourceName"], each["ResourceRecordKey"]) for each in found} == own
+        page = await odata.page("EntityEvent", key, filter=text, count="true", top=1)
+        assert page["@odata.count"] == len(own)
+    for name, identifier in sorted(foreign)[:40]:
+        text = f"ResourceRecordKey eq {quoted(identifier)} and ResourceName eq '{name}'"
+        page = await odata.page("EntityEvent", key, filter=text, count="true")
+        assert (page["value"], page["@odata.count"]) == ([], 0)
+    numbers = {each["EntityEventSequence"] for each in await odata.events()}
+    hidden = numbers - {each["EntityEventSequence"] for each in await odata.events(0, key)}
+    for number in sorted(hidden)[:20]:
+        assert (await odata.ask(f"EntityEvent({number})", key)).status == 404
+
+
+@pytest.mark.parametrize("key", _SCOPES)
+@pytest.mark.parametrize("name", KEYS)
+async def test_a_foreign_record_looks_like_none(world: World, odata: Odata, key: str, name: str) -> None:
+    field = KEYS[name]
+    own = {each[field] for each in entities(world, name, *_companies(world, key))}
+    for each in entities(world, name)[:30]:
+        reply = await odata.ask(f"{name}('{each[field]}')", key)
+        twin = await odata.ask(f"{name}('{each[field][::-1]}')", key)
+        assert reply.status == (200 if each[field] in own else 404)
+        assert twin.status == 404
+        if reply.status == 404:
+            assert reply.raw.decode().replace(each[field], "") == twin.raw.decode().replace(each[field][::-1], "")
+
+
+async def test_a_next_link_leads_another_key_to_its_own_records_alone(world: World, odata: Odata) -> None:
+    page = await odata.page("Property", "all", {"Prefer": "maxpagesize=5"}, select="ListingKey")
+    own = {each["ListingKey"] for each in entities(world, "Property", *_companies(world, "two"))}
+    found = (await odata.follow(page["@odata.nextLink"], "two"))["value"]
+    assert found
+    assert {each["ListingKey"] for each in found} <= own
+
+
+async def test_what_a_key_may_not_see_is_empty_and_no_filter(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No property is of a guarded member by now: one is made of such a member."""
+    (member,) = [each for each in AGENT.fields if each.name == "access_level"]
+    made = copied(AGENT, member)
+    column = Column(made.read, made.of, Keyword("office"), made.group)
+    known = ENTITY_SETS["Member"].properties
+    monkeypatch.setitem(known, "Access", Property("Access", Edm.STRING, {AGENT: column}))
+    assert (await market.get("Member", "poor", filter="Access ne null")).fault == (403, "forbidden", "$filter")
+    assert (await market.get("Member", "a", filter="Access ne null")).status == 200
+    seen = {key: (await market.page("Member", key))["value"][0] for key in ("a", "poor")}
+    assert seen["a"]["Access"] == "access_level of a test"
+    assert seen["poor"] == seen["a"] | {"Access": None}
