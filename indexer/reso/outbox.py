@@ -130,7 +130,7 @@ class Outbox:
             content = {"record": composed.record, "envelope": composed.envelope}
             told = self._told_now(resource, key, source, content)
             yield self._line(entity, self._envelope(told.updated_at, composed.record) | composed.envelope)
-        elif (told_before := self._told.last(resource.alias, key) or self._found(resource, key)) is not None:
+        elif (told_before := self._told.last(resource.alias, key) or self._found(resource, entity, key)) is not None:
             yield self._deletion(resource, key, told_before)
 
     def _is_told_already(self, resource: Resource, entity: str, key: str) -> bool:
@@ -142,8 +142,10 @@ class Outbox:
                 return True
         return False
 
-    def _found(self, resource: Resource, key: str) -> Told | None:
-        """Return what the index had before the mirror of what the source has as another resource, or has no more."""
+    def _found(self, resource: Resource, entity: str, key: str) -> Told | None:
+        """Return what the index had before the mirror of what the source has, but not as this resource."""
+        if self._mirror.record(entity, key) is None:  # only a part of it may be known
+            return None
         try:
             identifier = self._composer.identifier(resource.alias, key)
         except ItemError:

@@ -120,7 +120,7 @@ class Web:
         while True:
             try:
                 return read(await self._once(request))
-            except aiohttp.InvalidURL:
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
                 raise SourceError(f"{self._root} is no address that can be asked.") from None
             except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, Passing) as error:
                 failures += 1

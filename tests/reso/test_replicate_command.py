@@ -1,0 +1,206 @@
+"""`brokerage index replicate` as an operator meets it: output, sentences, exit codes, two at once, signals, status."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from brokerage.kinds import KINDS
+from cluster.settings import describe
+from indexer.reso.settings import ResoSettings
+from tests.indexer.test_command import environment, lines, run
+from tests.reso.expecting import ACME, differences
+from tests.reso.mirroring import small_world
+from tests.reso.serving import served
+from tests.reso.settings import Fault, Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+    from tests.indexer.test_command import Outcome
+    from tests.reso.server import ResoServer
+
+TOKEN = "the-very-token"
+_MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'
+_PATIENCE_SECONDS = 120
+
+
+def settings(folder: Path, **changes: str) -> dict[str, str]:
+    """Return the settings of a run."""
+    usual = {"BROKERAGE_RESO_RATE": "1000", "BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_DEAD_LETTER_LIMIT": "1"}
+    return usual | {"BROKERAGE_RESO_DIR": str(folder / "replicas"), **changes}
+
+
+def command(server: ResoServer, folder: Path, *options: str) -> list[str]:
+    """Return the arguments of a run."""
+    (path := folder / "mls.toml").write_text(_MAP)
+    return ["replicate", server.url, "--company", ACME, "--map", str(path), *options]
+
+
+async def replicate(bench: Bench, server: ResoServer, folder: Path, *options: str, **changes: str) -> Outcome:
+    """Run the command to its end; return exit code, standard output, and all that it says in sentences."""
+    code, out, err = await run(bench, *command(server, folder, *options), **settings(folder, **changes))
+    return code, out, err + notes(out)
+
+
+def notes(out: str) -> str:
+    """Return the sentences among the JSON lines of an output."""
+    return "".join(f"{event['note']}\n" for event in lines(out) if event["event"] == "note")
+
+
+async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        code, out, err = await replicate(bench, server, tmp_path, "--json")
+        assert code == 0, err
+        *progress, summary = lines(out)
+        assert {"Property", "Media", "listings"} <= {event.get("resource") for event in progress}
+        assert (summary["event"], summary["exit_code"]) == ("summary", 0)
+        assert summary["resources"]["listings"]["stage"] == "swapped"
+        assert "Property: 12 read, 12 changed." in err
+        assert re.search(r"^\d+ requests, \d+\.\d MB from the source\.$", err, flags=re.MULTILINE)
+        assert await differences(bench, server) == {}
+
+        server.patch("Property", server.keys("Property")[0], City="Elsewhere")
+        server.delete("Media", server.keys("Media")[0])
+        code, out, err = await replicate(bench, server, tmp_path)
+        assert (code, lines(out)[-1]["exit_code"]) == (0, 0)
+        assert "Property: 1 read, 1 changed." in err
+        assert "Media: 0 read, 1 gone." in err
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, err) == (0, "")
+        assert TOKEN not in out + err
+
+        code, out, err = await run(bench, "status")
+        assert re.search(
+            rf"^{server.url} +{ACME} +events +\d\d-\d\d \d\d:\d\d +\d:\d\d:\d\d +50 +0 *$", out, re.MULTILINE
+        ), out
+        code, out, err = await run(bench, "status", "--json")
+        (source,) = next(state["sources"] for state in orjson.loads(out) if state["sources"])
+        assert (source["source"], source["company"], source["followed_by"]) == (server.url, ACME, "events")
+        assert (source["due"], source["complaint"], source["records"]["Property"]) == (0, None, 12)
+        assert source["at"] >= source["complete"] - 2000
+
+
+async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token="another"), small_world()) as server:
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, TOKEN in err) == (2, False)
+        assert err.rstrip().endswith("Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET.")
+        for changes, said in (
+            ({"BROKERAGE_RESO_TOKEN_URL": server.token_url}, "Give BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL"),
+            ({"BROKERAGE_RESO_RATE": "0"}, "BROKERAGE_RESO_RATE=0.0 cannot be used: it must be more than 0."),
+            ({"BROKERAGE_RESO_RATES": "1"}, "BROKERAGE_RESO_RATE"),
+            ({"BROKERAGE_RESO_DIR": "/proc/nowhere"}, "BROKERAGE_RESO_DIR names it."),
+        ):
+            code, out, err = await replicate(bench, server, tmp_path, **changes)
+            assert (code, out, said in err, err.count("\n")) == (2, "", True, 1), err
+        code, _, err = await replicate(bench, server, tmp_path, "--map", str(tmp_path / "nowhere.toml"))
+        assert (code, "nowhere.toml cannot be opened" in err) == (2, True)
+
+
+async def test_a_mirror_that_is_no_mirror_is_told(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        await replicate(bench, server, tmp_path)
+        (file,) = (tmp_path / "replicas").glob("*.sqlite")
+        for each in (tmp_path / "replicas").glob("*.sqlite*"):
+            each.unlink()
+        file.write_bytes(b"no database at all" * 1000)
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, err) == (2, "The mirror in BROKERAGE_RESO_DIR cannot be used: file is not a database.\n")
+
+
+async def test_bad_records_end_with_1_and_name_the_dead_letter_file(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        server.put("Property", {**(server.get("Property", server.keys("Property")[0]) or {}), "ListingKey": "k" * 200})
+        code, out, err = await replicate(bench, server, tmp_path)
+        report = next(each for each in lines(out)[-1]["resources"].values() if each["dead"])
+        assert code == 1
+        assert (
+            f"1 of {report['read']} {report['resource']} are bad and not served: see {report['dead_letters']}." in err
+        )
+
+
+async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        program = [sys.executable, "-c", "from brokerage.index import index\nindex()"]
+        given = os.environ | environment(bench, **settings(tmp_path, BROKERAGE_RESO_POLL_SECONDS="0.2"))
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - it is only begun here, and is ours
+            [*program, *command(server, tmp_path, "--follow")],
+            env=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            # Two rounds more than the first.
+            await asyncio.to_thread(server.ledger.wait, 60, _PATIENCE_SECONDS)
+            code, _, err = await replicate(bench, server, tmp_path)
+            assert (code, err.startswith("Another run replicates into ")) == (4, True)
+            server.patch("Property", server.keys("Property")[0], City="Elsewhere")
+            before = len(server.ledger.visits)
+            await asyncio.to_thread(server.ledger.wait, before + 20, _PATIENCE_SECONDS)
+            process.send_signal(signal.SIGTERM)
+            out, said = await asyncio.to_thread(process.communicate, timeout=_PATIENCE_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        text = notes(out.decode()) + said.decode()
+        assert process.returncode == 143
+        assert text.endswith("Stopped: what was read and told stays, and the same command goes on.\n")
+        assert re.search(r"^\d\d:\d\d:\d\d Property: 1 read, 1 changed\.$", text, flags=re.MULTILINE)
+        assert "Traceback" not in text
+        assert TOKEN not in text
+        assert await differences(bench, server) == {}
+
+
+async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(bench: Bench, tmp_path: Path) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        server.faults.order(Fault.BROKEN, times=10**6, resource="Media")
+        changes = {"BROKERAGE_RESO_PATIENCE_SECONDS": "1"}
+        code, _, err = await replicate(bench, server, tmp_path, **changes)
+        assert code == 2
+        assert "Media: no usable answer from the source. The last: Media answered 500: Internal error." in err
+        assert re.search(r"^Media: Media answered 500: Internal error\. Asked again in \d+ s\.$", err, re.MULTILINE)
+        server.faults = type(server.faults)(server.settings)
+        assert (await replicate(bench, server, tmp_path))[0] == 0
+        assert await differences(bench, server) == {}
+
+
+def test_settings_are_shown_with_their_secrets_masked() -> None:
+    assert ResoSettings in KINDS
+    given = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_CLIENT_SECRET": TOKEN, "BROKERAGE_RESO_RATE": "5"}
+    shown = {each.variable: each.value for each in describe(ResoSettings, given)}
+    assert (shown["BROKERAGE_RESO_TOKEN"], shown["BROKERAGE_RESO_CLIENT_SECRET"]) == ("********", "********")
+    assert shown["BROKERAGE_RESO_RATE"] == "5.0"
+    assert TOKEN not in repr(ResoSettings(token=TOKEN, client_secret=TOKEN))
+
+
+@pytest.mark.parametrize("page", [50, 200])
+async def test_what_a_load_costs_the_source_is_near_the_least_possible(
+    bench: Bench, tmp_path: Path, page: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts, not times: beside pages of the same size with the same fields and nothing else."""
+    with served(Settings(token=TOKEN), small_world(properties=1000, media=400, members=40)) as server:
+        code, _, err = await replicate(bench, server, tmp_path, BROKERAGE_RESO_PAGE_SIZE=str(page))
+        assert code == 0, err
+        visits = server.ledger.visits
+        requests, received = len(visits), sum(visit.bytes for visit in visits)
+        whole = [visit for visit in visits if "$orderby" in visit.text and len(visit.fields) > 3 and visit.rows]
+        least = sum(-(-len(server.keys(name)) // page) for name in {visit.resource for visit in whole})
+        least_bytes = sum(visit.bytes for visit in whole)
+        with capsys.disabled():
+            print(
+                f"\npages of {page}: {requests} requests for 1,000 properties, {requests / least:.2f} of the least; "
+                f"{received / 1e6:.2f} MB, {received / least_bytes:.2f} of the least"
+            )
+        # Beside the pages: metadata, and of each entity its mark, an end asked for twice, its number, its events.
+        assert requests <= least + 1 + 2 + 7 * 5 + 1 + len(server.entities)
+        assert received / least_bytes < 1.2
