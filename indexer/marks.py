@@ -40,7 +40,7 @@ class MarkKeeper:
         """Return the mark, and let no earlier holder publish another from now on."""
         while (mark := await self.read()) is not None:
             try:
-                await self._write(mark)
+                await self._written(mark)
             except ConflictError:
                 continue
             break
@@ -52,7 +52,7 @@ class MarkKeeper:
         Raises LockedError where another holder has claimed the mark, or published one.
         """
         try:
-            await patiently(lambda: self._write(mark), self._engine.settings.retry_seconds)
+            await self._written(mark)
         except ConflictError:
             if await self._read() != (mark, self._token):  # else it was done, and only the answer was lost
                 raise LockedError("The lock was lost to another run, which has published since.") from None
@@ -66,6 +66,9 @@ class MarkKeeper:
         self._over = _over(answer)
         source = answer["_source"]
         return msgspec.convert(source, Mark), source.get("holder", 0)
+
+    async def _written(self, mark: Mark) -> None:
+        await patiently(lambda: self._write(mark), self._engine.settings.retry_seconds)
 
     async def _write(self, mark: Mark) -> None:
         index = self._engine.connection.control_index

@@ -31,11 +31,12 @@ class Replication(msgspec.Struct, frozen=True):
     records: dict[str, int]
     due: int
     complaint: str | None = None
+    prefix: str = ""
 
     @property
     def name(self) -> str:
         """What tells it from others."""
-        return f"{self.company} {self.source}"
+        return " ".join(part for part in (self.company, self.prefix, self.source) if part)
 
 
 async def enter_replication(engine: Engine, replication: Replication) -> None:

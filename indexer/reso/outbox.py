@@ -41,6 +41,7 @@ class Outbox:
         self._mirror, self._plan, self._composer = mirror, plan, composer
         self._dictionary = plan.dictionary
         self._told = Tellings(mirror)
+        self.is_sole = plan.is_sole  # whether what only the index has is deleted
         self._by_alias = {resource.alias: resource for resource in RESOURCES}
         self._number = 0
         self.left_out: Counter[str] = Counter()  # values that could not be kept, by entity and field
@@ -77,11 +78,11 @@ class Outbox:
         """Whether there is something to tell beside what is due: the company, or what only the index has."""
         told, declared = self._told.last(COMPANY.alias, self._plan.company), self._plan.declared
         is_new = declared is not None and (told is None or told.digest != digest({"record": declared}))
-        return is_new or (self._plan.is_sole and any(True for _ in self._left_over()))
+        return is_new or (self.is_sole and any(True for _ in self._left_over()))
 
     def settled(self) -> None:
         """Take what only the index had as deleted, within a transaction of the caller's."""
-        if self._plan.is_sole:
+        if self.is_sole:
             self._told.close_left_over()
 
     def _companies(self) -> Iterator[Line]:
@@ -107,7 +108,7 @@ class Outbox:
                     told = [each for key in keys for each in self._due_lines(entity, key)]
                 yield from told
                 after = keys[-1]
-        if self._plan.is_sole:
+        if self.is_sole:
             yield from self._left_over()
 
     def _due_lines(self, entity: str, key: str) -> Iterator[tuple[Resource, Line] | Fault]:

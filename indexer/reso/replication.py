@@ -159,6 +159,8 @@ class Rounds:
             await together(*(each.compare() for each in self.walks.values()))
             self.events.begin_anew()
         self.complaints += [each.standing.refused for each in self.walks.values() if each.standing.refused]
+        if refusal := self.telling.guard(self.source.settings.removal_limit):
+            self.complaints.append(refusal)
         summary = await self.telling.tell()
         followed_by = BY_EVENTS if by_events else BY_TIMES
         complete = None if any(each.refusal for each in summary.resources) else int(began.timestamp() * 1000)

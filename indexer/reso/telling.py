@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _FOUND = "found"
+# Records that may always be deleted.
+_ALWAYS = 10
 # A version is the microsecond times this.
 _VERSIONS_A_MICROSECOND = 1024
 
@@ -68,6 +70,17 @@ class Telling:
         with self._mirror.transaction():
             self._mirror.write_note(_FOUND, value=True)
 
+    def guard(self, share: float) -> str | None:
+        """Delete nothing that only the index has where that is more than a share of it; return what to say then."""
+        left, held = Tellings(self._mirror).left_over_of()
+        self.outbox.is_sole = self._plan.is_sole and left <= max(_ALWAYS, held * share)
+        if not self._plan.is_sole or self.outbox.is_sole:
+            return None
+        return (
+            f"The source lacks {left:,} of {held:,} records that the index has of {self._plan.company}, more than the "
+            f"share of {share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. They stay."
+        )
+
     async def tell(self) -> Summary:
         """Tell everything that is due; raise what `reindex` and `update` raise."""
         change, absent = self._mirror.changes, await self._absent()
@@ -107,6 +120,7 @@ class Telling:
             records={name: count for name in entities if (count := self._mirror.count("record", name))},
             due=self._mirror.count("due"),
             complaint=complaint,
+            prefix=self._plan.prefix,
         )
         with engine_errors():
             await enter_replication(self._engine, replication)

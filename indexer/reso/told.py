@@ -55,6 +55,14 @@ class Tellings:
         ).fetchone()
         return None if row is None else int(row[0])
 
+    def left_over_of(self) -> tuple[int, int]:
+        """Return how many records that the index held before nothing was ever said of, and how many it held."""
+        row = self._base.execute(
+            "SELECT count(*) FILTER (WHERE identifier NOT IN (SELECT identifier FROM told"
+            " WHERE told.alias = found.alias)), count(*) FROM found WHERE NOT deleted"
+        ).fetchone()
+        return int(row[0]), int(row[1])
+
     def close_left_over(self) -> None:
         """Take those records as deleted, within a transaction of the caller's."""
         self._base.execute(

@@ -231,6 +231,22 @@ async def test_a_lost_mirror_is_made_anew_over_what_is_live(bench: Bench, tmp_pa
         assert await differences(bench, server) == {}
 
 
+async def test_a_sole_source_that_lacks_too_much_deletes_nothing(bench: Bench, tmp_path: Path) -> None:
+    async with serving(world=small_world()) as server:
+        into = Into(bench, server, tmp_path)
+        await into.round()
+        into.forget()
+        for entity in ("Property", "Member"):
+            for key in server.keys(entity):
+                server.delete(entity, key)
+        refused = await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 0.05})
+        assert any("They stay." in complaint for complaint in refused.complaints)
+        assert refused.exit_code == 1
+        assert len(await bench.served(LISTING)) > 0
+        await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 1.0})
+        assert await differences(bench, server) == {}
+
+
 async def test_two_sources_of_one_company_are_kept_apart_by_a_prefix(bench: Bench, tmp_path: Path) -> None:
     async with serving() as one, serving() as other:
         for server, city in ((one, "Here"), (other, "There")):
@@ -245,7 +261,7 @@ async def test_two_sources_of_one_company_are_kept_apart_by_a_prefix(bench: Benc
         await Into(bench, other, tmp_path).round(prefix="b-", settings={"reconcile_hours": 0.0})
         assert await Into(bench, other, tmp_path).live() == ["a-K"]
         names = [each.name for each in (await status(bench.engine()))[-1].sources]
-        assert sorted(names) == sorted(f"{ACME} {server.url}" for server in (one, other))
+        assert sorted(names) == sorted([f"{ACME} a- {one.url}", f"{ACME} b- {other.url}"])
 
 
 async def test_another_map_reads_anew_what_it_asks_for_and_tells_everything_anew(bench: Bench, tmp_path: Path) -> None:
