@@ -27,7 +27,8 @@ _LONGEST_DELAY_SECONDS = 0.02
 class Moment(NamedTuple):
     """When to kill: at the n-th request of a kind behind the beginning of a stage, or so many seconds after it.
 
-    `is_effective` says whether the request still has its effect.
+    Without a stage, the beginning is that of the process. With `behind`, requests count from the first one on that
+    puts something whose path has that text. `is_effective` says whether the request still has its effect.
     """
 
     stage: str
@@ -35,6 +36,7 @@ class Moment(NamedTuple):
     only_bulks: bool = False
     is_effective: bool = True
     seconds: float = 0.0
+    behind: str = ""
 
 
 class KillingProxy(FaultProxy):
@@ -49,16 +51,19 @@ class KillingProxy(FaultProxy):
         self._chance = chance
         self._moment: Moment | None = None
         self._left = 0
+        self._is_counting = False
         self._kill: Callable[[], None]
 
     def arm(self, moment: Moment | None, kill: Callable[[], None]) -> None:
         """Kill at a moment that is counted in requests from now on; None kills no more."""
         self._moment, self._left, self._kill = moment, moment.requests if moment else 0, kill
+        self._is_counting = False
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Forward a request; kill before or behind it if it is the chosen one."""
         is_bulk, moment = request.path.endswith("/_bulk"), self._moment
-        if moment is None or (moment.only_bulks and not is_bulk):
+        self._is_counting = self._is_counting or (moment is not None and _is_behind(moment, request))
+        if moment is None or not self._is_counting or (moment.only_bulks and not is_bulk):
             return await self._delayed(request, is_bulk=is_bulk)
         self._left -= 1
         if self._left:
@@ -75,6 +80,10 @@ class KillingProxy(FaultProxy):
         if is_bulk:
             await asyncio.sleep(self._chance.uniform(0, _LONGEST_DELAY_SECONDS))
         return await super().answer(request)
+
+
+def _is_behind(moment: Moment, request: web.Request) -> bool:
+    return not moment.behind or (request.method == "PUT" and moment.behind in request.path)
 
 
 @dataclass

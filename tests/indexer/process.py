@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 # What a long run does every few seconds has to happen in a run that takes one: checkpoints, marks, waits.
 _PROGRAM = """
-from indexer import loading, retry, update
-loading._CHECKPOINT_SECONDS = update._PUBLISH_SECONDS = 0.05
+import sys
+from indexer import loading, retry
+loading._CHECKPOINT_SECONDS = sys.modules["indexer.update"]._PUBLISH_SECONDS = 0.05  # `indexer.update` is a function
 retry._FIRST_SECONDS = 0.005
 from brokerage.index import index
 index()

@@ -153,7 +153,8 @@ async def test_an_update_that_is_killed_ends_like_an_undisturbed_one(bench: Benc
         await started(corner, count)
         watch = Watch(corner)
         points = [chance.randint(2, len(lines) // BULK // KILLS_A_ROUND) for _ in range(KILLS_A_ROUND)]
-        given = [Moment("reading", n, only_bulks=True, is_effective=chance.random() < 0.5) for n in points]
+        given = [Moment("", n, only_bulks=True, is_effective=chance.random() < 0.5) for n in points]
+        given[1] = Moment("", chance.randint(1, 5), only_bulks=True, behind="/_doc/update-")  # a place is kept by then
         async with killer(corner, seed) as doing:
             run = await doing.run(given, "update", str(changes(corner, lines)), between=watch.look, **SET)
         assert doing.kills

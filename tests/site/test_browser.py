@@ -33,6 +33,9 @@ _FINDINGS = """axe.run(document, {resultTypes: ["violations"]}).then(found =>
     found.violations.map(({id, impact, nodes}) => [id, impact, nodes.map(node => node.html)]))"""
 _COLOURS = """["backgroundColor", "color"].map(
     name => getComputedStyle(document.body)[name].match(/\\d+/g).map(Number))"""
+# Colours that fade are judged when they are there.
+_SETTLED = """Promise.allSettled(
+    document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished)).then(() => true)"""
 # What can be pressed or scrolled, and of it what has had the focus, seen by an outline.
 _OFFERED = """() => {
     const kinds = "a[href], button, input, select, textarea, [tabindex='0']";
@@ -68,6 +71,7 @@ class Visit:
         """Return what axe finds grave."""
         # By the tool's own door: the page's policy lets no other script in.
         await self.page.evaluate(_axe())
+        await self.page.evaluate(_SETTLED)
         found: list[list[Any]] = await self.page.evaluate(_FINDINGS)
         return [(rule, nodes) for rule, impact, nodes in found if impact in _GRAVE]
 
