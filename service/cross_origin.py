@@ -26,7 +26,7 @@ ANY = "*"
 
 # As browsers send it: no path, no capital, the default port left out (RFC 6454, section 6.2).
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
-_SENT = "x-api-key, If-None-Match"
+_SENT = "x-api-key, Authorization, If-None-Match, Prefer"
 _METHODS = "GET, HEAD, OPTIONS"
 # What scripts may read beside the few that they always may.
 _READ = ", ".join(
@@ -34,6 +34,7 @@ _READ = ", ".join(
         *("ETag", "Link", "Retry-After", "Warning", "X-Page-Number", "X-Total-Count", "X-Total-Pages"),
         *("RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
         *("Deprecation", "Sunset", NEXT_WATERMARK, REQUEST_ID),
+        *("OData-Version", "Preference-Applied"),
     )
 )
 # Browsers ask again after two hours at most.

@@ -17,24 +17,21 @@ from indexer.reso.account import Round, lines
 from indexer.reso.answers import Refused
 from indexer.reso.events import ENTITY, Events
 from indexer.reso.mirror import Mirror
+from indexer.reso.offered import NOT_GRANTED, granted, readers_of
 from indexer.reso.plan import BY_EVENTS, BY_TIMES
-from indexer.reso.reader import Reader
 from indexer.reso.telling import Telling
-from indexer.reso.walks import Walks
 from indexer.reso.web import Web
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
     from indexer.engine import Engine
     from indexer.report import OnProgress
     from indexer.reso.plan import Plan
     from indexer.reso.settings import ResoSettings
+    from indexer.reso.walks import Walks
 
 Result = TypeVar("Result")
-
-_NOTE_DICTIONARY = "dictionary"
-_ESSENTIAL = "Property"
 
 
 @asynccontextmanager
@@ -80,62 +77,36 @@ def _failures_told() -> Iterator[None]:
 
 async def _opened(engine: Engine, plan: Plan, source: Access) -> Rounds:
     offered = await source.web.metadata(metadata.entities)
-    readers = _readers(plan, source, offered)
-    _note_selection(plan, source.mirror, readers)
     if plan.changes == BY_EVENTS and ENTITY not in offered:
         raise SourceError(f"The source has no {ENTITY}: follow it by timestamps.")
-    is_by_events = plan.changes != BY_TIMES and ENTITY in offered
-    events = Events(source.web, source.mirror, readers, source.settings) if is_by_events else None
-    walks = {name: Walks(reader) for name, reader in readers.items()}
-    if events is not None:
-        await _marked(events, walks.values())
+    described = readers_of(plan, source, offered)
     telling = Telling(engine, plan, source.mirror, source.on_progress)
     await telling.begin()
-    return Rounds(source, walks, events, telling)
+    withheld: list[str] = []
+    walks = await granted(described, withheld)
+    is_by_events = plan.changes != BY_TIMES and ENTITY in offered
+    events = await _events(plan, source, walks, withheld) if is_by_events else None
+    return Rounds(source, walks, events, telling, withheld)
 
 
-async def _marked(events: Events, walks: Iterable[Walks]) -> None:
-    """Take the mark of the events; what came between a load without one and the mark is found by comparing keys."""
+async def _events(plan: Plan, source: Access, walks: Mapping[str, Walks], withheld: list[str]) -> Events | None:
+    """Return the events from a mark on, None where the source describes them and does not grant them.
+
+    What came between a load without a mark and the mark is found by comparing keys.
+    """
+    events = Events(source.web, source.mirror, {name: each.reader for name, each in walks.items()}, source.settings)
     if events.reached is None:
-        for each in walks:
+        try:
+            await events.mark()
+        except Refused as refused:
+            if plan.changes == BY_EVENTS or refused.status not in NOT_GRANTED:
+                raise
+            withheld.append(f"{refused} It is followed by timestamps.")
+            return None
+        for each in walks.values():
             if each.standing.loaded:
                 each.note_comparison(0.0)
-        await events.mark()
-
-
-def _readers(plan: Plan, source: Access, offered: Mapping[str, frozenset[str]]) -> dict[str, Reader]:
-    if _ESSENTIAL not in offered:
-        raise SourceError(f"The source has no {_ESSENTIAL}. Is {plan.url} the root of a RESO Web API?")
-    return {
-        name: Reader(name, entity, _select(plan, name, offered[name]), source)
-        for name, entity in plan.dictionary.entities.items()
-        if name in offered
-    }
-
-
-def _select(plan: Plan, name: str, offered: frozenset[str]) -> tuple[str, ...]:
-    """Return the fields to ask for: a name that a source does not know may be an error to it."""
-    asked = plan.dictionary.asked(name)
-    if missing := [field for field in asked[:2] if field not in offered]:
-        raise SourceError(f"{name} of the source has no {' and no '.join(missing)}: it cannot be followed.")
-    return tuple(field for field in asked if field in offered)
-
-
-def _note_selection(plan: Plan, mirror: Mirror, readers: dict[str, Reader]) -> None:
-    """Read an entity anew whose fields are others than before; tell everything anew under another dictionary."""
-    for name, reader in readers.items():
-        asked = [*reader.select, reader.entity.filter]
-        if (before := mirror.note(f"asked {name}")) != asked:
-            with mirror.transaction():
-                if before is not None:
-                    Walks.begin_anew(mirror, name)
-                mirror.write_note(f"asked {name}", asked)
-    told_by = f"{plan.dictionary.fingerprint} {plan.time_zone or ''}"
-    if (before := mirror.note(_NOTE_DICTIONARY)) != told_by:
-        with mirror.transaction():
-            if before is not None:
-                mirror.make_all_due()
-            mirror.write_note(_NOTE_DICTIONARY, told_by)
+    return events
 
 
 @dataclass
@@ -146,6 +117,7 @@ class Rounds:
     walks: dict[str, Walks]
     events: Events | None
     telling: Telling
+    withheld: list[str]  # what is to be said of entities that are not granted
     complaints: list[str] = field(default_factory=list)
 
     async def round(self) -> Round:
@@ -166,6 +138,7 @@ class Rounds:
         complete = None if any(each.refusal for each in summary.resources) else int(began.timestamp() * 1000)
         await self.telling.note(complete, followed_by, " ".join(self.complaints) or None)
         said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
+        said, self.withheld = [*self.withheld, *said], []
         return Round(summary, said, list(self.complaints))
 
     async def _covered(self) -> frozenset[str]:

@@ -46,7 +46,7 @@ class Walks:
         if self.standing.refused:  # perhaps the limit is another now
             self.standing.compared = 0.0
 
-    async def _mark(self) -> None:
+    async def mark(self) -> None:
         """Take the newest change of all as the one to follow from. The records' clock counts, not the source's own."""
         if not self.standing.since:
             now = self._web.now
@@ -64,7 +64,7 @@ class Walks:
 
     async def load(self) -> None:
         """Read everything once, by key; what changes behind the walk is left to those who follow."""
-        await self._mark()
+        await self.mark()
         standing, reader = self.standing, self.reader
         while not standing.loaded:
             rows = await reader.page_behind(reader.question, standing.last)

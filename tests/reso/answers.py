@@ -64,6 +64,8 @@ class Answers:
             return service_document(asked.root, self._store.entities)
         if path is None or entity is None:
             return page_of_html(404, f"Cannot GET {asked.path}")
+        if entity.name in self._store.settings.withheld:
+            raise Problem(403, "40300", f"Your licence does not cover {entity.name}", entity.name)
         if path["key"] is None:
             return self._collection(asked, entity, visit, fault)
         return self._single(asked, entity, visit, path["key"].replace("''", "'"))

@@ -33,6 +33,7 @@ class Settings:
     root_path: str = ""  # in front of every resource, such as "/reso/odata"
     port: int = 0  # 0: any free one
     without: frozenset[str] = frozenset()  # absent from metadata and answers: "EntityEvent", "Property.PoolPrivateYN"
+    withheld: frozenset[str] = frozenset()  # entities that are described, and answer 403
     seed: int = 0  # of faults, late and lost events, gaps, drift
 
     default_page: int = 100

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -172,6 +173,40 @@ async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(
         server.faults = type(server.faults)(server.settings)
         assert (await replicate(bench, server, tmp_path))[0] == 0
         assert await differences(bench, server) == {}
+
+
+async def test_what_a_licence_does_not_cover_is_left_out_and_said_until_it_does(bench: Bench, tmp_path: Path) -> None:
+    beyond, world = frozenset({"OpenHouse", "Teams", "TeamMembers"}), small_world()
+    with (
+        served(Settings(token=TOKEN, withheld=beyond | {"EntityEvent"}), world) as server,
+        served(world=world) as covered,
+    ):
+        for name in beyond:
+            for key in covered.keys(name):
+                covered.delete(name, key)
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert code == 0, err
+        for name in beyond:
+            assert f"{name} answered 403: Your licence does not cover {name}. Nothing of {name} is read.\n" in err
+        assert "EntityEvent answered 403: Your licence does not cover EntityEvent. It is followed by times" in err
+        assert await differences(bench, covered) == {}
+
+        server.settings = replace(server.settings, withheld=frozenset())
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, "403" in err) == (0, False), err
+        assert await differences(bench, server) == {}
+
+        server.settings = replace(server.settings, withheld=frozenset({"Media"}))
+        server.patch("Media", server.keys("Media")[0], Order=99)
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, err) == (2, "Media answered 403: Your licence does not cover Media.\n")
+
+
+@pytest.mark.parametrize("name", ["Property", "EntityEvent"])
+async def test_what_nothing_can_be_done_without_must_be_covered(bench: Bench, tmp_path: Path, name: str) -> None:
+    with served(Settings(token=TOKEN, withheld=frozenset({name})), small_world()) as server:
+        code, _, err = await replicate(bench, server, tmp_path, "--changes", "events")
+        assert (code, err) == (2, f"{name} answered 403: Your licence does not cover {name}.\n")
 
 
 def test_settings_are_shown_with_their_secrets_masked() -> None:

@@ -39,7 +39,7 @@ async def test_a_browser_that_asks_before_is_told_what_it_may_send(stand_in: Sta
     assert told(answer) == {
         "Access-Control-Allow-Origin": "*" if is_any else LISTED,
         "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
-        "Access-Control-Allow-Headers": "x-api-key, If-None-Match",
+        "Access-Control-Allow-Headers": "x-api-key, Authorization, If-None-Match, Prefer",
         "Access-Control-Max-Age": "7200",
     }
     assert answer.headers.get("Vary") == (None if is_any else "Origin")
@@ -57,6 +57,7 @@ async def test_a_script_of_a_listed_site_may_read_every_answer(stand_in: StandIn
             assert told(answer)["Access-Control-Allow-Origin"] == origin
             exposed = {*told(answer)["Access-Control-Expose-Headers"].split(", ")}
             assert {"ETag", "Link", "X-Total-Count", "X-Next-Updated-Since", "X-Request-Id", "RateLimit"} <= exposed
+            assert {"OData-Version", "Preference-Applied"} <= exposed
             assert answer.headers.getall("Vary")[0].endswith("Origin")
             assert (status == 200) is answer.headers["Vary"].startswith("x-api-key, Accept-Encoding, ")
 
