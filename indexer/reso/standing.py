@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from indexer.errors import SourceError
-from indexer.reso.odata import moment
+from indexer.reso.odata import moment, spelt
 from indexer.reso.order import is_in_order_of_time
 from indexer.reso.reader import modified_of
 from mappings.dictionary import MODIFIED
@@ -17,20 +17,39 @@ from mappings.dictionary import MODIFIED
 if TYPE_CHECKING:
     from indexer.reso.reader import Reader, Row
 
+# So far apart may the clocks of one source's machines be.
+_OUT_OF_STEP = dt.timedelta(seconds=5)
 _FRACTION = re.compile(r"\.\d+")
 
 Place = tuple[str, str]  # a time as the source spells it, and a key
 
 
 class Standing(msgspec.Struct):
-    """How far the reading of an entity has come. `since` is of the newest change before the first load."""
+    """How far the reading of an entity has come."""
 
-    since: str  # empty before the first load
+    since: str  # the time from which on the next walk by time reads; empty before the first load
     loaded: bool = False
     last: str | None = None  # the last key of a load under way
-    place: Place | None = None  # the newest change that was read
+    place: Place | None = None  # the last record of a walk by time that is to be gone on with
+    newest: str = ""  # the time of the newest change that the last walk by time found
+    found: float = 0.0  # when that was first found, in seconds since 1970
     compared: float = 0.0  # when all keys were last compared, in seconds since 1970
     refused: str | None = None  # why the last comparison removed nothing
+
+    def end(self, now: float, quiet: float) -> None:
+        """End a walk by time: the next one begins before what was the newest change when this one began.
+
+        A record may change twice within one tick of the source's clock, which is as long as a second in some: read
+        between the two it looks like after them. What was read when something newer had been seen already can not
+        change under the same time any more; all else is read again, until nothing newer has come for `quiet` seconds.
+        """
+        newest = self.place[0] if self.place else self.newest
+        if (before := moment(self.newest)) is not None:
+            self.since = spelt(before - _OUT_OF_STEP)
+        if newest != self.newest:
+            self.newest, self.found = newest, now
+        if now - self.found < quiet:
+            self.place = None
 
 
 def exact(modified: str) -> str:

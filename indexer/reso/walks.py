@@ -75,7 +75,7 @@ class Walks:
                 self._note()
 
     async def follow(self) -> None:
-        """Read what changed since the last time, by time and key: records may share a time."""
+        """Read what changed lately, by time and key: records may share a time."""
         question = in_order_of(self.reader.question, f"{MODIFIED},{self.reader.key}")
         at, is_full = self.standing.place, True
         while is_full:
@@ -84,6 +84,8 @@ class Walks:
             with self._mirror.transaction():
                 self.reader.keep(rows)
                 self._move_behind(rows)
+                if not is_full:
+                    self.standing.end(time.time(), self._settings.overlap_seconds)
                 self._note()
 
     def _behind(self, at: Place | None) -> str:
@@ -96,7 +98,7 @@ class Walks:
         return page.value, is_full and bool(page.value)
 
     def _move_behind(self, rows: list[Row]) -> None:
-        """Go on from there next time. A time to come would hide all changes until then."""
+        """Go on from there after a kill. A time to come would hide all changes until then."""
         now = self._web.now
         for row in reversed(rows):
             if (reached := moment(modified_of(row))) is not None and reached <= now:
@@ -105,7 +107,7 @@ class Walks:
 
     async def look_back(self) -> None:
         """Compare the times of what changed lately with what is known: a source may show a change late."""
-        newest = moment(self.standing.place[0] if self.standing.place else self.standing.since)
+        newest = moment(self.standing.newest or self.standing.since)
         since = spelt((newest or self._web.now) - self._overlap)
         question, at = in_order_of(self.reader.brief, f"{MODIFIED},{self.reader.key}"), None
         is_full = True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from indexer.errors import SourceError
+from indexer.reso.standing import Standing
 from tests.reso import answers as server_answers
 from tests.reso.hostile import FUTURE, KEYS
 from tests.reso.mirroring import mirroring, put, small_world
@@ -189,7 +190,7 @@ async def test_records_that_share_a_time_are_all_followed(
 
 
 async def test_times_to_come_hide_no_change(tmp_path: Path) -> None:
-    async with serving() as server:
+    async with serving(Settings(tick_ms=60_000)) as server:
         put(server, "Property", *KEYS_OF_TEN)
         for key, stamped in zip(KEYS_OF_TEN, FUTURE, strict=False):
             put(server, "Property", key, stamped=stamped)
@@ -200,10 +201,97 @@ async def test_times_to_come_hide_no_change(tmp_path: Path) -> None:
                 server.patch("Property", "K09", City=f"Town {number}")
                 await walks.follow()
                 assert mirror.is_equal()
-            # The page that times to come are on is not read again for them.
+            # The page that times to come are on is not read again for them, but for the newest change.
             server.ledger.clear()
             await walks.follow()
-            assert sum(visit.rows for visit in server.ledger.visits) <= len(FUTURE)
+            assert sum(visit.rows for visit in server.ledger.visits) <= len(FUTURE) + 1
+
+
+@pytest.mark.parametrize("tick_ms", [1, 60_000])
+async def test_a_record_that_changes_again_under_the_same_time_is_read_again(tmp_path: Path, tick_ms: int) -> None:
+    """Between any two rounds, and while others have newer times or none has."""
+    async with serving(Settings(tick_every=4, tick_ms=tick_ms)) as server:
+        put(server, "Property", *KEYS_OF_TEN)
+        async with mirroring(server, tmp_path, page_size=3) as mirror:
+            await mirror.walks["Property"].load()
+        for number in range(9):
+            server.patch("Property", KEYS_OF_TEN[-number], City=f"Town {number}")
+            server.patch("Property", "K03", City=f"Town {number}")
+            for rounds in range(3):
+                async with mirroring(server, tmp_path, page_size=3) as mirror:
+                    await mirror.walks["Property"].follow()
+                    await mirror.walks["Property"].look_back()
+                    assert mirror.is_equal(), (number, rounds)
+                server.patch("Property", "K03", City=f"Town {number}.{rounds}")
+
+
+async def test_a_second_change_under_the_same_time_is_found_though_newer_ones_came_in_the_same_walk(
+    tmp_path: Path,
+) -> None:
+    early, later, latest = (f"2026-03-02T{hour}:00:00.000Z" for hour in (10, 11, 12))
+    async with serving() as server, mirroring(server, tmp_path, page_size=1) as mirror:
+        walks = mirror.walks["Property"]
+        put(server, "Property", "K1", "K2", stamped=early)
+        await walks.load()
+        await walks.follow()
+        put(server, "Property", "K2", stamped=later)
+
+        def change() -> None:
+            put(server, "Property", "K2", stamped=later, City="Elsewhere")
+            put(server, "Property", "K1", stamped=latest)
+
+        # Behind the page that K2 is on.
+        server.ledger.clear()
+        before(server, 3, change)
+        await walks.follow()
+        assert not mirror.is_equal()
+        assert mirror.held()["K1"]["ModificationTimestamp"] == latest
+        server.on_request = None
+        await walks.follow()
+        assert mirror.is_equal()
+
+
+async def test_machines_that_are_seconds_apart_hide_no_change(tmp_path: Path) -> None:
+    async with serving() as server, mirroring(server, tmp_path) as mirror:
+        walks = mirror.walks["Property"]
+        put(server, "Property", "K1", stamped="2026-03-02T08:00:00.000Z")
+        put(server, "Property", "K2", stamped="2026-03-02T08:00:04.000Z")
+        await walks.load()
+        for town in ("Arden", "Bellmere"):
+            for _ in range(3):
+                await walks.follow()
+            put(server, "Property", "K1", stamped="2026-03-02T08:00:00.000Z", City=town)
+            await walks.follow()
+            assert mirror.is_equal()
+
+
+async def test_what_has_settled_is_not_read_again(tmp_path: Path) -> None:
+    async with serving(Settings(tick_ms=60_000)) as server:
+        put(server, "Property", *KEYS_OF_TEN)
+        for seconds, again in ((3600.0, 1), (0.0, 0)):
+            async with mirroring(server, tmp_path, overlap_seconds=seconds) as mirror:
+                walks = mirror.walks["Property"]
+                await walks.load()
+                for _ in range(3):
+                    await walks.follow()
+                server.ledger.clear()
+                await walks.follow()
+                assert sum(visit.rows for visit in server.ledger.visits) == again
+
+
+def test_what_is_newest_is_read_again_until_nothing_newer_has_come_for_long() -> None:
+    standing, newest = Standing("2026-03-02T07:50:00.000Z"), ("2026-03-02T08:00:00.000Z", "K1")
+    for now in (100.0, 400.0, 699.0):
+        standing.place = newest
+        standing.end(now, quiet=600.0)
+        assert standing.place is None
+    assert standing.since == "2026-03-02T07:59:55.000Z"
+    standing.place = newest
+    standing.end(700.0, quiet=600.0)
+    assert standing.place == newest
+    standing.place = "2026-03-02T09:00:00.000Z", "K0"
+    standing.end(800.0, quiet=600.0)
+    assert [standing.place, standing.since] == [None, "2026-03-02T07:59:55.000Z"]
 
 
 async def test_the_mark_is_of_the_records_clock_and_asked_for_twice(tmp_path: Path) -> None:
@@ -279,7 +367,7 @@ async def test_a_source_that_keeps_finer_times_than_it_shows_is_followed(
             await walks.load()
             for _ in range(3):
                 await walks.follow()
-                assert walks.standing.place == ("2026-03-02T08:00:00.123Z", "K2")
+                assert walks.standing.newest == "2026-03-02T08:00:00.123Z"
             put(server, "Property", "K3", stamped="2026-03-02T08:00:00.124100Z")
             await walks.follow()
             assert mirror.held().keys() == {"K1", "K2", "K3"}
