@@ -79,7 +79,7 @@ def replicate(  # noqa: PLR0913 - options
             work = partial(_replicated, plan=plan, settings=settings, shown=shown, is_once=is_once)
             done = run(work, stopped="Stopped: what was read and told stays, and the same command goes on.")
     shown.finish(done.summary)
-    raise SystemExit(done.exit_code)
+    raise SystemExit(done.summary.exit_code)
 
 
 async def _replicated(
@@ -92,7 +92,7 @@ async def _replicated(
         while True:
             done = await rounds.round()
             bad = (said for report in done.summary.resources if (said := complaint(report)))
-            for line in (*done.lines, *done.complaints, *bad):
+            for line in (*done.lines, *done.summary.complaints, *bad):
                 say(line)
             if is_once:
                 return done

@@ -71,6 +71,7 @@ class Summary:
     """A whole run."""
 
     resources: list[ResourceReport] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)  # what is wrong beside the records
 
     def of(self, alias: str) -> ResourceReport:
         """Return the report of a resource by its alias."""
@@ -78,5 +79,5 @@ class Summary:
 
     @property
     def exit_code(self) -> int:
-        """0 when every envelope is served, 1 when some are bad or a swap was refused."""
-        return int(any(report.dead or report.refusal for report in self.resources))
+        """0 when every envelope is served, 1 when some are bad, a swap was refused or there are complaints."""
+        return int(bool(self.complaints) or any(report.dead or report.refusal for report in self.resources))

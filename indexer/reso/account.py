@@ -23,12 +23,6 @@ class Round:
 
     summary: Summary
     lines: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    @property
-    def exit_code(self) -> int:
-        """0 when everything that the source showed is served, else 1."""
-        return self.summary.exit_code or int(bool(self.complaints))
 
 
 def lines(readers: Iterable[Reader], traffic: Traffic, outbox: Outbox) -> list[str]:

@@ -139,7 +139,8 @@ class Rounds:
         await self.telling.note(complete, followed_by, " ".join(self.complaints) or None)
         said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
         said, self.withheld = [*self.withheld, *said], []
-        return Round(summary, said, list(self.complaints))
+        summary.complaints = list(self.complaints)
+        return Round(summary, said)
 
     async def _covered(self) -> frozenset[str]:
         """Return the entities that the source has events of; the others are followed by their times."""

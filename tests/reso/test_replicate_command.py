@@ -130,6 +130,19 @@ async def test_bad_records_end_with_1_and_name_the_dead_letter_file(bench: Bench
         )
 
 
+async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_says_so(
+    bench: Bench, tmp_path: Path
+) -> None:
+    with served(Settings(token=TOKEN), small_world()) as server:
+        options, changes = ("--changes", "timestamps"), {"BROKERAGE_RESO_RECONCILE_HOURS": "0"}
+        assert (await replicate(bench, server, tmp_path, *options, **changes))[0] == 0
+        for key in server.keys("Media")[:12]:
+            server.delete("Media", key)
+        code, out, err = await replicate(bench, server, tmp_path, *options, **changes)
+        assert (code, lines(out)[-1]["exit_code"]) == (1, 1)
+        assert "Media: the source lacks 12 of 16 known records, more than the share of 0.05" in err
+
+
 async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Bench, tmp_path: Path) -> None:
     with served(Settings(token=TOKEN), small_world()) as server:
         program = [sys.executable, "-c", "from brokerage.index import index\nindex()"]

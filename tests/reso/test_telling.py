@@ -94,7 +94,7 @@ async def test_a_change_reaches_consumers_with_all_that_shows_it_and_a_mass_touc
     async with serving(world=small_world()) as server:
         into = Into(bench, server, tmp_path)
         async with into.rounds() as rounds:
-            assert (await rounds.round()).exit_code == 0
+            assert (await rounds.round()).summary.exit_code == 0
             assert await differences(bench, server) == {}
             before = await into.stamps()
             for entity in ("Property", "Member", "Office", "Teams", "TeamMembers", "Media", "OpenHouse"):
@@ -173,18 +173,18 @@ async def test_too_many_removals_are_refused_and_all_else_is_told(bench: Bench, 
             server.delete("Property", key)
         server.patch("Property", keys[-1], City="Elsewhere")
         done = await into.round(**options)
-        assert done.exit_code == 1
-        assert done.complaints == [
+        assert done.summary.exit_code == 1
+        assert done.summary.complaints == [
             "Property: the source lacks 11 of 30 known records, more than the share of 0.05 that "
             "BROKERAGE_RESO_REMOVAL_LIMIT allows. None was removed."
         ]
         assert "Elsewhere" in str(await bench.served(LISTING)) + str(await bench.served(SOLD_LISTING))
         assert {kind.split()[1] for kind in await differences(bench, server)} == {"surplus"}
         (told,) = {each.name: each for state in await status(bench.engine()) for each in state.sources}.values()
-        assert (told.complaint, told.records["Property"], told.due) == (done.complaints[0], 30, 0)
+        assert (told.complaint, told.records["Property"], told.due) == (done.summary.complaints[0], 30, 0)
         # It is told until it is mended, also by a run that need not compare.
-        assert (await into.round(changes="timestamps", settings={"removal_limit": 0.05})).exit_code == 1
-        assert (await into.round(changes="timestamps", settings={"removal_limit": 0.5})).exit_code == 0
+        assert (await into.round(changes="timestamps", settings={"removal_limit": 0.05})).summary.exit_code == 1
+        assert (await into.round(changes="timestamps", settings={"removal_limit": 0.5})).summary.exit_code == 0
         assert await differences(bench, server) == {}
 
 
@@ -240,8 +240,8 @@ async def test_a_sole_source_that_lacks_too_much_deletes_nothing(bench: Bench, t
             for key in server.keys(entity):
                 server.delete(entity, key)
         refused = await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 0.05})
-        assert any("They stay." in complaint for complaint in refused.complaints)
-        assert refused.exit_code == 1
+        assert any("They stay." in complaint for complaint in refused.summary.complaints)
+        assert refused.summary.exit_code == 1
         assert len(await bench.served(LISTING)) > 0
         await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 1.0})
         assert await differences(bench, server) == {}
