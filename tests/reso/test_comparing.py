@@ -36,6 +36,7 @@ async def test_a_change_that_shows_late_is_found_by_looking_back(tmp_path: Path)
         first, second, *_ = server.keys("Property")
         server.patch("Property", first, City="In time")
         await walks.follow()
+        await walks.follow()  # the next begins where the newest change lay when this one began
         put(server, "Property", second, stamped=early, City="Late")
         put(server, "Property", "late and new", stamped=early)
         await walks.follow()
