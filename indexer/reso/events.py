@@ -52,12 +52,10 @@ class Events:
             self._told_of.add(entity)
         return entity in self._told_of
 
-    async def mark(self) -> None:
-        """Take the present end as the mark to follow from, before anything is loaded."""
-        if self.reached is None:
-            end = await self.end()
-            with self._mirror.transaction():
-                self._mirror.write_note(_NOTE, end)
+    def mark(self, end: int) -> None:
+        """Take an end as the mark to follow from, before anything is loaded."""
+        with self._mirror.transaction():
+            self._mirror.write_note(_NOTE, end)
 
     async def end(self) -> int:
         """Return the highest number of all, 0 where there is none."""

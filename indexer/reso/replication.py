@@ -92,12 +92,12 @@ async def _opened(engine: Engine, plan: Plan, source: Access) -> Rounds:
 async def _events(plan: Plan, source: Access, walks: Mapping[str, Walks], withheld: list[str]) -> Events | None:
     """Return the events from a mark on, None where the source describes them and does not grant them.
 
-    What came between a load without a mark and the mark is found by comparing keys.
+    What came between a load without a mark and the mark is found by comparing keys, which is noted before the mark is.
     """
     events = Events(source.web, source.mirror, {name: each.reader for name, each in walks.items()}, source.settings)
     if events.reached is None:
         try:
-            await events.mark()
+            end = await events.end()
         except Refused as refused:
             if plan.changes == BY_EVENTS or refused.status not in NOT_GRANTED:
                 raise
@@ -106,6 +106,7 @@ async def _events(plan: Plan, source: Access, walks: Mapping[str, Walks], withhe
         for each in walks.values():
             if each.standing.loaded:
                 each.note_comparison(0.0)
+        events.mark(end)
     return events
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from indexer.errors import SourceError
 from indexer.report import ignore
+from indexer.reso.events import Events
 from indexer.reso.plan import Plan, read_map
 from indexer.reso.replication import replicating
 from indexer.reso.settings import ResoSettings
@@ -27,7 +28,7 @@ from tests.reso.serving import serving
 from tests.reso.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from indexer.reso.account import Round
@@ -151,16 +152,32 @@ async def test_an_entity_without_events_is_followed_by_times_and_lost_events_are
         assert await differences(bench, server) == {}
 
 
+@pytest.mark.parametrize("dies", [False, True])
 async def test_what_came_between_a_load_by_times_and_the_first_mark_of_events_is_found(
-    bench: Bench, tmp_path: Path
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, dies: bool
 ) -> None:
     async with serving(world=small_world()) as server:
         into = Into(bench, server, tmp_path)
         await into.round(changes="timestamps")
         server.patch("Property", server.keys("Property")[0], PublicRemarks="In between")
         server.delete("Property", server.keys("Property")[1])
+        if dies:
+            with monkeypatch.context() as patched:
+                patched.setattr(Events, "mark", dying_behind(Events.mark))
+                with pytest.raises(KeyboardInterrupt):
+                    await into.round()
         await into.round(settings={"event_margin": 0})
         assert await differences(bench, server) == {}
+
+
+def dying_behind(work: Callable[..., None]) -> Callable[..., None]:
+    """Return the same work with an end behind it as a kill makes one."""
+
+    def die(*arguments: Any) -> None:
+        work(*arguments)
+        raise KeyboardInterrupt
+
+    return die
 
 
 async def test_too_many_removals_are_refused_and_all_else_is_told(bench: Bench, tmp_path: Path) -> None:
