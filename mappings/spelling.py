@@ -11,3 +11,8 @@ _LEFT_OUT = str.maketrans("", "", " _-/")
 def bare(name: str) -> str:
     """Leave out what spellings differ in: case, spaces, underscores, hyphens and slashes."""
     return name.casefold().translate(_LEFT_OUT)
+
+
+def letters_and_digits(text: str) -> str:
+    """Leave out case, spaces and all punctuation."""
+    return "".join(character for character in text.casefold() if character.isalnum())

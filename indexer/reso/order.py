@@ -6,17 +6,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from indexer.reso.odata import moment
+from mappings.spelling import letters_and_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def _bare(key: str) -> str:
-    return "".join(character for character in key.casefold() if character.isalnum())
-
-
 # Databases order texts by bytes, without case, or by letters and digits alone; numbers may be kept as such.
-_ORDERS: tuple[Callable[[str], object], ...] = (str, str.casefold, _bare)
+_ORDERS: tuple[Callable[[str], object], ...] = (str, str.casefold, letters_and_digits)
 
 
 def is_in_order(keys: Sequence[str]) -> bool:

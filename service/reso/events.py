@@ -14,19 +14,18 @@ import msgspec
 import orjson
 
 from mappings.document import split_id
-from service.answer import total
 from service.query import within
 from service.reso.entities import OF_RESOURCE
 from service.reso.faults import EventsForgotten
 from service.reso.links import entity_url, root_of
-from service.reso.places import read_places
+from service.reso.places import Place, count, read_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mappings.resource import Resource
     from service.operation import Call
-    from service.query import Body, Clause
+    from service.query import Clause
     from service.reso.sequence import Ledger
     from service.reso.token import Position, Walk
 
@@ -108,15 +107,14 @@ class Events:
             return []
         order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
         body = {"size": size, "track_total_hits": False, "query": self._query(resource, low, high), **order}
-        found = ((self.ledger.number(alias, at), name) for name, at in await read_places(self.call, resource, body))
+        places = await read_places(self.call, resource, body, Place)
+        found = ((self.ledger.number(alias, at), name) for name, at in places)
         return [Event(number, resource, split_id(name)[1]) for number, name in found if number is not None]
 
     async def _total(self, resource: Resource) -> int:
         if not (upto := self.ledger.upto(resource.alias)):
             return 0
-        query = self._query(resource, 0, upto)
-        body: Body = {"size": 0, "track_total_hits": True, "query": query}
-        return total(await self.call.search(resource, body))
+        return await count(self.call, resource, self._query(resource, 0, upto))
 
     def _query(self, resource: Resource, low: int, high: int) -> Clause:
         told: Clause = {"range": {"sequence": {"gt": low, "lte": high}}}

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from mappings.spelling import letters_and_digits
 from service.query import Clause, absent, either, neither, term, terms
 from service.reso.expression import Literal, Operator, Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 EVERYTHING: Clause = {"match_all": {}}
 NOTHING: Clause = {"match_none": {}}
@@ -23,9 +24,11 @@ class Unfit(Exception):
     """A value or an operator that a property cannot be compared with; its text says what can be."""
 
 
-def bare(name: str) -> str:
-    """Return what spellings of one value have in common: no case, no spaces, no punctuation."""
-    return "".join(character for character in name.casefold() if character.isalnum())
+def _refuse_unknown(values: Iterable[str], names: Collection[str]) -> None:
+    """Raise Unfit for a name that there is not, however it is spelt."""
+    known = set(map(letters_and_digits, names))
+    if unknown := [value for value in values if letters_and_digits(value) not in known]:
+        raise Unfit(f"has no value {unknown[0][:40]!r}; it is one of {', '.join(names)}")
 
 
 @dataclass(frozen=True)
@@ -123,10 +126,9 @@ class Coded(Found):
 
     def equal(self, values: Sequence[str]) -> Clause:
         """Match records of these names; raise Unfit for a name that there is not."""
-        known = {bare(name): codes for name, codes in self.codes.items()}
-        if unknown := [value for value in values if bare(value) not in known]:
-            raise Unfit(f"has no value {unknown[0][:40]!r}; it is one of {', '.join(self.codes)}")
-        found = [code for value in values for code in known[bare(value)]]
+        _refuse_unknown(values, self.codes)
+        known = {letters_and_digits(name): codes for name, codes in self.codes.items()}
+        found = [code for value in values for code in known[letters_and_digits(value)]]
         return terms(self.name, found) if found else NOTHING
 
     def missing(self) -> Clause:
@@ -143,10 +145,9 @@ class Constant(Found):
 
     def equal(self, values: Sequence[str]) -> Clause:
         """Match everything or nothing; raise Unfit for a name that there is not."""
-        known = set(map(bare, self.names))
-        if known and (unknown := [value for value in values if bare(value) not in known]):
-            raise Unfit(f"has no value {unknown[0][:40]!r}; it is one of {', '.join(self.names)}")
-        alike = bare if known else str
+        if self.names:
+            _refuse_unknown(values, self.names)
+        alike = letters_and_digits if self.names else str
         return EVERYTHING if alike(self.value) in set(map(alike, values)) else NOTHING
 
 

@@ -23,7 +23,7 @@ _MOMENT = re.compile(
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_MILLISECONDS = 86_400_000
 # As Elasticsearch's `long`, and the type `Edm.Int64`.
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Whole(Found):
 
     def equal(self, values: Sequence[str]) -> Clause:
         """Match records with one of these numbers."""
-        within = [number for number in map(self.exactly, values) if abs(number) <= _LARGEST]
+        within = [number for number in map(self.exactly, values) if abs(number) <= LARGEST]
         whole = [int(number) for number in within if number == number.to_integral_value()]
         return terms(self.name, whole) if whole else NOTHING
 
     def bounded(self, operator: Operator, value: str) -> Clause:
         """Match numbers beyond one: what lies between two whole numbers is brought to the nearest that counts."""
         number = self.exactly(value)
-        limit = max(Decimal(-_LARGEST), min(Decimal(_LARGEST), number))
+        limit = max(Decimal(-LARGEST), min(Decimal(LARGEST), number))
         floor = int(limit.to_integral_value("ROUND_FLOOR"))
         is_whole = limit == floor
         if operator in {Operator.GT, Operator.LE} or is_whole:

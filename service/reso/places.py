@@ -1,12 +1,12 @@
-"""Documents by their search fields alone: which are where in a resource's sequence."""
+"""Documents by their search fields alone: where they are, how many there are, and which say that a record has gone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mappings.digest import bucket
 from mappings.document import split_id
-from service.answer import hits
+from service.answer import hits, total
 from service.errors import InvalidRequest
 from service.query import term, terms, within
 from service.reso.options import FILTER
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from service.operation import Call
-    from service.query import Body
+    from service.query import Body, Clause
+
+Fields = TypeVar("Fields", bound=NamedTuple)
 
 _MOST_CANDIDATES = 10_000
 
@@ -28,11 +30,19 @@ class Place(NamedTuple):
     sequence: int
 
 
-async def read_places(call: Call, resource: Resource, body: Body) -> list[Place]:
-    """Return where the documents are that a search finds, from doc values: no record is touched."""
-    brief = {"stored_fields": "_none_", "docvalue_fields": list(Place._fields)}
+async def read_places(call: Call, resource: Resource, body: Body, place: type[Fields]) -> list[Fields]:
+    """Return where the documents are that a search finds, from doc values: no record is touched.
+
+    `place` is a named tuple of search fields.
+    """
+    brief = {"stored_fields": "_none_", "docvalue_fields": list(place._fields)}
     answer = await call.search(resource, body | brief)
-    return [Place(*(hit["fields"][name][0] for name in Place._fields)) for hit in hits(answer)]
+    return [place._make(hit["fields"][name][0] for name in place._fields) for hit in hits(answer)]
+
+
+async def count(call: Call, resource: Resource, query: Clause) -> int:
+    """Return how many documents match."""
+    return total(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}))
 
 
 async def departures(call: Call, resource: Resource, keys: Collection[str]) -> dict[str, list[str]]:
@@ -47,7 +57,7 @@ async def departures(call: Call, resource: Resource, keys: Collection[str]) -> d
         "query": {"bool": {"filter": candidates}},
         "sort": ["sequence"],
     }
-    places = await read_places(call, resource, body)
+    places = await read_places(call, resource, body, Place)
     if len(places) == _MOST_CANDIDATES:
         raise InvalidRequest.of(FILTER, "compares too many keys: ask for fewer at a time.")
     found: dict[str, list[str]] = {}

@@ -9,11 +9,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.answer import hits as parsed_hits
-from service.answer import total
 from service.feed import hits
 from service.query import Selection, terms
 from service.reso.ordering import BY_KEY
+from service.reso.places import count, read_places
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from service.answer import Encoded
     from service.feed.hits import Head
     from service.operation import Call
-    from service.query import Body
     from service.reso.ordering import Ordering
     from service.reso.token import Position
 
@@ -93,8 +91,8 @@ class Records:
         if selection is first or not identifiers:
             return frozenset()
         everything = Selection(first.resource, self.call.scope, (terms("_id", identifiers),))
-        body = _brief(BY_KEY.body(everything, (), len(identifiers)))
-        return {place.id for place in _places(await self.call.search(first.resource, body))}
+        body = BY_KEY.body(everything, (), len(identifiers))
+        return {place.id for place in await read_places(self.call, first.resource, body, Place)}
 
     async def _read(self, selection: Selection, after: Position, size: int) -> list[Row]:
         answer = await self.call.search(selection.resource, self.ordering.body(selection, after, size))
@@ -102,18 +100,17 @@ class Records:
         return [Row(position(hit.head), selection.resource, *hit) for hit in hits.read(answer)]
 
     async def _read_brief(self, selection: Selection, after: Position, size: int) -> list[Row]:
-        answer = await self.call.search(selection.resource, _brief(self.ordering.body(selection, after, size)))
-        return [Row(self.ordering.position(place), selection.resource, place) for place in _places(answer)]
+        body = self.ordering.body(selection, after, size)
+        places = await read_places(self.call, selection.resource, body, Place)
+        return [Row(self.ordering.position(place), selection.resource, place) for place in places]
 
     async def _total(self, selection: Selection) -> int:
-        body: Body = {"size": 0, "track_total_hits": True, "query": selection.query()}
-        return total(await self.call.search(selection.resource, body))
+        return await count(self.call, selection.resource, selection.query())
 
     async def _twice(self) -> int:
         """Count the rows of later resources whose key the first one has."""
-        found = 0
+        found, by_key = 0, Records(self.call, self.selections, BY_KEY)
         for selection in self.selections[1:]:
-            by_key = Records(self.call, self.selections, BY_KEY)
             after: Position = ()
             while page := await by_key._read_brief(selection, after, _BRIEF_AT_ONCE):
                 found += len(await self._known_before(selection, [row.place.id for row in page]))
@@ -121,12 +118,3 @@ class Records:
                     break
                 after = page[-1].position
         return found
-
-
-def _brief(body: Body) -> Body:
-    """Return the body that reads places from doc values and touches no record."""
-    return body | {"stored_fields": "_none_", "docvalue_fields": list(Place._fields)}
-
-
-def _places(answer: bytes) -> list[Place]:
-    return [Place(*(hit["fields"][name][0] for name in Place._fields)) for hit in parsed_hits(answer)]

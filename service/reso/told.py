@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from service.query import terms
 from service.reso.exact import NOTHING, Found
 from service.reso.expression import Among, Both, Comparison, Either, Expression, Literal, Not, Operator, Sort
-from service.reso.measured import Whole
+from service.reso.measured import LARGEST, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from service.query import Clause
     from service.reso.sequence import Ledger
 
-# Beyond any number that is ever given; what is compared with more is compared with this.
-_LARGEST = 2**63 - 1
 _NEGATED = {Operator.LT: Operator.GE, Operator.LE: Operator.GT}
 
 
@@ -46,7 +44,8 @@ class Numbered(Whole):
 
 
 def _clamped(text: str) -> Decimal:
-    return max(Decimal(-1), min(Decimal(_LARGEST), Decimal(text)))
+    """Return a number, or for one beyond all that are ever given the nearest that is beyond them, too."""
+    return max(Decimal(-1), min(Decimal(LARGEST), Decimal(text)))
 
 
 def _last_before(operator: Operator, text: str) -> int:

@@ -191,8 +191,8 @@ async def test_pruning_while_events_are_searched_for_is_noticed(
     await market.update(gone("L2", "a", 10))
     search = places.read_places
 
-    async def slow(call: Any, resource: Any, body: Any) -> Any:
-        found = await search(call, resource, body)
+    async def slow(call: Any, resource: Any, body: Any, place: Any) -> Any:
+        found: list[Any] = await search(call, resource, body, place)
         if resource is LISTING:
             await prune(market.bench.engine(tombstone_days=0))
         return found
