@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from indexer.errors import RefusedError
 from indexer.lifecycle import LIVE
 from indexer.scan import fetch
+from indexer.shares import allowed
 
 if TYPE_CHECKING:
     from indexer.documents import Draft
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from indexer.settings import IndexerSettings
 
 _SAMPLED = 100
-# In small resources a share says nothing: this many records may always come or go.
-_ALWAYS_ALLOWED = 10
 # Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
 _SPREAD = 0x9E3779B97F4A7C15
 
@@ -84,8 +83,8 @@ def objections(settings: IndexerSettings, before: int, after: int) -> list[str]:
     """Return what is strange about the number of records beside that of the live generation."""
     if before and not after:
         return [f"has no records, the live generation has {before}: the source may be incomplete"]
-    if before - after > max(_ALWAYS_ALLOWED, settings.shrink_limit * before):
+    if before - after > allowed(settings.shrink_limit, before):
         return [f"has {after} records, the live generation has {before}: more go than BROKERAGE_SHRINK_LIMIT allows"]
-    if after - before > max(_ALWAYS_ALLOWED, settings.growth_limit * before):
+    if after - before > allowed(settings.growth_limit, before):
         return [f"has {after} records, the live generation has {before}: more come than BROKERAGE_GROWTH_LIMIT allows"]
     return []

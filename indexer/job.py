@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indexer.errors import RefusedError
+from indexer.shares import allowed
 
 if TYPE_CHECKING:
     from indexer.companies import Companies
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from indexer.source import Source
     from mappings import Resource
 
-_ALWAYS_ALLOWED = 10
 # While reading, the share is taken of at least this many envelopes, so that a bad start does not condemn a long file.
 _FIRST_JUDGED = 10_000
 
@@ -22,7 +22,7 @@ _FIRST_JUDGED = 10_000
 def too_many(report: ResourceReport, share: float, *, at_end: bool) -> str | None:
     """Return the sentence, without its end, that condemns a source with so many bad envelopes; a few never do."""
     judged = report.read if at_end else max(report.read, _FIRST_JUDGED)
-    if report.dead <= max(_ALWAYS_ALLOWED, share * judged):
+    if report.dead <= allowed(share, judged):
         return None
     return (
         f"{report.dead} of {report.read} {report.resource} are bad, more than BROKERAGE_DEAD_LETTER_LIMIT "

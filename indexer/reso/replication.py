@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import sqlite3
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -119,28 +119,27 @@ class Rounds:
     events: Events | None
     telling: Telling
     withheld: list[str]  # what is to be said of entities that are not granted
-    complaints: list[str] = field(default_factory=list)
 
     async def round(self) -> Round:
         """Read what changed, tell it, and note how far everything is complete."""
         began = self.source.web.now
         by_events = await self._covered()
-        self.complaints.clear()
+        complaints: list[str] = []
         await together(*(self._read(each, by_times=name not in by_events) for name, each in self.walks.items()))
         if self.events is not None and not await self.events.follow():
-            self.complaints.append("The source has begun a new sequence of events: all keys are compared.")
+            complaints.append("The source has begun a new sequence of events: all keys are compared.")
             await together(*(each.compare() for each in self.walks.values()))
             self.events.begin_anew()
-        self.complaints += [each.standing.refused for each in self.walks.values() if each.standing.refused]
+        complaints += [each.standing.refused for each in self.walks.values() if each.standing.refused]
         if refusal := self.telling.guard(self.source.settings.removal_limit):
-            self.complaints.append(refusal)
+            complaints.append(refusal)
         summary = await self.telling.tell()
         followed_by = BY_EVENTS if by_events else BY_TIMES
         complete = None if any(each.refusal for each in summary.resources) else int(began.timestamp() * 1000)
-        await self.telling.note(complete, followed_by, " ".join(self.complaints) or None)
+        await self.telling.note(complete, followed_by, " ".join(complaints) or None)
         said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
         said, self.withheld = [*self.withheld, *said], []
-        summary.complaints = list(self.complaints)
+        summary.complaints = complaints
         return Round(summary, said)
 
     async def _covered(self) -> frozenset[str]:

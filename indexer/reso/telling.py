@@ -15,6 +15,7 @@ from indexer.reso.outbox import Outbox
 from indexer.reso.told import Tellings
 from indexer.run import reindex
 from indexer.scan import rows
+from indexer.shares import allowed
 from indexer.update import update
 from mappings import COMPANY, RESOURCES
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _FOUND = "found"
-# Records that may always be deleted.
-_ALWAYS = 10
 # A version is the microsecond times this.
 _VERSIONS_A_MICROSECOND = 1024
 
@@ -73,7 +72,7 @@ class Telling:
     def guard(self, share: float) -> str | None:
         """Delete nothing that only the index has where that is more than a share of it; return what to say then."""
         left, held = Tellings(self._mirror).left_over_of()
-        self.outbox.is_sole = self._plan.is_sole and left <= max(_ALWAYS, held * share)
+        self.outbox.is_sole = self._plan.is_sole and left <= allowed(share, held)
         if not self._plan.is_sole or self.outbox.is_sole:
             return None
         return (

@@ -18,6 +18,7 @@ from indexer.reso.odata import after_moment, moment, spelt
 from indexer.reso.reader import in_order_of, modified_of
 from indexer.reso.seen import seen_keys
 from indexer.reso.standing import Standing, advanced, place_of
+from indexer.shares import allowed
 from mappings.dictionary import MODIFIED
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from indexer.reso.reader import Reader, Row
     from indexer.reso.standing import Place
 
-# Records that one comparison may always remove.
-_ALWAYS = 10
 # A comparison that was cut short by the source is made again.
 _COMPARISONS = 3
 
@@ -187,7 +186,7 @@ class Walks:
 
     def _refuse_more_than_allowed(self, missing: int) -> None:
         known, share = self._mirror.count("record", self.reader.name), self._settings.removal_limit
-        if missing > max(_ALWAYS, known * share):
+        if missing > allowed(share, known):
             raise RefusedError(
                 f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records, more than the share of "
                 f"{share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None was removed."
