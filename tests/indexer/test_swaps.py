@@ -46,6 +46,12 @@ class Readers:
     failed: list[tuple[str, int, bytes]] = field(default_factory=list)
     mixed: list[tuple[str, set[str]]] = field(default_factory=list)
 
+    async def all_paths(self) -> None:
+        """Wait until every path was answered: a service that has just begun keeps its first watermark for a second."""
+        while not all(self.pages.values()):
+            self.answered.clear()
+            await self.answered.wait()
+
     async def read(self, name: str) -> None:
         """Ask for one path again and again until cancelled."""
         while True:
@@ -88,12 +94,13 @@ async def build(bench: Bench, generation: str) -> None:
 
 @asynccontextmanager
 async def reading(bench: Bench) -> AsyncIterator[Readers]:
-    """Start the service and let clients read from it for as long as the block runs."""
+    """Start the service and let clients read from it for as long as the block runs, from their first answers on."""
     key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("all", all_companies=True, rate=None))
     async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
         readers = Readers(http, key.reveal())
         tasks = [asyncio.create_task(readers.read(name)) for name in _PATHS for _ in range(_CLIENTS)]
         try:
+            await readers.all_paths()
             yield readers
         finally:
             for task in tasks:
@@ -124,7 +131,6 @@ async def test_swaps_fail_no_request_and_mix_no_page(bench: Bench, amount: Calla
             await readers.answered.wait()
     assert (readers.failed, readers.mixed) == ([], [])
     assert readers.seen == {name: {"first", "second"} for name in _PATHS}
-    assert min(readers.pages.values()) > 0
     assert sum(readers.pages.values()) >= swaps
 
 
