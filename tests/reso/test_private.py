@@ -1,0 +1,53 @@
+"""Private fields of a source are asked for and kept nowhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from mappings import RESOURCES
+from tests.reso.into import DICTIONARY, Into
+from tests.reso.mirroring import put, small_world
+from tests.reso.people import CANARY
+from tests.reso.schema import PRIVATE
+from tests.reso.serving import serving
+from tests.reso.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+
+
+def _files_without(text: str, folder: Path) -> str:
+    """Return the names of all files, none of which holds a text."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if text.encode() in path.read_bytes()]
+    return " ".join(path.name for path in files)
+
+
+async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_path: Path) -> None:
+    """Dead letters included: the records that made them hold what was asked for and no more."""
+    async with serving(Settings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
+        into = Into(bench, server, tmp_path)
+        long = {"StandardStatus": "Active", "PropertyType": "Residential"} | dict.fromkeys(PRIVATE["Property"], CANARY)
+        put(server, "Property", "k" * 200, **long)
+        done = await into.round()
+        for entity in ("Property", "Member"):
+            for key in server.keys(entity)[:5]:
+                server.patch(entity, key, **dict.fromkeys(PRIVATE[entity], f"{CANARY} again"))
+        await into.round(settings={"reconcile_hours": 0.0})
+        private = {name for names in PRIVATE.values() for name in names}
+        records = [visit for visit in server.ledger.visits if visit.resource in DICTIONARY.entities]
+        assert records
+        assert all("$select=" in visit.text for visit in records)
+        assert not [visit.text for visit in records if any(name in visit.text for name in private)]
+        assert not private & {name for entity in PRIVATE for name in server.ledger.fields(entity)}
+        assert bench.letters()
+        assert CANARY not in str(bench.letters()) + str(done)
+        for resource in RESOURCES:
+            assert CANARY not in str(await bench.served(resource))
+        assert "acme-" in _files_without(CANARY, tmp_path)
+        written = orjson.dumps((await bench.client.search(index=bench.connection.control_index, size=100)).body)
+        assert CANARY.encode() not in written
