@@ -54,6 +54,11 @@ def feed_key(company: str, identifier: str) -> str:
     return f"{company}:{identifier}"
 
 
+def identifier_of(key: str) -> str:
+    """Return the record's identifier of a feed key: a company key has no colon."""
+    return key.partition(":")[2]
+
+
 def feed_range(company: str, after: str = "") -> dict[str, str]:
     """Return the bounds of one company's feed keys behind the cursor `after`.
 

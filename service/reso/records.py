@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.feed import hits
 from service.query import Selection, terms
+from service.reso.distinct import count_distinct
 from service.reso.ordering import BY_KEY
 from service.reso.places import count, read_places
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from service.reso.token import Position
 
     _Read = Callable[[Selection, Position, int], Awaitable[list["Row"]]]
-
-# An answer of Elasticsearch that holds no records.
-_BRIEF_AT_ONCE = 10_000
 
 
 class Place(NamedTuple):
@@ -65,8 +63,9 @@ class Records:
 
     async def count(self) -> int:
         """Return how many rows there are in all."""
-        totals = await asyncio.gather(*map(self._total, self.selections))
-        return sum(totals) - (await self._twice() if any(totals[1:]) else 0)
+        first, *later = self.selections
+        of_first = count(self.call, first.resource, first.query())
+        return sum(await asyncio.gather(of_first, *(count_distinct(self.call, each, first.resource) for each in later)))
 
     async def _merged(self, read: _Read, after: Position, size: int) -> list[Row]:
         parts = await asyncio.gather(*(self._once(read, each, after, size) for each in self.selections))
@@ -103,18 +102,3 @@ class Records:
         body = self.ordering.body(selection, after, size)
         places = await read_places(self.call, selection.resource, body, Place)
         return [Row(self.ordering.position(place), selection.resource, place) for place in places]
-
-    async def _total(self, selection: Selection) -> int:
-        return await count(self.call, selection.resource, selection.query())
-
-    async def _twice(self) -> int:
-        """Count the rows of later resources whose key the first one has."""
-        found, by_key = 0, Records(self.call, self.selections, BY_KEY)
-        for selection in self.selections[1:]:
-            after: Position = ()
-            while page := await by_key._read_brief(selection, after, _BRIEF_AT_ONCE):
-                found += len(await self._known_before(selection, [row.place.id for row in page]))
-                if len(page) < _BRIEF_AT_ONCE:
-                    break
-                after = page[-1].position
-        return found

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from yarl import URL
 
+from service.reso import distinct
 from tests.feed.asking import gone, listing
 from tests.odata.conftest import TWICE
 
 if TYPE_CHECKING:
+    import pytest
+
     from tests.odata.conftest import Market
 
 _KEYS = [TWICE, *(f"L{at}" for at in range(5)), *(f"S{at}" for at in range(5))]
@@ -39,6 +42,17 @@ async def test_a_key_of_two_resources_is_no_sold_listing_whatever_is_asked(marke
     await market.update(listing(TWICE, "b", 10))
     assert (await market.ask(f"Property('{TWICE}')", "a")).body["StandardStatus"] == "Closed"
     assert (await market.page("Property", "a", filter="StandardStatus eq 'Closed'", count="true"))["@odata.count"] == 4
+
+
+async def test_the_count_is_that_of_the_rows_however_many_keys_are_looked_for_at_once(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last keys are a part of a page, a whole one, and all there are.
+    for at_once, key in product((1, 2, 3, 4, 5, 6, 7), ("all", "a")):
+        monkeypatch.setattr(distinct, "_AT_ONCE", at_once)
+        for question in ({}, {"filter": "StandardStatus eq 'Closed'"}):
+            page = await market.page("Property", key, count="true", **question)
+            assert page["@odata.count"] == len(page["value"]) > 0
 
 
 async def test_what_stays_comes_once_while_everything_else_changes(market: Market) -> None:
