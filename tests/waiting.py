@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 _PATIENCE_SECONDS = 60
 _LOOK_EVERY_SECONDS = 0.01
@@ -17,6 +17,13 @@ async def until(condition: Callable[[], object]) -> None:
     """Return once the condition holds; raise TimeoutError when it never does."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
+
+
+async def until_told(ask: Callable[[], Awaitable[object]]) -> None:
+    """Ask until the answer is yes; raise TimeoutError when it never is."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while not await ask():  # noqa: ASYNC110 - who is asked tells nothing by itself
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
 

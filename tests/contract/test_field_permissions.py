@@ -130,11 +130,11 @@ async def build(client: AsyncElasticsearch, connection: ConnectionSettings, sour
 
 
 async def grant(client: AsyncElasticsearch, connection: ConnectionSettings, fields: tuple[str, ...] | None) -> str:
-    """Store a key for all companies and some groups, and return its text."""
+    """Store a key for all companies and some groups, without a rate, and return its text."""
     await ensure_index(client, connection.keys_index, KEYS_BODY)
     text = mint()
     about = {"key_id": text.key_id, "name": "test", "digest": text.digest, "created": dt.datetime.now(dt.UTC)}
-    key = msgspec.convert(about | {"all_companies": True, "fields": fields}, ApiKey)
+    key = msgspec.convert(about | {"all_companies": True, "fields": fields, "rate": None}, ApiKey)
     await client.index(index=connection.keys_index, id=key.key_id, document=msgspec.to_builtins(key))
     return text.reveal()
 
