@@ -5,6 +5,7 @@ A comparison with null follows OData: nothing is greater or less than null, and 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,12 +32,22 @@ def _refuse_unknown(values: Iterable[str], names: Collection[str]) -> None:
         raise Unfit(f"has no value {unknown[0][:40]!r}; it is one of {', '.join(names)}")
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(ABC):
+    """How a property is found."""
+
+    @abstractmethod
+    def among(self, values: Sequence[Literal]) -> Clause:
+        """Match what is one of some values, null among them perhaps; raise Unfit."""
+
+    @abstractmethod
+    def compare(self, operator: Operator, value: Literal) -> Clause:
+        """Match what is greater or less than a value; raise Unfit."""
+
+
+class Equal(Found):
     """A property that is found by equality; subclasses say how."""
 
     wanted: ClassVar[Sort] = Sort.TEXT
-    is_ordered: ClassVar[bool] = False
 
     def among(self, values: Sequence[Literal]) -> Clause:
         """Match what is one of some values, null among them perhaps; raise Unfit."""
@@ -46,27 +57,33 @@ class Found:
         clauses = [self.missing()] if len(given) < len(values) else []
         return either(*clauses, *([self.equal([value.text for value in given])] if given else []))
 
+    def compare(self, operator: Operator, value: Literal) -> Clause:  # noqa: ARG002 - there is no order
+        """Raise Unfit."""
+        raise Unfit("is compared by eq, ne and in")
+
+    @abstractmethod
+    def equal(self, values: Sequence[str]) -> Clause:
+        """Match what is one of some values that are not null."""
+
+    def missing(self) -> Clause:
+        """Match what has no value."""
+        return NOTHING
+
+
+class Ordered(Equal):
+    """A property that is found by order, too."""
+
     def compare(self, operator: Operator, value: Literal) -> Clause:
         """Match what is greater or less than a value; raise Unfit."""
-        if not self.is_ordered:
-            raise Unfit("is compared by eq, ne and in")
         if value.sort is Sort.NULL:
             return NOTHING
         if value.sort is not self.wanted:
             raise Unfit(f"is compared with {self.wanted}")
         return self.bounded(operator, value.text)
 
-    def equal(self, values: Sequence[str]) -> Clause:
-        """Match what is one of some values that are not null."""
-        raise NotImplementedError
-
+    @abstractmethod
     def bounded(self, operator: Operator, value: str) -> Clause:
-        """Match what lies beyond a value, for properties that are ordered."""
-        raise NotImplementedError
-
-    def missing(self) -> Clause:
-        """Match what has no value."""
-        return NOTHING
+        """Match what lies beyond a value."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +104,8 @@ class Nowhere(Found):
 
 
 @dataclass(frozen=True)
-class Identifier(Found):
+class Identifier(Ordered):
     """The key: looked up by `_id`, ordered by the doc values of `id`."""
-
-    is_ordered = True
 
     def equal(self, values: Sequence[str]) -> Clause:
         """Match records with these keys; none is empty, which Elasticsearch would refuse to look for."""
@@ -103,7 +118,7 @@ class Identifier(Found):
 
 
 @dataclass(frozen=True)
-class Keyword(Found):
+class Keyword(Equal):
     """A text that is indexed as it is."""
 
     name: str
@@ -118,7 +133,7 @@ class Keyword(Found):
 
 
 @dataclass(frozen=True)
-class Coded(Found):
+class Coded(Equal):
     """Names for what is indexed under other values: `codes` are those of each name; other names there are none."""
 
     name: str
@@ -137,7 +152,7 @@ class Coded(Found):
 
 
 @dataclass(frozen=True)
-class Constant(Found):
+class Constant(Equal):
     """A text that all records of a resource have; `names` are those that others have, empty if any may be asked for."""
 
     value: str
@@ -152,7 +167,7 @@ class Constant(Found):
 
 
 @dataclass(frozen=True)
-class Presence(Found):
+class Presence(Equal):
     """A text that says whether a field has a value: `present` if it has, else `lacking`."""
 
     name: str

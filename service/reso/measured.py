@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from service.query import absent, terms
-from service.reso.exact import BOUNDS, NOTHING, Found, Unfit
+from service.reso.exact import BOUNDS, NOTHING, Ordered, Unfit
 from service.reso.expression import Operator, Sort
 
 if TYPE_CHECKING:
@@ -27,12 +27,11 @@ LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Whole(Found):
+class Whole(Ordered):
     """A whole number of a field; subclasses read it from other literals and in other units."""
 
     name: str
     wanted = Sort.NUMBER
-    is_ordered = True
 
     def exactly(self, text: str) -> Decimal:
         """Return the number that a literal stands for, perhaps with a fraction; raise Unfit."""

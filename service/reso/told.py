@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from service.query import terms
-from service.reso.exact import NOTHING, Found
+from service.reso.exact import NOTHING, Equal
 from service.reso.expression import Among, Both, Comparison, Either, Expression, Literal, Not, Operator, Sort
 from service.reso.measured import LARGEST, Whole
 
@@ -57,7 +57,7 @@ def _last_before(operator: Operator, text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Recorded(Found):
+class Recorded(Equal):
     """The key of the record that an event is about; `departures` are the documents of those that went, by key."""
 
     departures: Mapping[str, Sequence[str]] = field(hash=False)
