@@ -17,6 +17,7 @@ from service.app import create_app
 from service.keys.store import Grant, KeyStore
 from service.settings import ServiceSettings
 from tests.records import COMPANY_KEY, envelope
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -45,12 +46,6 @@ class Readers:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     failed: list[tuple[str, int, bytes]] = field(default_factory=list)
     mixed: list[tuple[str, set[str]]] = field(default_factory=list)
-
-    async def all_paths(self) -> None:
-        """Wait until every path was answered: a service that has just begun keeps its first watermark for a second."""
-        while not all(self.pages.values()):
-            self.answered.clear()
-            await self.answered.wait()
 
     async def read(self, name: str) -> None:
         """Ask for one path again and again until cancelled."""
@@ -100,7 +95,8 @@ async def reading(bench: Bench) -> AsyncIterator[Readers]:
         readers = Readers(http, key.reveal())
         tasks = [asyncio.create_task(readers.read(name)) for name in _PATHS for _ in range(_CLIENTS)]
         try:
-            await readers.all_paths()
+            # A service that has just begun keeps its first watermark for a second.
+            await until(lambda: all(readers.pages.values()))
             yield readers
         finally:
             for task in tasks:

@@ -13,8 +13,8 @@ from indexer.reso.replication import replicating
 from indexer.reso.settings import ResoSettings
 from indexer.status import status
 from mappings import LISTING, RESOURCES
-from mappings.dictionary import Dictionary, read_dictionary
 from tests.reso.expecting import ACME
+from tests.reso.mirroring import DICTIONARY
 from tests.reso.replicating import COMPANY_RECORD
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from indexer.replications import Replication
     from indexer.reso.account import Round
     from indexer.reso.replication import Rounds
+    from mappings.dictionary import Dictionary
     from tests.indexer.conftest import Bench
     from tests.reso.server import ResoServer
-
-DICTIONARY = read_dictionary()
 
 
 @dataclass

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from indexer.report import ignore
 from indexer.reso.access import Access
@@ -20,7 +21,7 @@ from tests.reso.schema import ENTITY_TYPES
 from tests.reso.world import complete, make_world
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from tests.reso.server import ResoServer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DICTIONARY = read_dictionary()
 Records = dict[str, dict[str, Any]]
+ON_SALE = {"StandardStatus": "Active", "PropertyType": "Residential"}
 
 
 def small_world(seed: int = 1, **sizes: Any) -> World:
@@ -41,6 +43,20 @@ def put(store: Store, entity: str, *keys: str, stamped: str | None = None, **fie
     """Put bare records of an entity into a source."""
     for key in keys:
         store.put(entity, complete(entity, {ENTITY_TYPES[entity].key: key, **fields}), stamped)
+
+
+@contextmanager
+def without_events(server: ResoServer) -> Iterator[None]:
+    """Let changes be made that no event tells of."""
+    with patch.object(server.events, "tell"):
+        yield
+
+
+def begin_new_sequence(server: ResoServer) -> None:
+    """Lose all events, and number those to come from the beginning."""
+    for sequence in server.keys("EntityEvent"):
+        server._tables["EntityEvent"].remove(sequence)
+    server.events.sequence = 0
 
 
 def shown(store: Store, entity: str, select: tuple[str, ...]) -> Records:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from indexer.errors import SourceError
-from tests.reso.mirroring import mirroring, put
+from tests.reso.mirroring import begin_new_sequence, mirroring, put
 from tests.reso.serving import serving
 from tests.reso.settings import Fault, Settings
 from tests.reso.test_walks import KEYS_OF_TEN, before, ignoring
@@ -93,9 +93,7 @@ async def test_a_sequence_that_begins_anew_is_told_until_all_was_compared(tmp_pa
         await mirror.walks["Property"].load()
         mirror.events.mark(await mirror.events.end())
         assert await mirror.events.follow()
-        for sequence in [*server.keys("EntityEvent")]:
-            server._tables["EntityEvent"].remove(sequence)
-        server.events.sequence = 0
+        begin_new_sequence(server)
         server.patch("Property", "K05", City="In the new sequence")
         for _ in range(2):  # as after a kill in between
             assert not await mirror.events.follow()

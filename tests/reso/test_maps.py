@@ -11,8 +11,8 @@ from indexer.reso.plan import Plan, read_map
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.dictionary import read_dictionary
 from tests.reso.expecting import ACME, differences
-from tests.reso.into import DICTIONARY, Into
-from tests.reso.mirroring import put, small_world
+from tests.reso.into import Into
+from tests.reso.mirroring import DICTIONARY, ON_SALE, put, small_world
 from tests.reso.replicating import COMPANY_RECORD
 from tests.reso.serving import serving
 from tests.reso.settings import Settings
@@ -54,7 +54,7 @@ async def test_another_map_reads_anew_what_it_asks_for_and_tells_everything_anew
 
 async def test_another_time_zone_tells_open_houses_anew(bench: Bench, tmp_path: Path) -> None:
     async with serving() as server:
-        put(server, "Property", "K", StandardStatus="Active", PropertyType="Residential")
+        put(server, "Property", "K", **ON_SALE)
         moments = {"OpenHouseDate": "2026-07-04", "OpenHouseStartTime": "2026-07-04T17:00:00Z"}
         put(server, "OpenHouse", "O", ListingKey="K", OpenHouseStatus="Active", OpenHouseType="Public", **moments)
         for zone, start in ((None, "17:00:00"), ("America/Chicago", "12:00:00"), ("America/Denver", "11:00:00")):

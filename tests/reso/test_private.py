@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from mappings import RESOURCES
-from tests.reso.into import DICTIONARY, Into
-from tests.reso.mirroring import put, small_world
+from tests.reso.into import Into
+from tests.reso.mirroring import DICTIONARY, ON_SALE, put, small_world
 from tests.reso.people import CANARY
 from tests.reso.schema import PRIVATE
 from tests.reso.serving import serving
@@ -31,7 +31,7 @@ async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_p
     """Dead letters included: the records that made them hold what was asked for and no more."""
     async with serving(Settings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
         into = Into(bench, server, tmp_path)
-        long = {"StandardStatus": "Active", "PropertyType": "Residential"} | dict.fromkeys(PRIVATE["Property"], CANARY)
+        long = ON_SALE | dict.fromkeys(PRIVATE["Property"], CANARY)
         put(server, "Property", "k" * 200, **long)
         done = await into.round()
         for entity in ("Property", "Member"):

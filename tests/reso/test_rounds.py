@@ -12,7 +12,7 @@ from indexer.reso.events import Events
 from indexer.reso.replication import together
 from tests.reso.expecting import differences
 from tests.reso.into import Into
-from tests.reso.mirroring import put, small_world
+from tests.reso.mirroring import begin_new_sequence, put, small_world, without_events
 from tests.reso.serving import serving
 
 if TYPE_CHECKING:
@@ -76,13 +76,12 @@ async def test_an_entity_without_events_is_followed_by_times_and_lost_events_are
         into = Into(bench, server, tmp_path)
         async with into.rounds() as rounds:
             await rounds.round()
-            tell, server.events.tell = server.events.tell, lambda *_: None  # type: ignore[method-assign]
-            server.patch("Media", server.keys("Media")[0], MediaURL="https://media.example.com/new.jpg")
-            await rounds.round()
-            assert await differences(bench, server) == {}
-            server.patch("Property", server.keys("Property")[0], PublicRemarks="No event")
-            server.delete("Property", server.keys("Property")[1])
-            server.events.tell = tell  # type: ignore[method-assign]
+            with without_events(server):
+                server.patch("Media", server.keys("Media")[0], MediaURL="https://media.example.com/new.jpg")
+                await rounds.round()
+                assert await differences(bench, server) == {}
+                server.patch("Property", server.keys("Property")[0], PublicRemarks="No event")
+                server.delete("Property", server.keys("Property")[1])
             await rounds.round()
             assert await differences(bench, server) != {}
         await into.round(settings={"reconcile_hours": 0.0})
@@ -138,13 +137,10 @@ async def test_a_new_sequence_of_events_is_told_once_and_all_keys_are_compared(b
         into = Into(bench, server, tmp_path)
         async with into.rounds() as rounds:
             await rounds.round()
-            for sequence in server.keys("EntityEvent"):
-                server._tables["EntityEvent"].remove(sequence)
-            server.events.sequence = 0
-            tell, server.events.tell = server.events.tell, lambda *_: None  # type: ignore[method-assign]
-            server.patch("Property", server.keys("Property")[0], PublicRemarks="While there were no events")
-            server.delete("Property", server.keys("Property")[1])
-            server.events.tell = tell  # type: ignore[method-assign]
+            begin_new_sequence(server)
+            with without_events(server):
+                server.patch("Property", server.keys("Property")[0], PublicRemarks="While there were no events")
+                server.delete("Property", server.keys("Property")[1])
             server.patch("Property", server.keys("Property")[2], PublicRemarks="In the new sequence")
             done = await rounds.round()
             said = "The source has begun a new sequence of events: all keys are compared."

@@ -11,7 +11,7 @@ from indexer.reso.web import Web
 from mappings import LISTING, SOLD_LISTING
 from tests.reso.expecting import ACME, differences
 from tests.reso.into import Into
-from tests.reso.mirroring import put, small_world
+from tests.reso.mirroring import ON_SALE, put, small_world
 from tests.reso.serving import serving
 from tests.reso.settings import Settings
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 async def test_a_round_says_what_came_since_the_one_before(bench: Bench, tmp_path: Path) -> None:
     async with serving(Settings(withheld=frozenset({"Teams"}))) as server:
-        usual = {"StandardStatus": "Active", "PropertyType": "Residential"}
-        put(server, "Property", "absurd", **usual, GarageSpaces=374_524_099_053)
-        put(server, "Property", "plain", **usual)
+        put(server, "Property", "absurd", **ON_SALE, GarageSpaces=374_524_099_053)
+        put(server, "Property", "plain", **ON_SALE)
         async with Into(bench, server, tmp_path).rounds(settings={"event_margin": 0}) as rounds:
             first = (await rounds.round()).lines
             assert first[:2] == [
@@ -83,11 +82,10 @@ async def test_each_bad_record_of_an_update_is_a_letter_of_its_own(bench: Bench,
     async with serving(world=small_world()) as server:
         into = Into(bench, server, tmp_path)
         await into.round()
-        usual = {"StandardStatus": "Active", "PropertyType": "Residential"}
         for key in (f"{number}{'k' * 200}" for number in range(2)):
-            put(server, "Property", key, **usual)
+            put(server, "Property", key, **ON_SALE)
         # Nobody can say whether it is a listing or a sold one: it is complained of once.
-        put(server, "Property", "unheard", **usual | {"StandardStatus": "Unheard Of"})
+        put(server, "Property", "unheard", **ON_SALE | {"StandardStatus": "Unheard Of"})
         done = await into.round()
         assert sum(report.dead for report in done.summary.resources) == 3
         assert len({letter["line"] for letter in bench.letters()}) == len(bench.letters()) == 3
@@ -99,7 +97,7 @@ async def test_a_first_build_that_is_refused_stays_due_and_is_made_by_the_next_r
     async with serving(world=small_world()) as server:
         bad = [f"{number:02}{'k' * 200}" for number in range(12)]
         for key in bad:
-            put(server, "Property", key, StandardStatus="Active", PropertyType="Residential")
+            put(server, "Property", key, **ON_SALE)
         into = Into(bench, server, tmp_path, dead_letter_limit=0.0)
         assert (await into.round()).summary.exit_code == 1
         told = await into.standing()

@@ -11,7 +11,7 @@ from mappings import AGENT, COMPANY, LISTING
 from tests.records import envelope
 from tests.reso.expecting import ACME, differences
 from tests.reso.into import Into
-from tests.reso.mirroring import put, small_world
+from tests.reso.mirroring import ON_SALE, put, small_world
 from tests.reso.serving import serving
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ async def test_a_sole_source_leaves_other_companies_alone(bench: Bench, tmp_path
 async def test_two_sources_of_one_company_are_kept_apart_by_a_prefix(bench: Bench, tmp_path: Path) -> None:
     async with serving() as one, serving() as other:
         for server, city in ((one, "Here"), (other, "There")):
-            put(server, "Property", "K", City=city, StandardStatus="Active", PropertyType="Residential")
+            put(server, "Property", "K", City=city, **ON_SALE)
         await Into(bench, one, tmp_path).round(prefix="a-")
         await Into(bench, other, tmp_path).round(prefix="b-")
         assert {key: each["record"]["City"] for key, each in (await bench.served(LISTING)).items()} == {
