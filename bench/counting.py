@@ -36,9 +36,10 @@ async def _measured(url: str, folder: Path, given: argparse.Namespace) -> dict[s
     """Load a sample and return the milliseconds of each request by arm."""
     connection = ConnectionSettings(url=(url,), prefix=_PREFIX)
     async with connect(connection, connections=4, timeout=60) as client:
-        write_source(folder, listings=given.listings)
-        with open_source(str(folder)) as source:
-            await reindex(Engine(client, connection, IndexerSettings(merge=False)), source, force=True)
+        engine = Engine(client, connection, IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False))
+        write_source(folder / "all", listings=given.listings)
+        with open_source(str(folder / "all")) as source:
+            await reindex(engine, source, force=True)
         grant = Grant("counting", all_companies=True, rate=None)
         key = (await KeyStore(client, connection.keys_index).create(grant)).reveal()
     async with programs.service(url, _PREFIX) as service:
