@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from embedded.folders import cache_folder
+from tests.processes import workers_of
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Iterator
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
@@ -45,6 +46,16 @@ class Running:
                 self.output += read.decode()
         return self.output
 
+    def workers(self, count: int) -> set[int]:
+        """Return the worker processes once so many have been set up."""
+        found = workers_of(self.process.pid)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while len(found) != count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} workers: {self.output}"
+            time.sleep(0.05)
+            found = workers_of(self.process.pid)
+        return found
+
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
@@ -55,17 +66,20 @@ class Running:
 
 @contextmanager
 def running(*arguments: str, environment: dict[str, str]) -> Iterator[Running]:
-    """Start `brokerage ARGUMENTS`; whatever happens, it is gone afterwards."""
+    """Start `brokerage ARGUMENTS` as a group of its own; whatever happens, it and its workers are gone afterwards."""
     process = subprocess.Popen(  # noqa: S603 - our own command
         [COMMAND, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=_environment(environment),
+        process_group=0,
     )
     try:
         yield Running(process)
     finally:
-        process.kill()
+        # A worker that hangs would keep the pipe open.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 

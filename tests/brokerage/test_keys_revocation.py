@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from service.keys.store import Grant, KeyStore
 from tests.brokerage.conftest import running
-from tests.brokerage.test_serve import _children, _wait_for
+from tests.brokerage.test_serve import _wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection
 
     from elasticsearch import AsyncElasticsearch
 
@@ -50,7 +50,7 @@ class Link:
         return inode
 
 
-async def _links(port: int, workers: Sequence[int]) -> AsyncIterator[Link]:
+async def _links(port: int, workers: Collection[int]) -> AsyncIterator[Link]:
     """Connect until there is one connection to each worker; the kernel chooses who gets one."""
     reached: set[int] = set()
     while len(reached) < len(workers):
@@ -91,7 +91,7 @@ async def test_every_worker_follows_creation_at_once_and_revocation_soon(
     with running("serve", "--port", "0", "--workers", str(workers), environment=environment) as service:
         port = int(re.findall(r":(\d+)/v1", service.read_until("Ctrl-C stops\n"))[0])
         await asyncio.to_thread(_wait_for, port)
-        links = [link async for link in _links(port, _children(service.process.pid))]
+        links = [link async for link in _links(port, await asyncio.to_thread(service.workers, workers))]
         for attempt in range(amount(2, 50)):
             text = await store.create(Grant("short-lived", all_companies=True, rate=None))
             key = text.reveal()

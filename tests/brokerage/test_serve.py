@@ -8,12 +8,12 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
+from tests.processes import is_running
 
 
 def _status(port: int, path: str = "/livez") -> int:
@@ -33,46 +33,30 @@ def _wait_for(port: int, path: str = "/livez") -> None:
         time.sleep(0.1)
 
 
-def _children(pid: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z" and b"spawn_main" in (path.parent / "cmdline").read_bytes():
-            found.append(int(path.parent.name))
-    return found
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_service_answers_until_it_is_stopped(
-    on_engine: dict[str, str], workers: str, number: signal.Signals
+    on_engine: dict[str, str], workers: int, number: signal.Signals
 ) -> None:
     port = free_ports(1)[0]
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
-    with running("serve", "--port", str(port), "--workers", workers, environment=environment) as service:
+    with running("serve", "--port", str(port), "--workers", str(workers), environment=environment) as service:
         _wait_for(port)
-        workers_running = _children(service.process.pid)
+        started = service.workers(workers if workers > 1 else 0)
         assert service.stop(number) == 0
         assert "Traceback" not in service.output
-        assert ("each worker limits keys by itself" in service.output) == (workers == "2")
+        assert ("each worker limits keys by itself" in service.output) == (workers == 2)
     assert _status(port) == 0
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers_running)
+    assert not any(is_running(pid) for pid in started)
 
 
 def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
     port = free_ports(1)[0]
     with running("serve", "--port", str(port), "--workers", "2", environment=on_engine) as service:
-        _wait_for(port)
-        before = set(_children(service.process.pid))
-        assert len(before) == 2
-        os.kill(min(before), signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while len(set(_children(service.process.pid)) - {min(before)}) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        killed, other = service.workers(2)
+        os.kill(killed, signal.SIGKILL)
+        service.read_until("Another is started")
+        assert service.workers(2) & {killed, other} == {other}
         _wait_for(port)
 
 

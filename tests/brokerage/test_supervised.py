@@ -7,17 +7,20 @@ import re
 import signal
 import socket
 import time
-from contextlib import ExitStack, suppress
-from pathlib import Path
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.brokerage.conftest import Running, running
-from tests.brokerage.test_serve import _children, _status, _wait_for
+from tests.brokerage.test_serve import _wait_for
+from tests.processes import is_running, is_stopped, workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _PATIENCE_SECONDS = 60
 
@@ -30,7 +33,7 @@ def _until(condition: Callable[[], object]) -> None:
 
 
 def _port(service: Running) -> int:
-    """Return the port that it says it has chosen."""
+    """Return the port that it says it has chosen, once it is answered there."""
     service.read_until("Ctrl-C stops\n")
     found = re.search(r"http://127\.0\.0\.1:(\d+)/v1", service.output)
     assert found
@@ -38,29 +41,31 @@ def _port(service: Running) -> int:
     return int(found[1])
 
 
-def _is_alive(pid: int) -> bool:
-    with suppress(FileNotFoundError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+def _reason(port: int) -> str:
+    """Return why it is not ready."""
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10).close()
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    return ""
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_second_signal_ends_it_at_once(on_engine: dict[str, str], workers: str) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_signal_ends_it_at_once(on_engine: dict[str, str], workers: int) -> None:
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "1000"}
-    with running("serve", "--port", "0", "--workers", workers, environment=environment) as service:
-        port = _port(service)
+    with running("serve", "--port", "0", "--workers", str(workers), environment=environment) as service:
+        port, started = _port(service), service.workers(workers if workers > 1 else 0)
         service.process.send_signal(signal.SIGTERM)
-        _until(lambda: _status(port, "/readyz") == 503)
-        children = _children(service.process.pid)
+        # Two that come together are one.
+        _until(lambda: "draining" in _reason(port))
         assert service.stop(signal.SIGTERM) == 128 + signal.SIGTERM
-        assert not any(_is_alive(pid) for pid in children)
+        assert not any(is_running(pid) for pid in started)
 
 
 def test_what_reaches_the_whole_group_ends_it_in_order_too(on_engine: dict[str, str]) -> None:
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "1"}
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
-        _port(service)
-        for pid in _children(service.process.pid):
+        for pid in service.workers(2):
             os.kill(pid, signal.SIGINT)
             os.kill(pid, signal.SIGHUP)
         assert service.stop(signal.SIGINT) == 0
@@ -71,36 +76,35 @@ def test_what_reaches_the_whole_group_ends_it_in_order_too(on_engine: dict[str, 
 def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(on_engine: dict[str, str]) -> None:
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1", "BROKERAGE_DEADLINE_SECONDS": "0.6"}
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
-        _port(service)
-        hung = max(_children(service.process.pid))
+        hung = max(service.workers(2))
         os.kill(hung, signal.SIGSTOP)
+        _until(lambda: is_stopped(hung))
         assert service.stop(signal.SIGTERM) == 1
         assert f"(process {hung}) has not ended in time and is killed." in service.output
-        assert not _is_alive(hung)
+        assert not is_running(hung)
 
 
 def test_connections_that_a_worker_has_not_accepted_are_answered_by_its_successor(on_engine: dict[str, str]) -> None:
     with running("serve", "--port", "0", "--workers", "2", environment=on_engine) as service, ExitStack() as opened:
-        port = _port(service)
-        workers = _children(service.process.pid)
+        port, workers = _port(service), service.workers(2)
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
+        _until(lambda: all(is_stopped(pid) for pid in workers))
         waiting = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(16)]
         for connection in waiting:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
         assert {connection.recv(12) for connection in waiting} == {b"HTTP/1.1 200"}
-        assert not {*workers} & {*_children(service.process.pid)}
+        assert not workers & service.workers(2)
 
 
 def test_workers_end_with_a_supervisor_that_was_killed(on_engine: dict[str, str]) -> None:
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
-        _port(service)
-        children = _children(service.process.pid)
+        workers = service.workers(2)
         service.process.kill()
-        _until(lambda: not any(_is_alive(pid) for pid in children))
+        _until(lambda: not any(is_running(pid) for pid in workers))
 
 
 def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[str, str], tmp_path: Path) -> None:
@@ -108,11 +112,10 @@ def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[st
     secret.write_text("x")
     environment = {**on_engine, "BROKERAGE_ELASTICSEARCH_API_KEY_FILE": str(secret)}
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
-        port = _port(service)
-        before = set(_children(service.process.pid))
+        port, before = _port(service), service.workers(2)
         secret.unlink()
         service.process.send_signal(signal.SIGHUP)
         told = service.read_until("cannot be read")
         assert "The workers that are there stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE" in told
-        assert set(_children(service.process.pid)) == before
-        assert _status(port) == 200
+        assert workers_of(service.process.pid) == before
+        _wait_for(port)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from service.stopping import REPLACED
 from tests.chaos.keeping import pages_of, port_of, reading
+from tests.processes import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.chaos.outcome import Outcome
-    from tests.chaos.stage import Serving, Stage
+    from tests.chaos.stage import Stage
 
 _ROLL_SECONDS = 300
 _LOOK_SECONDS = 0.02
@@ -30,12 +30,12 @@ async def rolled(
     """SIGHUP to a service of two workers, again and again."""
     async with stage.service("--workers", "2") as serving:
         pages = await pages_of(stage, serving)
-        before = workers_of(serving)
+        before = workers_of(serving.process.pid)
         async with reading(pages, port_of(serving), consumers, pause) as tally:
             for count in range(1, rolls + 1):
                 serving.process.send_signal(signal.SIGHUP)
                 await _until(lambda count=count: serving.log.read_text().count(_ROLLED) == count)  # type: ignore[misc]
-        stayed = before & workers_of(serving)
+        stayed = before & workers_of(serving.process.pid)
     return tally.outcome(
         f"{rolls} rolling restarts of two workers under {consumers} keep-alive clients without retries",
         {},
@@ -71,10 +71,10 @@ async def killed_workers(stage: Stage, *, kills: int = 10, consumers: int = 20) 
         pages = await pages_of(stage, serving)
         async with reading(pages, port_of(serving), consumers) as tally:
             for _ in range(kills):
-                await _until(lambda: len(workers_of(serving)) == 2)
-                os.kill(min(workers_of(serving)), signal.SIGKILL)
+                await _until(lambda: len(workers_of(serving.process.pid)) == 2)
+                os.kill(min(workers_of(serving.process.pid)), signal.SIGKILL)
                 await asyncio.sleep(_BETWEEN_KILLS_SECONDS)
-            await _until(lambda: len(workers_of(serving)) == 2)
+            await _until(lambda: len(workers_of(serving.process.pid)) == 2)
         ended = serving.log.read_text().count("ended: SIGKILL.")
     return tally.outcome(
         f"SIGKILL of one of two workers each second, {kills} times, under {consumers} keep-alive clients",
@@ -87,21 +87,6 @@ async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(_ROLL_SECONDS):
         while not condition():  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(_LOOK_SECONDS)
-
-
-def workers_of(serving: Serving) -> set[int]:
-    """Return the worker processes of a service that have been set up."""
-    pid = serving.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {int(child) for child in children if _handles(child, REPLACED)}
-
-
-def _handles(pid: str, number: signal.Signals) -> bool:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigCgt:"):
-                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return False
 
 
 def listening_on(port: int) -> int:

@@ -2,10 +2,8 @@
 
 import http.client
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,15 +35,6 @@ def eventually(holds: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(0.1)
     return True
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process exists and has not ended."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
 
 
 @pytest.fixture(scope="session")

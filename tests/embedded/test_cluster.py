@@ -13,7 +13,8 @@ from embedded.data import ClusterRecord, DataFolder
 from embedded.health import is_ready
 from embedded.memory import available_mb, memory_of_container
 from embedded.ports import chosen_ports, free_ports
-from tests.embedded.conftest import HEAP_MB, call, eventually, is_running
+from tests.embedded.conftest import HEAP_MB, call, eventually
+from tests.processes import is_running
 
 
 def test_a_node_indexes_and_finds_a_document(cluster: EmbeddedCluster) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from embedded import EmbeddedCluster
 from embedded.ports import free_ports
-from tests.embedded.conftest import HEAP_MB, eventually, is_running
+from tests.embedded.conftest import HEAP_MB, eventually
+from tests.processes import is_running
 
 PROGRAM = [sys.executable, "-c", "from brokerage.node import node; node()"]
 ENVIRONMENT = os.environ | {"BROKERAGE_NODE_HEAP_MB": str(HEAP_MB)}

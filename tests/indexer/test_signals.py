@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -14,9 +12,13 @@ import pytest
 from cluster.control import read_mark
 from mappings import COMPANY, TEAM
 from tests.indexer.process import running
+from tests.processes import catches
 from tests.records import envelope, write
+from tests.waiting import until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.indexer.conftest import Bench
 
 BUILD_KEPT = "Stopped: the build is kept, and the same command goes on with it.\n"
@@ -92,16 +94,6 @@ async def test_updates_from_a_standard_input_that_stays_open_are_stopped(bench: 
     assert document["sequence"] <= (await bench.mark(TEAM)).sequence
 
 
-def catches(pid: int, number: int) -> None:
-    """Wait until a process handles a signal."""
-    status = Path(f"/proc/{pid}/status")
-    while True:
-        fields = dict(line.split(":\t") for line in status.read_text().splitlines())
-        if int(fields["SigCgt"], 16) >> (number - 1) & 1:
-            return
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("verb", ["update", "reindex"])
 @SIGNALS
 async def test_a_command_that_waits_for_its_first_line_is_stopped(
@@ -109,7 +101,7 @@ async def test_a_command_that_waits_for_its_first_line_is_stopped(
 ) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
     async with running(bench, verb, "-") as stopped:
-        await asyncio.to_thread(catches, stopped.process.pid, signal.SIGTERM)
+        await until(lambda: catches(stopped.process.pid, signal.SIGTERM))
         await asyncio.sleep(1)  # until it reads
         stopped.process.send_signal(number)
         said = UPDATES_KEPT if verb == "update" else "Stopped.\n"
