@@ -165,13 +165,13 @@ async def test_the_patience_begins_anew_with_each_document_that_is_taken(bench: 
 
     async def one(given: FaultProxy, request: web.Request, body: bytes) -> web.Response:
         await given.forward(request, b"".join(body.splitlines(keepends=True)[:2]))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)
         answered: web.Response = await items(201, *[429] * (documents(body) - 1))(given, request, body)
         return answered
 
     proxy.faults = [one] * 9
     async with proxied(bench, proxy) as client:
-        verdict = await sender(bench, index, client=client, retry_seconds=0.3).send(bulky(10))
+        verdict = await sender(bench, index, client=client, retry_seconds=1.5).send(bulky(10))
     assert verdict == Verdict()
     assert await count(bench, index) == 10
 

@@ -123,7 +123,7 @@ async def test_what_is_found_is_logged_once_with_its_remedy_and_so_is_its_end(
     for _ in range(3):
         await look(api)
         await answer(api, key)
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+    assert said(caplog, "listings") == [
         (
             "ERROR",
             "listings: its index lacks fields of this version. listings-v0001 lacks, or has otherwise: status. "
@@ -133,7 +133,7 @@ async def test_what_is_found_is_logged_once_with_its_remedy_and_so_is_its_end(
     stand_in.indices["listings-v0001"]["mappings"]["properties"]["status"] = sound
     for _ in range(2):
         await look(api)
-    assert [record.getMessage() for record in caplog.records[1:]] == ["listings: well again"]
+    assert [text for _, text in said(caplog, "listings")[1:]] == ["listings: well again"]
 
 
 async def test_an_outage_is_logged_once(
@@ -143,8 +143,14 @@ async def test_an_outage_is_logged_once(
     stand_in.is_away(Reply(status=502, product=None))
     for _ in range(3):
         await look(api)
-    ours = [record.getMessage() for record in caplog.records if record.name == "service"]
-    assert [text.partition(".")[0] for text in ours] == ["elasticsearch: it cannot be asked"]
+    ((_, told),) = said(caplog, "elasticsearch")
+    assert told.startswith("elasticsearch: it cannot be asked.")
+
+
+def said(caplog: pytest.LogCaptureFixture, subject: str) -> list[tuple[str, str]]:
+    """Return level and text of what was logged of a subject; other services of the process tell of others."""
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    return [(level, text) for level, text in told if text.startswith(f"{subject}: ")]
 
 
 def watching() -> int:
