@@ -16,6 +16,7 @@ from cluster.raw import RAW_HEADERS
 from cluster.selection import FewestUnderWay
 from tests.cluster.answers import sized
 from tests.cluster.scripted import Scripted, scripted
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,7 +61,7 @@ class Choice:
 
     def questions(self, at: int) -> int:
         """Return how many questions of the pulse a server has read."""
-        return sum(request.startswith(b"HEAD / ") for request in self.servers[at].requests)
+        return len(questions(self.servers[at]))
 
 
 @asynccontextmanager
@@ -89,6 +90,24 @@ def telling(name: str, *, status: bytes = b"200 OK", after: float = 0.0) -> Scri
                 continue
             await asyncio.sleep(after)
             await connection.send(sized(json.dumps(name).encode(), *HEADERS, first=b"HTTP/1.1 %b\r\n" % status))
+
+    return script
+
+
+def questions(server: Scripted) -> list[bytes]:
+    """Return the questions of the pulse that a server has read."""
+    return [request for request in server.requests if request.startswith(b"HEAD / ")]
+
+
+def slow(name: str, *, times: int) -> Script:
+    """Return the script of a node that answers searches once it was asked by the pulse so many times."""
+
+    async def script(connection: Connection) -> None:
+        while True:
+            is_question = (await connection.request()).startswith(b"HEAD")
+            if not is_question:
+                await until(lambda: len(questions(connection.server)) >= times)
+            await connection.send(sized(b"" if is_question else json.dumps(name).encode(), *HEADERS))
 
     return script
 
