@@ -56,9 +56,10 @@ def searches(stand_in: StandIn) -> list[Any]:
 
 
 def waiting(app: web.Application | None) -> list[int]:
-    """Return how many requests wait for each search under way."""
+    """Return how many requests wait for each search of the listings under way."""
     assert app is not None
-    return sorted(flight.passengers for flight in app[SERVICES].engine._flights._flights.values())
+    flights: Any = app[SERVICES].engine._flights._flights
+    return sorted(flight.passengers for (alias, *_), flight in flights.items() if alias == "listings")
 
 
 async def statuses(api: TestClient[Any, Any], held: Held, asked: list[tuple[str, str]], shared: list[int]) -> list[int]:
