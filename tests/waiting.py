@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 60
 _LOOK_EVERY_SECONDS = 0.01
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Block until the condition holds; raise TimeoutError when it never does."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(_LOOK_EVERY_SECONDS)
 
 
 async def until(condition: Callable[[], object]) -> None:

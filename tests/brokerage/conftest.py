@@ -16,6 +16,7 @@ import pytest
 
 from embedded.folders import cache_folder
 from tests.processes import workers_of
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +49,8 @@ class Running:
 
     def workers(self, count: int) -> set[int]:
         """Return the worker processes once so many have been set up."""
-        found = workers_of(self.process.pid)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while len(found) != count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} workers: {self.output}"
-            time.sleep(0.05)
-            found = workers_of(self.process.pid)
-        return found
+        wait_until(lambda: len(workers_of(self.process.pid)) == count)
+        return workers_of(self.process.pid)
 
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and return the exit code."""

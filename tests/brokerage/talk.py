@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from tests.brokerage.conftest import running
 from tests.records import envelope, write
 from tests.service.corner import ASKED
 from tests.tls import Authority, forwarding_meanwhile
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from tests.tls import Forwarder
 
-_PATIENCE_SECONDS = 60
 _ALIASES = "|".join(resource.alias for resource in RESOURCES)
 _HEAD = re.compile(r"(?P<method>[A-Z]+) (?P<path>/[^ ?]*)\S* HTTP/1\.1")
 
@@ -109,19 +108,13 @@ def make_keys(talk: Talk) -> tuple[str, set[str]]:
 def serve(talk: Talk, key: str) -> tuple[dict[str, int], set[str]]:
     """Serve each operation once, certificates checked by a fingerprint; return the statuses and what was asked."""
     with running("serve", "--port", "0", environment=talk.by_fingerprint) as service:
-        root = re.search(r"http://\S+(?=/v1)", service.read_until("Ctrl-C stops"))
-        assert root
-        _ready(root[0])
-        statuses = {path: _status(f"{root[0]}/v1{asked}", key) for path, asked in ASKED.items()}
-        _status(f"{root[0]}/readyz?verbose", key)
+        found = re.search(r"http://\S+(?=/v1)", service.read_until("Ctrl-C stops"))
+        assert found
+        root = found[0]
+        wait_until(lambda: _status(f"{root}/livez", "") == 200)
+        statuses = {path: _status(f"{root}/v1{asked}", key) for path, asked in ASKED.items()}
+        _status(f"{root}/readyz?verbose", key)
     return statuses, talk.asked()
-
-
-def _ready(root: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while _status(f"{root}/livez", "") != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def _status(url: str, key: str) -> int:

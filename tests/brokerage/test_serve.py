@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 import urllib.error
 import urllib.request
 
@@ -14,23 +13,26 @@ import pytest
 from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
 from tests.processes import is_running
+from tests.waiting import wait_until
+
+
+def _answer(port: int, path: str) -> tuple[int, str]:
+    """Return status and body of one request, 0 while nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except (urllib.error.URLError, ConnectionError):
+        return 0, ""
 
 
 def _status(port: int, path: str = "/livez") -> int:
-    """Return the status of one request, 0 while nobody listens."""
-    try:
-        return int(urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10).status)
-    except urllib.error.HTTPError as error:
-        return error.code
-    except (urllib.error.URLError, ConnectionError):
-        return 0
+    return _answer(port, path)[0]
 
 
 def _wait_for(port: int, path: str = "/livez") -> None:
-    deadline = time.monotonic() + 60
-    while _status(port, path) != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: _status(port, path) == 200)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

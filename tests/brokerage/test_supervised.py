@@ -6,30 +6,18 @@ import os
 import re
 import signal
 import socket
-import time
-import urllib.error
-import urllib.request
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.brokerage.conftest import Running, running
-from tests.brokerage.test_serve import _wait_for
+from tests.brokerage.test_serve import _answer, _wait_for
 from tests.processes import is_running, is_stopped, workers_of
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-_PATIENCE_SECONDS = 60
-
-
-def _until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _port(service: Running) -> int:
@@ -41,15 +29,6 @@ def _port(service: Running) -> int:
     return int(found[1])
 
 
-def _reason(port: int) -> str:
-    """Return why it is not ready."""
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10).close()
-    except urllib.error.HTTPError as error:
-        return error.read().decode()
-    return ""
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_second_signal_ends_it_at_once(on_engine: dict[str, str], workers: int) -> None:
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "1000"}
@@ -57,7 +36,7 @@ def test_a_second_signal_ends_it_at_once(on_engine: dict[str, str], workers: int
         port, started = _port(service), service.workers(workers if workers > 1 else 0)
         service.process.send_signal(signal.SIGTERM)
         # Two that come together are one.
-        _until(lambda: "draining" in _reason(port))
+        wait_until(lambda: "draining" in _answer(port, "/readyz")[1])
         assert service.stop(signal.SIGTERM) == 128 + signal.SIGTERM
         assert not any(is_running(pid) for pid in started)
 
@@ -78,7 +57,7 @@ def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(on_engine: dic
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
         hung = max(service.workers(2))
         os.kill(hung, signal.SIGSTOP)
-        _until(lambda: is_stopped(hung))
+        wait_until(lambda: is_stopped(hung))
         assert service.stop(signal.SIGTERM) == 1
         assert f"(process {hung}) has not ended in time and is killed." in service.output
         assert not is_running(hung)
@@ -89,7 +68,7 @@ def test_connections_that_a_worker_has_not_accepted_are_answered_by_its_successo
         port, workers = _port(service), service.workers(2)
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
-        _until(lambda: all(is_stopped(pid) for pid in workers))
+        wait_until(lambda: all(is_stopped(pid) for pid in workers))
         waiting = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(16)]
         for connection in waiting:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -104,7 +83,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(on_engine: dict[str, str]
     with running("serve", "--port", "0", "--workers", "2", environment=environment) as service:
         workers = service.workers(2)
         service.process.kill()
-        _until(lambda: not any(is_running(pid) for pid in workers))
+        wait_until(lambda: not any(is_running(pid) for pid in workers))
 
 
 def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[str, str], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from service.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
 from tests.service.stand_in import Held, hit, search_answer
 from tests.service.test_projection import answered, filled
+from tests.service.test_shared_searches import waiting
 from tests.waiting import Hurry, until
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
     stand_in.out(held, "listings")
     rights = [None, ["commission"], ["partner_data"], []]
     asking = [asyncio.create_task(page(sharing, stand_in.grant(fields=fields), path)) for fields in rights]
-    await until(lambda: waiting(sharing) == len(rights))
+    await until(lambda: waiting_or_gathered(sharing) == len(rights))
     held.let_go.set()
     bodies = [body.decode() for body in await asyncio.gather(*asking)]
     assert [("deal" in body) for body in bodies] == [True, False, True, False]
@@ -167,14 +168,12 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
     assert len([asked for asked, _ in stand_in.asked if asked == "/listings/_search"]) == 1
 
 
-def waiting(api: TestClient[Any, Any]) -> int:
+def waiting_or_gathered(api: TestClient[Any, Any]) -> int:
     """Return how many requests wait for a search of listings that is under way."""
     assert api.app is not None
     services = api.app[SERVICES]
-    flights: Any = services.engine._flights._flights
-    apart: int = sum(flight.passengers for (alias, *_), flight in flights.items() if alias == "listings")
     together: int = sum(queue.current.waiting for queue in services.gathering._queues.values() if queue.current)
-    return apart + together
+    return sum(waiting(api.app)) + together
 
 
 async def test_a_page_that_was_read_ahead_for_one_key_shows_another_no_more_than_it_may_see(
