@@ -1,11 +1,11 @@
 # One image, every command: `brokerage serve` by default, `brokerage index …` for the indexer.
-# For a build that can be repeated pin the base by digest: `--build-arg BASE=python:3.13-slim@sha256:…`; the digest is shown by
-# `docker buildx imagetools inspect python:3.13-slim`. Secrets come at run time, by NAME_FILE: none is an argument or a layer.
+# For reproducible builds, pin the base image: `--build-arg BASE=python:3.13-slim@sha256:…`; get the digest with
+# `docker buildx imagetools inspect python:3.13-slim`. Pass secrets at run time with NAME_FILE, never as build arguments.
 ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# Without pip in it: nothing is installed in the image that runs.
+# Without pip: nothing is installed at run time.
 RUN python -m venv --without-pip /opt/brokerage
 COPY locks/production.txt locks/
 RUN pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
@@ -26,7 +26,7 @@ LABEL org.opencontainers.image.title="brokerage" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/brokerage /opt/brokerage
 ENV PATH=/opt/brokerage/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 BROKERAGE_HOST=0.0.0.0
-# A number, so that an orchestrator can see that it is not root.
+# Numeric, so that an orchestrator can verify that it is not root.
 USER 65532:65532
 WORKDIR /tmp
 EXPOSE 8080

@@ -1,7 +1,7 @@
 """The whole measurement: `python -m bench [--quick] [--data DIR] [--only STAGE…] [--report-only]`.
 
-Every arm is asked by the same client, in rounds that take turns; what comes out is `performance/results.json` in the
-folder of documents, plots beside it, and the tables of `performance.md`.
+One client measures every arm in interleaved rounds. The results are `performance/results.json` in the folder of the
+documentation, and the tables of `performance.md`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ import argparse
 import os
 import secrets
 import signal
-from importlib.util import find_spec
 from pathlib import Path
 
 import uvloop
 
 from bench import results
 from bench.loading import unload
-from bench.node import node
-from bench.options import FULL, QUICK, SMALLEST, Options
+from bench.options import FULL, QUICK, SMALLEST, Options, node
 from bench.progress import Progress
 from bench.report import ReportError, report
 from bench.run import measure
@@ -28,13 +26,10 @@ from embedded import EmbeddedNodeError
 
 
 def main() -> None:
-    """Measure, write, print where."""
+    """Measure, write the results, and print the figures."""
     given = _arguments()
     options = _options(given)
-    if find_spec("matplotlib") is None:
-        # Rather now than after an hour of measuring.
-        raise SystemExit("The plots need matplotlib: install the dependency group `bench`.")
-    # The programs that a run started end with it, whoever ends it.
+    # SIGTERM stops the programs of a run too, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if not given.report_only:
@@ -60,20 +55,22 @@ def _measure(options: Options) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--listings", type=int, help="listings that are generated; 1,000,000, or 30,000 with --quick")
-    parser.add_argument("--quick", action="store_true", help="few rounds: for a look while working")
-    parser.add_argument("--smallest", action="store_true", help="400 listings, one round: whether everything runs")
-    parser.add_argument("--data", type=Path, help="folder of the node's data: what is loaded there is used again")
+    parser.add_argument("--listings", type=int, help="number of generated listings; 1,000,000, or 30,000 with --quick")
+    parser.add_argument("--quick", action="store_true", help="few rounds, for quick checks")
+    parser.add_argument(
+        "--smallest", action="store_true", help="400 listings and one round, to check that everything runs"
+    )
+    parser.add_argument("--data", type=Path, help="data folder of the node, whose loaded data is reused")
     parser.add_argument("--heap", type=int, help="the node's heap in MB; 4096, or 1024 with --quick")
-    parser.add_argument("--prefix", help="stands before the names of all indices; without it one of the run's own")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder that the results are written to")
-    parser.add_argument("--only", nargs="*", default=[], help="stages that are measured; all when absent")
-    parser.add_argument("--report-only", action="store_true", help="write page and plots anew from the results")
+    parser.add_argument("--prefix", help="prefix of all index names; unique to the run by default")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder for the results")
+    parser.add_argument("--only", nargs="*", default=[], help="stages to measure; all by default")
+    parser.add_argument("--report-only", action="store_true", help="rewrite the page from the results")
     return parser.parse_args()
 
 
 def _options(given: argparse.Namespace) -> Options:
-    """Return the run that the arguments ask for; on a node that is named, under a prefix that nothing else has."""
+    """Return the options of the run; on an existing node with a unique index prefix."""
     url = os.environ.get("ELASTICSEARCH_URL") or None
     small = given.quick or given.smallest
     pages = {"page": 3, "large_page": 20} if given.smallest else {}

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 _PROC = Path("/proc")
 _TICK = os.sysconf("SC_CLK_TCK")
-# Written to `clear_refs`, makes the peak of the resident memory begin anew.
-_FORGET_PEAK = "5"
 
 
 class Process(NamedTuple):
@@ -59,10 +57,10 @@ def peak_bytes(root: int) -> int:
 
 
 def forget_peaks(root: int) -> bool:
-    """Let the peaks begin anew; False where the system does not allow it."""
+    """Reset the peaks; return False if the system does not permit it."""
     try:
         for each in tree(root):
-            (_PROC / str(each.pid) / "clear_refs").write_text(_FORGET_PEAK)
+            (_PROC / str(each.pid) / "clear_refs").write_text("5")  # resets the peak
     except OSError:
         return False
     return True
@@ -72,8 +70,7 @@ def _process(name: str) -> Process | None:
     try:
         text = (_PROC / name / "stat").read_text()
     except OSError:
-        # It has ended meanwhile.
-        return None
+        return None  # it has exited meanwhile
     # The name in brackets may hold anything, brackets and blanks too.
     values = text.rpartition(")")[2].split()
     ticks = sum(int(value) for value in values[11:15])

@@ -1,4 +1,4 @@
-"""The arms as data: who answers, what is asked, how deep, by how many clients, in which encoding."""
+"""The arms of the measurement: who responds, which question, how deep, how many clients, which encoding."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ from dataclasses import dataclass
 from typing import Final
 
 RAW: Final = "Elasticsearch, same body"
-FLOOR: Final = "pass-through"
 SERVICE: Final = "service"
 TWO_WORKERS: Final = "service, 2 workers"
-UNSORTED: Final = "textbook, unsorted"
-BY_ID: Final = "textbook, sorted by id"
-BY_COMPANY: Final = "textbook, sorted by company and id"
-PEER: Final = "FastAPI peer"
-SERVICE_CANNED: Final = "service, canned engine"
-PEER_CANNED: Final = "FastAPI peer, canned engine"
-TEXTBOOK: Final = (UNSORTED, BY_ID, BY_COMPANY)
 
-# Where in the largest company a page begins, as shares of it; what is drawn lies between.
+# Where in the largest company a page begins, as shares of it; cursors are drawn from within.
 DEPTHS: Final = {
     "first": (0.0, 0.005),
     "half": (0.495, 0.505),
     "97 %": (0.96, 0.97),
     "any": (0.0, 0.95),
     "same": (0.0, 0.95),
-    "few": (0.0, 0.95),
     "": (0.0, 0.0),
 }
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to ask: its fields name it."""
+    """One kind of request to one server; its fields name it."""
 
     answers: str
     question: str = "page"
@@ -46,71 +37,29 @@ class Arm:
         return ", ".join(filter(None, [*parts, "" if self.encoding == "identity" else self.encoding]))
 
 
-def _at_depths(*answers: str) -> tuple[Arm, ...]:
-    return tuple(Arm(each, depth=depth) for each in answers for depth in ("first", "half", "97 %"))
-
-
-# One client, so that what is measured is the time of a request.
+# One client, so that the time of a request is measured.
 LATENCY: Final = (
-    *_at_depths(RAW, FLOOR, SERVICE, *TEXTBOOK),
-    Arm(RAW, "large page"),
-    Arm(SERVICE, "large page"),
-    Arm(RAW, "show", ""),
-    Arm(SERVICE, "show", ""),
-    Arm(RAW, "agents", ""),
-    Arm(SERVICE, "agents", ""),
-    Arm(RAW, "offices", ""),
-    Arm(SERVICE, "offices", ""),
+    *(Arm(each, depth=depth) for each in (RAW, SERVICE) for depth in ("first", "half", "97 %")),
+    *(Arm(each, question) for question in ("large page", "timestamps_only") for each in (RAW, SERVICE)),
+    *(Arm(each, question, "") for question in ("show", "agents", "offices") for each in (RAW, SERVICE)),
     Arm(SERVICE, "underscore_response"),
-    Arm(RAW, "timestamps_only"),
-    Arm(SERVICE, "timestamps_only"),
     Arm(SERVICE, encoding="gzip"),
     Arm(SERVICE, encoding="zstd"),
 )
 
 THROUGHPUT: Final = (
-    *(Arm(each, depth="any", clients=8) for each in (RAW, FLOOR, SERVICE, TWO_WORKERS)),
+    *(Arm(each, depth="any", clients=8) for each in (RAW, SERVICE, TWO_WORKERS)),
     Arm(SERVICE, depth="any", clients=8, encoding="gzip"),
     Arm(SERVICE, depth="any", clients=8, encoding="zstd"),
-    *(Arm(each, depth="97 %", clients=8) for each in (RAW, SERVICE, *TEXTBOOK)),
+    *(Arm(each, depth="97 %", clients=8) for each in (RAW, SERVICE)),
     Arm(SERVICE, "underscore_response", depth="any", clients=8),
-    Arm(RAW, "show", "", clients=8),
-    Arm(SERVICE, "show", "", clients=8),
+    *(Arm(each, "show", "", clients=8) for each in (RAW, SERVICE)),
     Arm(SERVICE, depth="same", clients=8),
 )
 
 MOST_CLIENTS = 64
-# The figures by the number of clients.
 CLIENTS: Final = tuple(
     Arm(each, depth="any", clients=clients) for clients in (1, 8, MOST_CLIENTS) for each in (RAW, SERVICE, TWO_WORKERS)
 )
 
-PEERS: Final = (
-    Arm(PEER, depth="any", clients=8),
-    Arm(SERVICE, depth="any", clients=8),
-    Arm(PEER_CANNED, depth="few", clients=8),
-    Arm(SERVICE_CANNED, depth="few", clients=8),
-    Arm(PEER, depth="any"),
-    Arm(SERVICE, depth="any"),
-)
-
-# Asked before and after records were changed.
-UPDATED: Final = (
-    Arm(RAW),
-    Arm(SERVICE),
-    Arm(SERVICE, depth="97 %"),
-    Arm(RAW, depth="any", clients=8),
-    Arm(SERVICE, depth="any", clients=8),
-)
-
-BEFORE: Final = "before updates"
-AFTER: Final = "after updates"
-GROUPS: Final = {
-    "latency": LATENCY,
-    "throughput": THROUGHPUT,
-    "clients": CLIENTS,
-    "peers": PEERS,
-    BEFORE: UPDATED,
-    AFTER: UPDATED,
-}
-WALKED: Final = (SERVICE, *TEXTBOOK)
+GROUPS: Final = {"latency": LATENCY, "throughput": THROUGHPUT, "clients": CLIENTS}

@@ -1,4 +1,4 @@
-"""A lean HTTP/1.1 client: reads the whole answer, never parses or decompresses it. Every arm is asked with it."""
+"""A minimal HTTP/1.1 client for all arms, which never parses or decompresses responses."""
 
 from __future__ import annotations
 
@@ -44,16 +44,6 @@ class Answer:
         found = re.search(rb"\r\n" + name.encode() + rb":[ \t]*([^\r]*)", self.head, re.IGNORECASE)
         return None if found is None else found[1].decode("latin-1")
 
-    def tail(self, size: int) -> bytes:
-        """Return at least the last `size` bytes of the kept body, or all of it."""
-        parts: list[Piece] = []
-        for piece in reversed(self.pieces):
-            parts.append(piece)
-            size -= len(piece)
-            if size <= 0:
-                break
-        return b"".join(reversed(parts))
-
 
 class Connection(asyncio.Protocol):
     """One connection that is kept alive; one request at a time."""
@@ -84,7 +74,7 @@ class Connection(asyncio.Protocol):
         try:
             return await self._waiter
         except asyncio.CancelledError:
-            # The answer that is still on its way must not be taken for the next one's.
+            # A late response must not be taken for that of the next request.
             self.close()
             raise
 
@@ -102,7 +92,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        # What a stream protocol gets; uvloop's is none by inheritance.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -134,12 +123,11 @@ class Connection(asyncio.Protocol):
             return b""
         rest = self._head[end + 4 :]
         self._head = self._head[: end + 4]
-        # A failure is told by its body.
         self._framing = framing(self._head, keep=self._keep or int(self._head[9:12]) != _OK)
         return rest
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail the request that is under way."""
+        """Fail the request in flight."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(ConnectionResetError(f"The connection was cut within an answer: {error}."))
 
@@ -175,7 +163,7 @@ async def _connect(server: str) -> Connection:
 
 
 def get(server: str, target: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a GET request; answers are asked for as they are, unless the headers say otherwise."""
+    """Return the bytes of a GET request; responses are uncompressed unless the headers allow it."""
     return _request("GET", server, target, headers or {}) + b"\r\n"
 
 

@@ -1,8 +1,8 @@
 """What it costs to keep a copy: `python -m bench.copying --service URL --key KEY --company COMPANY --pid PID`.
 
-Prints, measured in turns within one run: the rows a second of a snapshot beside those of a walk with the largest page;
-how far the service's memory grows meanwhile; requests and bytes of a proof that a copy is equal, and of finding ten
-records that differ, beside those of all identifiers; a page of changes at the head and from the beginning.
+Prints, measured in interleaved rounds: rows per second of a snapshot and of a walk with the largest page; the growth of
+the service's memory; requests and bytes to verify that a copy is equal, to find ten differing records, and to walk all
+identifiers; a page of changes at the head and from the beginning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bench.snapshots import paced
 from bench.walks import Company
 from mappings import LISTING
 from service.feed import token
-from service.feed.token import Place
+from service.feed.token import FeedPosition
 
 _MOST_PREFIXES = 64
 _PAGES = 20
@@ -37,7 +37,7 @@ Sums = dict[str, tuple[int, int]]
 
 @dataclass
 class Consumer:
-    """Asks one service for the listings of one company, and counts what it costs."""
+    """Reads the listings of one company from a service, and counts requests and bytes."""
 
     http: aiohttp.ClientSession
     given: argparse.Namespace
@@ -119,10 +119,10 @@ async def _proven(consumer: Consumer) -> None:
 
 async def _changed(consumer: Consumer) -> None:
     body = await consumer.get("changes", resources="listings", page_size=1)
-    read = token.read([orjson.loads(body)["next"]], "since")
-    (view,), place = read.views, read.places[LISTING]
-    near = token.write(view, {LISTING: Place(place.epoch, place.floor - 2_000, place.floor)})
-    far = token.write(view, {LISTING: Place(place.epoch, 0, place.floor)})
+    read = token.decode_tokens([orjson.loads(body)["next"]], "since")
+    (view,), place = read.views, read.positions[LISTING]
+    near = token.encode_token(view, {LISTING: FeedPosition(place.epoch, place.floor - 2_000, place.floor)})
+    far = token.encode_token(view, {LISTING: FeedPosition(place.epoch, 0, place.floor)})
     seconds: dict[str, list[float]] = {near: [], far: []}
     for _ in range(_PAGES):
         for since in (near, far):

@@ -1,8 +1,7 @@
-"""What an exact `$count` of Property takes beside a page of it: `python -m bench.counting [--listings N]`.
+"""What an exact `$count` of Property costs compared with a page: `python -m bench.counting [--listings N]`.
 
-On a node of its own, with half as many sold listings. Listings and sold listings may have the same key, which counts
-once: the key of each sold listing is looked for among the listings. Events need no such look. Printed are the medians
-of requests in turns, in milliseconds, and their ratios to a page of 1,000 keys.
+On a node of its own, with half as many sold listings. A key of both a listing and a sold listing counts once, so the
+key of each sold listing is looked up. Prints medians of interleaved requests and their ratios to a page of 1,000 keys.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import aiohttp
 from bench import programs
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import Engine, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
-from service.keys.store import Grant, KeyStore
+from service.keys.store import KeyGrant, KeyStore
 
 _PREFIX = "counting-"
 _PAGE = "1,000 keys"
@@ -36,11 +35,13 @@ async def _measured(url: str, folder: Path, given: argparse.Namespace) -> dict[s
     """Load a sample and return the milliseconds of each request by arm."""
     connection = ConnectionSettings(url=(url,), prefix=_PREFIX)
     async with connect(connection, connections=4, timeout=60) as client:
-        engine = Engine(client, connection, IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False))
+        engine = IndexerContext(
+            client, connection, IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
+        )
         write_source(folder / "all", listings=given.listings)
         with open_source(str(folder / "all")) as source:
             await reindex(engine, source, force=True)
-        grant = Grant("counting", all_companies=True, rate=None)
+        grant = KeyGrant("counting", all_companies=True, rate=None)
         key = (await KeyStore(client, connection.keys_index).create(grant)).reveal()
     async with programs.service(url, _PREFIX) as service:
         await service.ready()

@@ -1,4 +1,4 @@
-"""What a run needs to know of the loaded data, and what it tells of the place it ran in."""
+"""Facts about the loaded data, and the environment of a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.changes import segments
 from bench.questions import COMPANY
 from bench.results import Environment
-from bench.textbook import INDICES
 from bench.walks import Company
 from cluster.connection import connect
 from embedded import VERSION
@@ -22,8 +20,7 @@ from mappings import LISTING
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
-    from bench.node import Node
-    from bench.options import Options
+    from bench.options import Node, Options
     from cluster.connection import ConnectionSettings
 
 _SHOWN = 1000
@@ -58,9 +55,6 @@ async def _company(client: AsyncElasticsearch, index: str, key: str) -> Company:
 async def environment(options: Options, node: Node, connection: ConnectionSettings) -> Environment:
     """Return where and on what is measured."""
     packages = {name: version(name) for name in _PACKAGES}
-    indices = {"live": await segments(connection, connection.alias(LISTING))}
-    for arm, (name, _) in INDICES.items():
-        indices[arm] = await segments(connection, connection.prefix + name)
     return Environment(
         date=dt.datetime.now(dt.UTC).date().isoformat(),
         cores=len(os.sched_getaffinity(0)),
@@ -71,7 +65,6 @@ async def environment(options: Options, node: Node, connection: ConnectionSettin
         page=options.page,
         large_page=options.large_page,
         heap_mb=node.heap_mb,
-        segments=indices,
     )
 
 

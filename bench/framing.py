@@ -1,4 +1,4 @@
-"""Where the body of an HTTP/1.1 answer ends: by its length, or by its chunks. Bodies are counted, kept only on wish."""
+"""Where the body of an HTTP/1.1 response ends: by its length, or by its chunks. Bodies are counted, kept on request."""
 
 from __future__ import annotations
 
@@ -13,63 +13,38 @@ _LINE_END = b"\r\n"
 
 
 class FramingError(ConnectionError):
-    """The answer is not one that this client reads; the message is a sentence."""
+    """This client cannot read the response; the message is a sentence."""
 
 
 @dataclass
-class Sized:
-    """A body of a length that was announced, in bytes."""
-
-    left: int
-    keep: bool
-    length: int = 0
-    pieces: list[Piece] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        """Whether the whole body has come."""
-        return self.left == 0
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of the connection."""
-        if len(data) > self.left:
-            raise FramingError("More bytes came than the answer announced.")
-        self.left -= len(data)
-        self.length += len(data)
-        if self.keep:
-            self.pieces.append(data)
-
-
-@dataclass
-class Chunked:
-    """A body in chunks; `length` counts what they hold, without their sizes."""
+class Framing:
+    """The body of one response; `length` counts its bytes, without the sizes of chunks."""
 
     keep: bool
-    length: int = 0
+    is_chunked: bool
     done: bool = False
+    length: int = 0
     pieces: list[Piece] = field(default_factory=list)
-    _left: int = 0  # bytes of the present chunk that are still to come, its line end included
-    _rest: bytes = b""  # the beginning of a line whose end has not come
-    _ending: bool = False  # the last chunk has come, trailers and an empty line follow
+    left: int = 0  # bytes of the body or of the present chunk that have not arrived
+    _rest: bytes = b""  # the beginning of a line whose end has not arrived
+    _is_ending: bool = False  # the last chunk has arrived, trailers and an empty line follow
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the connection, wherever they are cut."""
-        if self._rest:
-            data, self._rest = self._rest + data, b""
-        at, size = 0, len(data)
-        while at < size:
+        data, self._rest = self._rest + data if self._rest else data, b""
+        at = 0
+        while at < len(data):
             if self.done:
                 raise FramingError("More bytes came than the answer announced.")
-            at = self._content(data, at) if self._left else self._line(data, at)
+            at = self._content(data, at) if self.left else self._line(data, at)
 
     def _content(self, data: bytes, at: int) -> int:
-        end = min(len(data), at + self._left)
-        # The last two of the bytes still to come are the chunk's line end.
-        content_end = min(end, at + max(0, self._left - 2))
-        self.length += content_end - at
-        if self.keep and content_end > at:
-            self.pieces.append(memoryview(data)[at:content_end])
-        self._left -= end - at
+        end = min(len(data), at + self.left)
+        self.left -= end - at
+        self.length += end - at
+        if self.keep:
+            self.pieces.append(memoryview(data)[at:end])
+        self.done = not self.left and not self.is_chunked
         return end
 
     def _line(self, data: bytes, at: int) -> int:
@@ -77,28 +52,24 @@ class Chunked:
         if end < 0:
             self._rest = data[at:]
             return len(data)
-        if self._ending:
+        if self._is_ending:
             self.done = end == at
-        else:
+        elif end > at:  # an empty line ends each chunk
             self._size(data[at:end])
         return end + 2
 
     def _size(self, line: bytes) -> None:
         try:
-            size = int(line.partition(b";")[0], 16)
+            self.left = int(line.partition(b";")[0], 16)
         except ValueError:
             raise FramingError(f"{line[:40]!r} is not the size of a chunk.") from None
-        self._ending = size == 0
-        self._left = size + 2 if size else 0
-
-
-Framing = Sized | Chunked
+        self._is_ending = not self.left
 
 
 def framing(head: bytes, *, keep: bool) -> Framing:
     """Return how the body behind these headers ends; `head` goes up to and includes the empty line."""
     if (length := _LENGTH.search(head)) is not None:
-        return Sized(int(length[1]), keep)
+        return Framing(keep, is_chunked=False, left=int(length[1]), done=not int(length[1]))
     if _CHUNKED.search(head) is not None:
-        return Chunked(keep)
+        return Framing(keep, is_chunked=True)
     raise FramingError("The answer has neither a length nor chunks.")

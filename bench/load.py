@@ -1,11 +1,9 @@
-"""How fast the indexer loads, beside Elasticsearch fed with ready-made bulk bodies:
-`python -m bench.load [--listings N] [--rounds N] [--source FOLDER]`.
+"""How fast the indexer loads, compared with ready-made bulk bodies: `python -m bench.load [--listings N] [--rounds N]`.
 
-Each round measures three things in turn, on the same node and with the same settings of the index: the bodies that the
-indexer would send, kept in a file and sent as they are (raw); `brokerage index reindex` of the source into nothing
-(first build); and the same once more over what is live, every record looked up and its stamp carried (rebuild). The
-rate is records a second from the first line until the last is acknowledged. Merging is the same for all and left out.
-Printed are medians, their ratios to raw, and the indexer's largest memory.
+Each round measures three arms on the same node with the same index settings: the indexer's bulk bodies, prepared in a
+file (raw); `brokerage index reindex` into nothing (first build); and the same again over the live index, with every
+record looked up (rebuild). The rate is records per second from the first line until the last acknowledgement, without
+merging. Prints medians, their ratios to raw, and the indexer's peak memory.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import argparse
 import asyncio
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import uvloop
 
-from bench.bodies import write_bodies, written
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerSettings
-from indexer.bulk import BULK_HEADERS
+from indexer.documents import companies
+from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.indices.bulk import BULK_HEADERS
+from indexer.source.folder_source import FolderSource
 from mappings import COMPANY, LISTING
-from mappings.index import index_body
+from mappings.index_body import index_body
 from sample import write_source
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 600.0
 _FILTER = {"filter_path": "errors"}
+# The number of documents, and the bytes of the body that follows.
+_BODY_HEAD = struct.Struct("<II")
 
 
 @dataclass
 class Arm:
-    """One way to load, with the records a second and the memory of each round."""
+    """One way to load, with the records per second and the memory of each round."""
 
     name: str
     rates: list[float] = field(default_factory=list)
@@ -56,7 +59,29 @@ class Arm:
         median, ratio = statistics.median(self.rates), statistics.median(self.rates) / statistics.median(base.rates)
         spread = f"({min(self.rates):,.0f} to {max(self.rates):,.0f})"
         memory = f"  {max(self.megabytes):,.0f} MB" if self.megabytes else ""
-        return f"{self.name:12} {median:8,.0f} a second {spread:20} x {ratio:.3f}{memory}"
+        return f"{self.name:12} {median:8,.0f} per second {spread:20} x {ratio:.3f}{memory}"
+
+
+def _write_bodies(source: Path, target: Path) -> None:
+    """Write the bodies of a folder's listings."""
+    opened = FolderSource(source)
+    with target.open("wb") as file, opened.open(LISTING) as reading:
+        chunks = ChunkReader(LineParser(LISTING, companies.companies_from_source(opened)), reading, IndexerSettings())
+        while (chunk := chunks.read()) is not None:
+            parts: list[bytes] = []
+            for document in chunk.drafts:
+                head = b'{"index":{"_id":%b,"version":%d,"version_type":"external"}}\n'
+                parts += (head % (orjson.dumps(document.id), document.version), document.stamped_source(1, 1), b"\n")
+            body = b"".join(parts)
+            file.write(_BODY_HEAD.pack(len(chunk.drafts), len(body)) + body)
+
+
+def _written(target: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the number of documents and the bytes of each body."""
+    with target.open("rb") as file:
+        while head := file.read(_BODY_HEAD.size):
+            documents, size = _BODY_HEAD.unpack(head)
+            yield documents, file.read(size)
 
 
 async def _raw(client: AsyncElasticsearch, bodies: Path, arm: Arm) -> None:
@@ -65,7 +90,7 @@ async def _raw(client: AsyncElasticsearch, bodies: Path, arm: Arm) -> None:
     body: dict[str, Any] = index_body(LISTING)
     body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
     await client.indices.create(index="raw-v0001", **body)
-    waiting = written(bodies)
+    waiting = _written(bodies)
     started = time.perf_counter()
     counts = await asyncio.gather(*(_sending(client, waiting) for _ in range(IndexerSettings().bulks_in_flight)))
     arm.rates.append(sum(counts) / (time.perf_counter() - started))
@@ -112,7 +137,7 @@ def _indexed(url: str, source: Path, arm: Arm, resources: list[str]) -> None:
 async def _measure(url: str, folder: Path, source: Path, rounds: int) -> list[Arm]:
     raw, first, again = Arm("raw"), Arm("first build"), Arm("rebuild")
     bodies = folder / "bodies"
-    write_bodies(source, bodies)
+    _write_bodies(source, bodies)
     async with connect(ConnectionSettings(url=(url,)), connections=8, timeout=_TIMEOUT_SECONDS) as client:
         for _ in range(rounds):
             await _raw(client, bodies, raw)
@@ -127,14 +152,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listings", type=int, default=100_000, help="records to load")
     parser.add_argument("--rounds", type=int, default=3, help="how often each arm is measured")
-    parser.add_argument("--source", type=Path, help="a source that is there already")
     parser.add_argument("--heap", type=int, default=2048, help="the node's heap in MB")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        source = options.source or folder / "source"
-        if options.source is None:
-            write_source(source, options.listings)
+        source = folder / "source"
+        write_source(source, options.listings)
         with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=options.heap)) as cluster:
             arms = uvloop.run(_measure(cluster.url, folder, source, options.rounds))
     for arm in arms:

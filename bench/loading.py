@@ -1,4 +1,4 @@
-"""The data of a run: generated listings behind the service's aliases, the textbook indices beside them, and a key."""
+"""The data of a run: generated listings behind the service's aliases, and a key."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from elasticsearch import NotFoundError
 
-from bench import textbook
 from cluster.connection import connect
-from indexer import Engine, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
 from sample import write_source
-from service.keys.store import Grant, KeyStore
+from service.keys.store import KeyGrant, KeyStore
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
@@ -23,24 +22,21 @@ if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
     from indexer import ResourceReport
 
-# Sold listings are asked for nowhere here; loading them would take half as long again.
+# No arm reads sold listings, and loading them would take half as long again.
 _LOADED = (COMPANY, OFFICE, AGENT, TEAM, LISTING)
 _PATIENT_SECONDS = 24 * 3600.0
 _DELETED_TOGETHER = 20
 
 
 async def load(connection: ConnectionSettings, listings: int, progress: Progress) -> str:
-    """Load what is not there yet, and return the text of a key that reads everything."""
+    """Load missing data, and return an API key that reads everything."""
     async with connect(connection, connections=8, timeout=_PATIENT_SECONDS) as client:
         if await _count(client, connection.alias(LISTING)) != listings:
             await _generate(client, connection, listings, progress)
-        live = await _live(client, connection.alias(LISTING))
         # What an earlier run changed lies in segments of its own.
-        await client.indices.forcemerge(index=live, max_num_segments=1)
-        await client.indices.refresh(index=live)
-        engine = Engine(client, connection, IndexerSettings())
-        await textbook.fill(engine, live, listings, progress.tell_sometimes)
-        grant = Grant("bench", all_companies=True, rate=None)
+        await client.indices.forcemerge(index=connection.alias(LISTING), max_num_segments=1)
+        await client.indices.refresh(index=connection.alias(LISTING))
+        grant = KeyGrant("bench", all_companies=True, rate=None)
         return (await KeyStore(client, connection.keys_index).create(grant)).reveal()
 
 
@@ -60,17 +56,17 @@ async def _generate(
         write_source(
             folder / "source",
             listings,
-            on_progress=lambda resource, done: progress.tell_sometimes(f"writing {resource}: {done:,}"),
+            on_progress=lambda resource, done: progress.report_occasionally(f"writing {resource}: {done:,}"),
         )
         (folder / "source" / "sold_listings.ndjson").unlink()
         settings = replace(IndexerSettings(), dead_letter_folder=str(folder / "dead-letters"), kept_generations=1)
 
         def show(report: ResourceReport) -> None:
-            progress.tell_sometimes(f"loading {report.resource}: {report.read:,} read, {report.stage}")
+            progress.report_occasionally(f"loading {report.resource}: {report.read:,} read, {report.stage}")
 
         with open_source(str(folder / "source")) as source:
             summary = await reindex(
-                Engine(client, connection, settings), source, resources=_LOADED, force=True, on_progress=show
+                IndexerContext(client, connection, settings), source, resources=_LOADED, force=True, on_progress=show
             )
     if summary.exit_code:
         raise RuntimeError("The sample data was not loaded: " + "; ".join(str(each) for each in summary.resources))
@@ -81,8 +77,3 @@ async def _count(client: AsyncElasticsearch, alias: str) -> int:
         return int((await client.count(index=alias))["count"])
     except NotFoundError:
         return 0
-
-
-async def _live(client: AsyncElasticsearch, alias: str) -> str:
-    (name,) = await client.indices.get_alias(name=alias)
-    return str(name)

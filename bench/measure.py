@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bench.accounting import processor_seconds
-from bench.results import PERCENTS, Measured, Round
+from bench.results import Measured, Round
 from bench.spread import quantile, spread
 from bench.templates import Absent
 
@@ -37,7 +37,7 @@ class Taken:
     rounds: list[Round] = field(default_factory=list)
 
     def forget(self) -> None:
-        """Begin anew: what came so far was to warm up."""
+        """Reset after the warm-up."""
         self.milliseconds.clear()
         self.rounds.clear()
         self.bytes = 0
@@ -58,7 +58,6 @@ class Taken:
             latency_ms=spread(self.milliseconds),
             per_second=spread([each.per_second for each in self.rounds]),
             p99_ms=quantile(self.milliseconds, 0.99),
-            percents_ms=[quantile(self.milliseconds, percent / 100) for percent in range(PERCENTS)],
             # The system counts in 10 ms: only the sum over all rounds is exact enough.
             cpu_ms={name: sum(each.cpu_ms[name] for each in self.rounds) / len(self.rounds) for name in names},
             rounds=self.rounds,
@@ -67,7 +66,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Meter:
-    """Asks and takes the time. `processes` are those whose processor time is taken beside it, by name."""
+    """Sends requests and measures their time, and the CPU time of `processes` by name."""
 
     pool: Pool
     size: Size
@@ -80,10 +79,10 @@ class Meter:
         answer = await connection.fetch(request, keep=True)
         encoding = answer.header("content-encoding") or "identity"
         if encoding != template.encoding:
-            raise Absent(f"asked for {template.encoding}, it is answered as {encoding}")
+            raise Absent(f"requested {template.encoding}, but the response is {encoding}")
         count = answer.body.count(_RECORD)
         if encoding == "identity" and count < template.records:
-            raise Absent(f"the answer has {count} listings and not {template.records}")
+            raise Absent(f"the response has {count} listings instead of {template.records}")
 
     async def round(self, taken: Taken, number: int) -> None:
         """Ask one arm for one round's requests."""
@@ -93,7 +92,7 @@ class Meter:
         connections = await self.pool.take(taken.template.server, clients)
         watched = watched_by(taken.arm.answers, self.processes)
         before = processor_seconds(watched)
-        # Our own is taken closer by: looking at the others costs more than some arms do.
+        # Our own is measured closer to the requests: reading the others costs more than some arms.
         own, started = time.process_time(), time.perf_counter()
         milliseconds, size = await ask_all(connections, requests)
         seconds, own = time.perf_counter() - started, time.process_time() - own

@@ -1,11 +1,15 @@
-"""How large a run is."""
+"""How large a run is, and the Elasticsearch it uses: an existing node, or an embedded one of its own."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from embedded import EmbeddedCluster, NodeOptions
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -18,19 +22,10 @@ class Size:
     requests_each: int = 8  # of each client in a round, where there are several
     warm_up: int = 2  # rounds that do not count
     walks: int = 2
-    memory_rounds: int = 3
-    memory_pages: int = 10  # of each client
 
 
-FULL = Size(
-    rounds={"latency": 30, "throughput": 12, "clients": 7, "peers": 7, "before updates": 10, "after updates": 10},
-    walks=2,
-)
-QUICK = Size(
-    rounds={"latency": 10, "throughput": 6, "clients": 4, "peers": 4, "before updates": 5, "after updates": 5},
-    walks=3,
-    memory_pages=6,
-)
+FULL = Size(rounds={"latency": 30, "throughput": 12, "clients": 7})
+QUICK = Size(rounds={"latency": 10, "throughput": 6, "clients": 4}, walks=3)
 # Enough to see that everything runs; its numbers mean nothing.
 SMALLEST = Size(
     rounds=dict.fromkeys(QUICK.rounds, 1),
@@ -38,8 +33,6 @@ SMALLEST = Size(
     requests_each=1,
     warm_up=1,
     walks=1,
-    memory_rounds=1,
-    memory_pages=2,
 )
 
 
@@ -56,10 +49,29 @@ class Options:
     data: Path | None = None
     heap_mb: int = 4096
     prefix: str = "bench-"
-    changed_share: float = 0.05
     only: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def results(self) -> Path:
         """The file of all measurements."""
         return self.docs / "performance" / "results.json"
+
+
+@dataclass(frozen=True)
+class Node:
+    """An Elasticsearch node. The process and the heap of an existing one are not known."""
+
+    url: str
+    pid: int | None = None
+    heap_mb: int | None = None
+
+
+@contextmanager
+def node(options: Options) -> Iterator[Node]:
+    """Yield the node; stop it afterwards if it was started here."""
+    if options.url is not None:
+        yield Node(options.url)
+        return
+    chosen = NodeOptions(data=options.data, ephemeral=options.data is None, heap_mb=options.heap_mb)
+    with EmbeddedCluster(chosen) as cluster:
+        yield Node(cluster.url, cluster.processes[0].pid, options.heap_mb)

@@ -1,4 +1,4 @@
-"""The processes that answer: the service, the floor, the peer and the canned engine, each with a port of its own."""
+"""The processes that are measured, each with a port of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _START_SECONDS = 60
 _STOP_SECONDS = 15
 _LOOK_SECONDS = 0.1
-PEER_KEY = "bench-peer-key"
 
 
 @dataclass(frozen=True)
@@ -58,26 +57,15 @@ class Program:
 
 
 def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncContextManager[Program]:
-    """Run the service over an engine. Like all programs here it is started at once, and ready later."""
+    """Run the service on a node. It starts at once and is ready later: wait for `ready`."""
     command = str(Path(sys.executable).with_name("brokerage"))
     environment = {
         "ELASTICSEARCH_URL": engine_url,
         "BROKERAGE_INDEX_PREFIX": prefix,
-        "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # nobody waits for a turn that the other arms do not know
+        "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # no queueing, which the other arms do not have
         "BROKERAGE_KEY_CONCURRENCY": "0",
     }
     return _running(environment, command, "serve", "--workers", str(workers))
-
-
-def module(name: str, *arguments: str) -> AbstractAsyncContextManager[Program]:
-    """Run a module of Python that takes `--port`."""
-    return _running({}, sys.executable, "-m", name, *arguments)
-
-
-def peer(engine_url: str, index: str) -> AbstractAsyncContextManager[Program]:
-    """Run the peer over an index."""
-    environment = {"ELASTICSEARCH_URL": engine_url, "PEER_INDEX": index, "PEER_API_KEY": PEER_KEY}
-    return _running(environment, sys.executable, "-m", "bench.peers.fastapi_peer")
 
 
 @asynccontextmanager
@@ -92,7 +80,7 @@ async def _running(environment: Mapping[str, str], *command: str) -> AsyncGenera
 
 @asynccontextmanager
 async def ending(process: asyncio.subprocess.Process, seconds: float = _STOP_SECONDS) -> AsyncGenerator[None, None]:
-    """End a process with what is done meanwhile: in order within so many seconds, then by force."""
+    """Stop a process at the end of the context: gracefully within so many seconds, then by force."""
     try:
         yield
     finally:

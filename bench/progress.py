@@ -1,4 +1,4 @@
-"""Progress on standard error: what is being done, how long it has taken, and what is left by the pace so far."""
+"""Progress on standard error: what is running, and the time since the start."""
 
 from __future__ import annotations
 
@@ -7,32 +7,26 @@ import time
 
 
 class Progress:
-    """Lines with the time since the start; at most one a few seconds for what is repeated."""
+    """Lines with the time since the start; at most one every few seconds for repeated steps."""
 
     _EVERY_SECONDS = 5.0
 
     def __init__(self) -> None:
-        """Begin to count the time."""
+        """Start the clock."""
         self._started = time.monotonic()
         self._shown = 0.0
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Show a line."""
         self._shown = time.monotonic()
-        print(f"[{_clock(self._shown - self._started)}] {text}", file=sys.stderr, flush=True)
+        print(f"[{self._shown - self._started:.0f} s] {text}", file=sys.stderr, flush=True)
 
-    def tell_sometimes(self, text: str) -> None:
-        """Show a line, unless another was shown just now."""
+    def report_occasionally(self, text: str) -> None:
+        """Show a line, unless another was shown in the last seconds."""
         if time.monotonic() - self._shown >= self._EVERY_SECONDS:
-            self.tell(text)
+            self.report(text)
 
-    def step(self, name: str, done: int, total: int, began: float) -> None:
-        """Show how far a group of rounds has come; `began` is a moment of `time.monotonic`."""
-        left = (time.monotonic() - began) / done * (total - done)
-        show = self.tell if done == total else self.tell_sometimes
-        show(f"{name}: round {done} of {total}" + (f", about {_clock(left)} left" if done < total else ""))
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}"
+    def step(self, name: str, done: int, total: int) -> None:
+        """Show how many rounds of a group are done."""
+        show = self.report if done == total else self.report_occasionally
+        show(f"{name}: round {done} of {total}")

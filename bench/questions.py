@@ -1,4 +1,4 @@
-"""What is asked: each question as a request to the service, and how requests of one arm differ from each other."""
+"""The questions as requests to the service, and how the requests of one arm vary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from bench.arms import DEPTHS
-from bench.floor import SENTINEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 COMPANY: Final = "summit-crest"
 ROOT: Final = "/v1"
-# How many pages the canned engine learns.
-_FEW = 16
+# Marks the cursor in the bytes of a request, and is as long as any cursor that replaces it.
+SENTINEL: Final = "5eed5eed"
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,6 @@ def target(question: str, options: Options, identifier: str) -> str:
     return ROOT + asked.path.format(id=quote(identifier)) + (f"?{query}" if query else "")
 
 
-def peer_target(options: Options) -> str:
-    """Return the same page as the peer is asked for it."""
-    sizes = {"page": options.page}
-    return "/listings?" + urlencode({name: value.format_map(sizes) for name, value in _FEED.items()})
-
-
 @dataclass(frozen=True)
 class Variety:
     """How requests differ: `sentinel` in the template gives way to a value of the same length."""
@@ -77,13 +70,11 @@ class Variety:
         if self.known:
             return chance.choices(self.known, k=count)
         low, high = DEPTHS[self.depth]
-        if self.depth == "few":
-            return [cursor(low + (high - low) * (number % _FEW) / _FEW) for number in range(count)]
         return [cursor(chance.uniform(low, high)) for _ in range(count)]
 
 
 def cursor(share: float) -> bytes:
-    """Return a cursor behind this share of a company: identifiers are random UUIDs, so their first digits tell."""
+    """Return a cursor behind this share of a company: identifiers are random UUIDs, so their first digits suffice."""
     return b"%08x" % min(0xFFFFFFFF, int(share * 0x100000000))
 
 

@@ -1,4 +1,4 @@
-"""What a run measured, as it stands in `results.json`. Times are in seconds where the name does not say `ms`."""
+"""The measurements of a run, as stored in `results.json`. Times are in seconds unless the name says `ms`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
     from bench.arms import Arm
 
-# A distribution is kept as its value at each percent from 0 to 100.
-PERCENTS = 101
-# Objects within objects up to here stand on lines of their own.
+# Objects nested up to this depth get one line per member.
 _LINES_DEEP = 3
 
 
@@ -31,7 +29,6 @@ class Environment(msgspec.Struct):
     page: int
     large_page: int
     heap_mb: int | None
-    segments: dict[str, int]
 
 
 class Round(msgspec.Struct):
@@ -45,7 +42,7 @@ class Round(msgspec.Struct):
 
 
 class Measured(msgspec.Struct):
-    """One arm. `p99_ms` and `percents_ms` are those of all requests of all rounds; `bytes` is the mean of a body."""
+    """One arm. `p99_ms` is that of all requests of all rounds; `bytes` is the mean size of a body."""
 
     answers: str
     question: str
@@ -57,7 +54,6 @@ class Measured(msgspec.Struct):
     latency_ms: Spread
     per_second: Spread
     p99_ms: float
-    percents_ms: list[float]
     cpu_ms: dict[str, float]
     rounds: list[Round]
 
@@ -76,25 +72,12 @@ class Walk(msgspec.Struct):
         return sum(self.seconds.values())
 
 
-class Memory(msgspec.Struct):
-    """Memory of a worker in bytes: at rest, and its peak in each round of parallel walks."""
-
-    clients: int
-    page_bytes: float
-    idle: int
-    peaks: list[int]
-    how: str
-
-
 class Results(msgspec.Struct):
-    """Everything; what could not be measured is told in `absent`, by its name."""
+    """All measurements; `absent` has the reason for each one that failed, by name."""
 
     environment: Environment
     groups: dict[str, dict[str, Measured]] = msgspec.field(default_factory=dict)
-    walks: dict[str, list[Walk]] = msgspec.field(default_factory=dict)
-    memory: Memory | None = None
-    changed: int = 0  # listings that the update stage changed
-    peer_reads: str = ""  # the textbook index that the peer reads
+    walks: list[Walk] = msgspec.field(default_factory=list)
     absent: dict[str, str] = msgspec.field(default_factory=dict)
 
     def find(self, group: str, arm: Arm) -> Measured | None:
@@ -102,18 +85,17 @@ class Results(msgspec.Struct):
         return self.groups.get(group, {}).get(arm.name)
 
     def forget(self, stage: str) -> None:
-        """Forget what an earlier run says of a stage that is measured anew."""
+        """Drop the earlier results of a stage that is measured again."""
         self.groups.pop(stage, None)
-        begins = stage.removesuffix("s")
-        self.absent = {name: why for name, why in self.absent.items() if not name.startswith(begins)}
+        self.absent = {name: why for name, why in self.absent.items() if not name.startswith(stage)}
         if stage == "walks":
             self.walks.clear()
 
 
 def begun(earlier: Path | None, environment: Environment) -> Results:
-    """Return what an earlier run measured, of which some stages are measured anew, or nothing yet.
+    """Return the results of an earlier run, to be replaced stage by stage, or empty ones.
 
-    Nothing of it is kept unless data and program versions are the same.
+    Earlier results are used only if data and program versions are the same.
     """
     if earlier is None or not earlier.exists():
         return Results(environment)
@@ -123,19 +105,19 @@ def begun(earlier: Path | None, environment: Environment) -> Results:
 
 
 def write(results: Results, target: Path) -> None:
-    """Write the file anew; a reader never sees half of it."""
-    draft = target.with_name(f".{target.name}")
+    """Replace the file atomically."""
+    temporary = target.with_name(f".{target.name}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft.write_bytes(_spelt(_shortened(msgspec.to_builtins(results)), "\n") + b"\n")
-    draft.replace(target)
+    temporary.write_bytes(_encode_lines(_rounded(msgspec.to_builtins(results)), "\n") + b"\n")
+    temporary.replace(target)
 
 
-def _spelt(value: object, line_end: str) -> bytes:
-    """Spell JSON with a line for each arm: short enough to read, and two runs can be compared line by line."""
+def _encode_lines(value: object, line_end: str) -> bytes:
+    """Encode JSON with a line for each arm, so that runs can be compared line by line."""
     if not isinstance(value, dict) or len(line_end) > _LINES_DEEP:
         return msgspec.json.encode(value)
     inner = line_end + " "
-    lines = [msgspec.json.encode(name) + b": " + _spelt(each, inner) for name, each in value.items()]
+    lines = [msgspec.json.encode(name) + b": " + _encode_lines(each, inner) for name, each in value.items()]
     between = "," + inner
     return b"{" + inner.encode() + between.encode().join(lines) + line_end.encode() + b"}" if lines else b"{}"
 
@@ -145,10 +127,10 @@ def read(source: Path) -> Results:
     return msgspec.json.decode(source.read_bytes(), type=Results)
 
 
-def _shortened(value: object) -> object:
-    """Cut numbers to six digits: what lies behind them is noise."""
+def _rounded(value: object) -> object:
+    """Round numbers to six digits: the rest is noise."""
     if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
+        return {name: _rounded(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shortened(inner) for inner in value]
+        return [_rounded(inner) for inner in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -1,13 +1,11 @@
-"""A group of arms, round by round. An arm that fails is told apart from the others and loses none of them."""
+"""A group of arms, measured round by round. An arm that fails is reported and does not affect the others."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.arms import GROUPS
-from bench.failures import told
 from bench.measure import Taken
 
 if TYPE_CHECKING:
@@ -33,10 +31,10 @@ class Rounds:
             taken = await self._turn(name, taken, number)
         for each in taken:
             each.forget()
-        count, began = self.meter.size.rounds[name], time.monotonic()
+        count = self.meter.size.rounds[name]
         for number in range(count):
             taken = await self._turn(name, taken, number)
-            self.progress.step(name, number + 1, count, began)
+            self.progress.step(name, number + 1, count)
         self.results.groups[name] = {each.arm.name: each.measured() for each in taken}
 
     async def _begin(self, name: str, arm: Arm, templates: Templates) -> Taken | None:
@@ -61,6 +59,12 @@ class Rounds:
         return [each for each in taken if each not in failed]
 
     def _lost(self, name: str, arm: Arm, error: Exception) -> None:
-        reason = told(error)
-        self.results.absent[f"{name}: {arm.name}"] = reason
-        self.progress.tell(f"{name}: {arm.name} is absent: {reason}")
+        why = self.results.absent[f"{name}: {arm.name}"] = reason(error)
+        self.progress.report(f"{name}: {arm.name} is absent: {why}")
+
+
+def reason(error: BaseException) -> str:
+    """Return the message of an error; of several errors of concurrent tasks, that of the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """What an update of one line takes: `python -m bench.single_lines [--updates N]`, on a node of its own.
 
-Teams and offices come in turns, each in a run of its own: as often as that a lock is taken, a mark published and the
-ledger of events written. Printed are milliseconds for an update, the median and the quarter that took least.
+Teams and offices alternate, each in a run of its own, so that every update takes a lock, publishes a mark and writes
+the event ledger. Prints the milliseconds of an update: median and first quartile.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ import orjson
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import Engine, IndexerSettings, open_source, reindex, update
+from indexer import IndexerContext, IndexerSettings, open_source, reindex, update
 from mappings import OFFICE, TEAM
 from sample import write_source
 
 if TYPE_CHECKING:
     from mappings import Resource
 
-_UPDATES = 200
 _NEWER = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass
 class Turns:
-    """Envelopes of two resources that are told in turns, each time with a change."""
+    """Envelopes of two resources, sent alternately with a change each time."""
 
-    engine: Engine
+    engine: IndexerContext
     folder: Path
     envelopes: list[tuple[Resource, dict[str, Any]]]
 
@@ -58,7 +57,9 @@ async def _measured(url: str, folder: Path, updates: int) -> list[float]:
     """Load a small sample and return the milliseconds of each update."""
     connection = ConnectionSettings(url=(url,))
     async with connect(connection, connections=4, timeout=60) as client:
-        engine = Engine(client, connection, IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False))
+        engine = IndexerContext(
+            client, connection, IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
+        )
         write_source(folder / "all", listings=50)
         with open_source(str(folder / "all")) as source:
             await reindex(engine, source, force=True)
@@ -77,7 +78,7 @@ def _first(folder: Path, resource: Resource) -> dict[str, Any]:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=_UPDATES)
+    parser.add_argument("--updates", type=int, default=200)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
         taken = asyncio.run(_measured(cluster.url, Path(name), given.updates))

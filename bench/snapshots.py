@@ -1,4 +1,4 @@
-"""Snapshots beside walks: what each gives in a second, in turns, and what it takes of the service's memory."""
+"""Snapshots compared with walks, interleaved: rows per second, and growth of the service's memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.05
 
 @dataclass
 class Paces:
-    """Snapshots and walks of a company in turns, by a client that counts bytes and looks at none of them."""
+    """Interleaved snapshots and walks of a company, by a client that only counts bytes."""
 
     given: argparse.Namespace
     company: Company
@@ -41,7 +41,7 @@ class Paces:
         """Walk with the largest page and return the bytes."""
         size, encoding = _LARGEST_PAGE, self.given.encoding
         way = ServiceWay(self.given.service, "/v1/listings", self.given.key, size, encoding=encoding)
-        return (await walk(self.connection, way, self.company, size))[1]
+        return (await walk(self.connection, way, self.company))[1]
 
 
 async def paced(given: argparse.Namespace, company: Company) -> None:
@@ -55,11 +55,11 @@ async def paced(given: argparse.Namespace, company: Company) -> None:
             seconds, growth, length = await _watched(given.pid, read)
             rates[name].append(company.listings / seconds)
             grown[name].append(growth)
-            print(f"{name:9} {length:16,} bytes {rates[name][-1]:10,.0f} rows a second", flush=True)
+            print(f"{name:9} {length:16,} bytes {rates[name][-1]:10,.0f} rows per second", flush=True)
     pool.close()
     ratio = median(rates["snapshot"]) / median(rates["walk"])
     growths = ", ".join(f"{max(sizes) / _MEGABYTE:.1f} MB by a {name}" for name, sizes in grown.items())
-    print(f"a snapshot of {company.listings:,} beside a walk: {ratio:.2f}; memory grew by at most {growths}")
+    print(f"a snapshot of {company.listings:,} compared with a walk: {ratio:.2f}; memory grew by at most {growths}")
 
 
 async def _watched(pid: int, read: Callable[[], Awaitable[int]]) -> tuple[float, int, int]:

@@ -28,12 +28,11 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which this share lies, between two of the values where it falls between them."""
+    """Return the value at a share from 0 to 1, interpolated linearly between two values."""
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+    below, rest = divmod(share * (len(ordered) - 1), 1)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
+    return low + (high - low) * rest
 
 
 def ratio(upper: Sequence[float], lower: Sequence[float]) -> Spread:

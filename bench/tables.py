@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.arms import AFTER, BEFORE
 from bench.figures import figures
 from bench.measure import CLIENT, ENGINE
 
@@ -16,12 +15,9 @@ if TYPE_CHECKING:
 
 _MB = 1e6
 _TITLES = {
-    "latency": "One client: the time of a request",
+    "latency": "One client: response time",
     "throughput": "Throughput",
     "clients": "Throughput by clients and workers",
-    "peers": "Beside the peer",
-    BEFORE: "Before updates",
-    AFTER: "After updates",
 }
 
 
@@ -30,7 +26,7 @@ def everything(found: Results) -> str:
     parts = [_place(found), "### Figures", figure_table(found), _absent(found)]
     for name, measured in found.groups.items():
         parts += [f"### {_TITLES.get(name, name)}", _group(list(measured.values()))]
-    parts += [_walks(found), _memory(found)]
+    parts.append(_walks(found))
     return "\n\n".join(filter(None, parts))
 
 
@@ -43,24 +39,23 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _place(found: Results) -> str:
     where = found.environment
     versions = ", ".join(f"{name} {version}" for name, version in where.versions.items())
-    heap = "a node that was there already" if where.heap_mb is None else f"a heap of {where.heap_mb} MB"
+    heap = "an existing node" if where.heap_mb is None else f"a heap of {where.heap_mb} MB"
     largest = max(where.companies.values(), default=0)
     return (
         f"Measured on {where.date}: {where.listings:,} listings, {largest:,} of them of the largest company, pages of "
         f"{where.page} and of {where.large_page}; {where.cores} cores ({where.processor}) shared by client, service "
-        f"and Elasticsearch, which has {heap}; {versions}. Quarter points stand in brackets."
-        + (f" The peer reads from: {found.peer_reads}." if found.peer_reads else "")
+        f"and Elasticsearch, with {heap}; {versions}. Quartiles in brackets."
     )
 
 
 def figure_table(found: Results) -> str:
-    """Return the table of all figures: aim, what was measured, and whether it was reached."""
+    """Return the table of all figures: target, measured value, and whether the target was reached."""
     words = {True: "reached", False: "**missed**", None: ""}
     rows = [
         [figure.name, figure.aim, _value(figure.value), words[figure.reached] if figure.value else "not measured"]
         for figure in figures(found)
     ]
-    return table(["figure", "aim", "measured", ""], rows)
+    return table(["figure", "target", "measured", ""], rows)
 
 
 def _value(value: Spread | None) -> str:
@@ -77,7 +72,7 @@ def _absent(found: Results) -> str:
 
 
 def _group(measured: Sequence[Measured]) -> str:
-    head = ["answered by", "what", "clients", "ms", "99 % within", "a second", "MB"]
+    head = ["arm", "request", "clients", "ms", "p99", "per second", "MB"]
     return table(
         [*head, *(f"CPU ms, {name}" for name in ("program", ENGINE, CLIENT))], [_row(each) for each in measured]
     )
@@ -104,30 +99,17 @@ def _number(value: float) -> str:
 def _walks(found: Results) -> str:
     if not found.walks:
         return ""
-    rows = []
-    for name, walks in found.walks.items():
-        totals = sorted(walk.total for walk in walks)
-        largest = sorted(max(walk.seconds.values()) for walk in walks)
-        rate = found.environment.listings / totals[len(totals) // 2]
-        used = {party: sum(walk.cpu_seconds[party] for walk in walks) / len(walks) for party in walks[0].cpu_seconds}
-        shown = ", ".join(f"{party} {seconds:.1f}" for party, seconds in used.items() if seconds >= 0.05)
-        rows.append([name, _range(totals), _range(largest), f"{rate:,.0f}", f"{walks[0].bytes / 1e9:.2f}", shown])
-    head = ["walked by", "all, s", "largest company, s", "listings a second", "GB", "CPU seconds"]
-    return "### Walks of all listings, one client\n\n" + table(head, rows)
+    totals = sorted(walk.total for walk in found.walks)
+    largest = sorted(max(walk.seconds.values()) for walk in found.walks)
+    rate = found.environment.listings / totals[len(totals) // 2]
+    parties = found.walks[0].cpu_seconds
+    used = {party: sum(walk.cpu_seconds[party] for walk in found.walks) / len(found.walks) for party in parties}
+    shown = ", ".join(f"{party} {seconds:.1f}" for party, seconds in used.items())
+    row = ["service", _range(totals), _range(largest), f"{rate:,.0f}", f"{found.walks[0].bytes / 1e9:.2f}", shown]
+    head = ["arm", "all, s", "largest company, s", "listings per second", "GB", "CPU seconds"]
+    return "### Walks of all listings, one client\n\n" + table(head, [row])
 
 
 def _range(values: Sequence[float]) -> str:
     middle = values[len(values) // 2]
     return f"{middle:.1f}" if len(values) == 1 else f"{middle:.1f} ({values[0]:.1f} to {values[-1]:.1f})"
-
-
-def _memory(found: Results) -> str:
-    memory = found.memory
-    if memory is None:
-        return ""
-    peaks = ", ".join(f"{peak / _MB:.0f}" for peak in memory.peaks)
-    in_flight = memory.clients * memory.page_bytes / _MB
-    return (
-        f"### Memory of a worker\n\nAt rest {memory.idle / _MB:.0f} MB; while {memory.clients} clients walk at once "
-        f"at most {peaks} MB ({memory.how}), with {in_flight:.0f} MB of pages in flight."
-    )

@@ -12,8 +12,7 @@ from aiohttp import web
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-# What belongs to one connection. Bodies are passed on as they are encoded.
-_HOP = {"content-length", "transfer-encoding", "connection", "host"}
+_HOP = {"content-length", "transfer-encoding", "connection", "host"}  # headers of one connection
 
 
 @dataclass(frozen=True)

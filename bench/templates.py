@@ -1,16 +1,13 @@
-"""From an arm to the bytes of its requests, for whoever answers it."""
+"""The requests of each arm as bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench import textbook
-from bench.arms import FLOOR, PEER, PEER_CANNED, RAW, TEXTBOOK
+from bench.arms import RAW
 from bench.client import Pool, get, post
-from bench.floor import SENTINEL
-from bench.programs import PEER_KEY
-from bench.questions import COMPANY, QUESTIONS, peer_target, target, variety
+from bench.questions import QUESTIONS, target, variety
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +51,7 @@ class Templates:
     identifiers: Sequence[str]
 
     def of(self, arm: Arm) -> Template:
-        """Return the template of an arm; raise Absent where nobody is there to answer it."""
+        """Return the template of an arm; raise Absent if no server can respond to it."""
         if arm.answers not in self.servers:
             raise Absent(f"{arm.answers} does not run here")
         records = {"page": self.options.page, "large page": self.options.large_page}.get(arm.question, 0)
@@ -66,23 +63,8 @@ class Templates:
         if arm.answers == RAW:
             asked = self._asked(arm.question)
             return post(server, asked.target, asked.body) if asked.body else get(server, asked.target)
-        if arm.answers in TEXTBOOK:
-            body = textbook.search_body(arm.answers, COMPANY, self.options.page, SENTINEL)
-            return post(server, self.textbook_target(arm.answers), body)
-        if arm.answers == FLOOR:
-            return get(server, f"/?cursor={SENTINEL}")
-        if arm.answers in {PEER, PEER_CANNED}:
-            return get(server, peer_target(self.options), {"x-api-key": PEER_KEY})
-        return self.ours(arm, server)
-
-    def ours(self, arm: Arm, server: str) -> bytes:
-        """Return a request to the service."""
         headers = {"x-api-key": self.key, "Accept-Encoding": arm.encoding}
         return get(server, target(arm.question, self.options, self.identifiers[0]), headers)
-
-    def textbook_target(self, answers: str) -> str:
-        """Return the path of a search of a textbook index."""
-        return f"/{self.options.prefix}{textbook.INDICES[answers][0]}/_search"
 
     def _asked(self, question: str) -> Heard:
         if question not in self.heard:
@@ -91,7 +73,7 @@ class Templates:
 
 
 async def overhear(templates: Templates, tap: Tap, service: str) -> dict[str, Heard]:
-    """Ask the service that listens through the tap each question once; return what it asked for each."""
+    """Send each question once to the service behind the tap; return the searches that it sent."""
     found: dict[str, Heard] = {}
     pool = Pool()
     try:

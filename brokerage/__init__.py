@@ -1,1 +1,1 @@
-"""The command line: one `brokerage` command that composes service, indexer, embedded node and sample data."""
+"""The `brokerage` command: service, indexer, embedded node, sample data and consumer in one program."""

@@ -1,4 +1,4 @@
-"""`brokerage demo`: everything at once, an embedded Elasticsearch, sample data, a key and the service."""
+"""`brokerage demo`: the service with sample data and a key, on an embedded Elasticsearch."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from brokerage.demo_data import Demo, prepare
-from brokerage.examples import ending
-from brokerage.failures import fail, told_plainly
-from brokerage.node import shown_progress
+from brokerage.demo_data import DemoExamples, prepare_demo
+from brokerage.exit_codes import exit_on_error, fail
+from brokerage.help_epilogs import epilog
+from brokerage.node import show_start_progress
 from cluster.connection import ConnectionSettings
-from cluster.settings import read
+from cluster.settings import load_settings
 from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions
-from embedded.folders import cache_folder
-from service.run import run
+from embedded.cache_folders import cache_folder
 from service.settings import ServiceSettings
+from service.workers.server import run_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +32,10 @@ _PREFIX = "demo-"
 
 
 @click.command(
-    epilog=ending(
+    epilog=epilog(
         "brokerage demo",
         "brokerage demo --port 8090 --listings 20000",
-        exits="0 stopped by Ctrl-C, 1 it cannot start, 2 wrong usage or settings, 3 Elasticsearch is away, 143 stopped",
+        exits="0 stopped by Ctrl-C, 1 failure, 2 usage or settings error, 3 Elasticsearch unavailable, 143 SIGTERM",
     )
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen on.")
@@ -43,26 +43,26 @@ _PREFIX = "demo-"
 def demo(port: int, listings: int) -> None:
     """Serve sample data from an embedded Elasticsearch until Ctrl-C.
 
-    The first start downloads Elasticsearch and writes the data; later ones take seconds. With ELASTICSEARCH_URL that
-    cluster is used, under index names of the demo's own.
+    The first start downloads Elasticsearch and generates the data; later starts take seconds. If ELASTICSEARCH_URL is
+    set, the demo uses that cluster, with its own index names.
     """
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()
-    with told_plainly():
-        settings = replace(read(ServiceSettings, os.environ), port=port, workers=1, drain_seconds=0.0)
-        _refuse_taken_port(settings)
+    with exit_on_error():
+        settings = replace(load_settings(ServiceSettings, os.environ), port=port, workers=1, drain_seconds=0.0)
+        _require_free_port(settings)
         with _cluster() as connection:
-            demo_ = prepare(connection, listings)
-            run(settings, connection, lambda: _greet(settings, demo_, time.monotonic() - started))
+            examples = prepare_demo(connection, listings)
+            run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
     click.echo("stopped")
 
 
-def _leave(number: int, _: FrameType | None) -> None:
+def _exit_on_sigterm(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _refuse_taken_port(settings: ServiceSettings) -> None:
-    """Say so before minutes go into a start that cannot succeed."""
+def _require_free_port(settings: ServiceSettings) -> None:
+    """Fail before minutes are spent on a start that cannot succeed."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -73,43 +73,43 @@ def _refuse_taken_port(settings: ServiceSettings) -> None:
 
 @contextmanager
 def _cluster() -> Iterator[ConnectionSettings]:
-    given = read(ConnectionSettings, os.environ)
-    if given.url:
-        yield replace(given, prefix=given.prefix + _PREFIX)
+    settings = load_settings(ConnectionSettings, os.environ)
+    if settings.url:
+        yield replace(settings, prefix=settings.prefix + _PREFIX)
         return
     try:
-        with shown_progress() as report:
+        with show_start_progress() as report:
             cluster = EmbeddedCluster(NodeOptions(data=cache_folder() / "data" / "demo"), report)
             cluster.start()
     except EmbeddedNodeError as error:
         fail(str(error))
     try:
-        yield replace(given, url=(cluster.url,), prefix=_PREFIX)
+        yield replace(settings, url=(cluster.url,), prefix=_PREFIX)
     finally:
         cluster.stop()
 
 
-def _greet(settings: ServiceSettings, demo_: Demo, seconds: float) -> None:
+def _greet(settings: ServiceSettings, examples: DemoExamples, seconds: float) -> None:
     root = f"http://{settings.host}:{settings.port}/v1"
-    header = f"-H 'x-api-key: {demo_.key}'"
-    feed = f"{root}/listings?platform_company_id={demo_.company}&page_size={demo_.page_size}"
+    header = f"-H 'x-api-key: {examples.key}'"
+    feed = f"{root}/listings?platform_company_id={examples.company}&page_size={examples.page_size}"
     click.echo(
         f"""
-The sample data is served at {root} after {seconds:.0f} s. It is generated around real house sales.
+Serving sample data at {root} after {seconds:.0f} s. It is generated from real house sales.
 
-API key (reads every company of the demo):
-  {demo_.key}
+API key (reads every company in the demo):
+  {examples.key}
 
 A page of the listings feed:
   curl {header} '{feed}'
 
 The next page:
-  curl {header} '{feed}&last_platform_listing_id={demo_.last_listing}'
+  curl {header} '{feed}&last_platform_listing_id={examples.last_listing}'
 
 An agent:
-  curl {header} '{root}/agents/{demo_.agent}'
+  curl {header} '{root}/agents/{examples.agent}'
 
-Guides, and a reference where the key can be tried:
+Guides, and an API reference where you can try the key:
   {root.removesuffix("/v1")}/docs
 
 Ctrl-C stops the service and Elasticsearch."""

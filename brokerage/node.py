@@ -1,4 +1,4 @@
-"""`brokerage node`: runs an embedded Elasticsearch in the foreground until Ctrl-C."""
+"""`brokerage node`: run an embedded Elasticsearch in the foreground until Ctrl-C."""
 
 import signal
 import sys
@@ -12,27 +12,27 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
-from brokerage.examples import ending
-from brokerage.failures import told_plainly
-from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, Progress
+from brokerage.exit_codes import exit_on_error
+from brokerage.help_epilogs import epilog
+from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
 DEFAULT_PORT: Final = 9200
-_LOOK: Final = 0.5  # seconds between two looks at the nodes
+_POLL_SECONDS: Final = 0.5
 
 
 @click.command(
-    epilog=ending(
+    epilog=epilog(
         "brokerage node",
         "brokerage node --nodes 3 --port 9200 --data nodes",
-        exits="0 stopped, 1 it cannot start or has ended by itself, 2 wrong usage or settings",
+        exits="0 stopped, 1 failed to start or crashed, 2 usage or settings error",
     )
 )
 @click.option(
-    "--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="How many nodes form the cluster."
+    "--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Number of nodes in the cluster."
 )
 @click.option(
     "--port",
@@ -44,17 +44,17 @@ _LOOK: Final = 0.5  # seconds between two looks at the nodes
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for data, logs and snapshots; by default one in your cache folder.",
+    help="Folder for data, logs and snapshots; in your cache folder by default.",
 )
 def node(nodes: int, port: int, data: Path | None) -> None:
-    """Run a real Elasticsearch on this machine, for demos and tests: no Docker, no Java needed.
+    """Run a real Elasticsearch on this machine, for demos and tests. It needs neither Docker nor Java.
 
     The first start downloads about 46 MB. The heap of each node is BROKERAGE_NODE_HEAP_MB (default 1024).
     """
     signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)  # also where a shell started this in the background with it ignored
+    signal.signal(signal.SIGINT, _interrupt)  # a shell ignores it for background jobs
     try:
-        with told_plainly():
+        with exit_on_error():
             _run(nodes, port, data)
     except EmbeddedNodeError as error:
         click.echo(f"Error: {error}", err=True)
@@ -69,7 +69,7 @@ def _interrupt(_number: int, _frame: "FrameType | None") -> None:
 
 def _run(nodes: int, port: int, data: Path | None) -> None:
     options = NodeOptions(nodes=nodes, port=port, data=data)
-    with shown_progress() as report:
+    with show_start_progress() as report:
         cluster = EmbeddedCluster(options, report)
         cluster.start()
     try:
@@ -89,28 +89,28 @@ def _announce(cluster: EmbeddedCluster) -> None:
 
 
 def _watch(processes: list[NodeProcess]) -> None:
-    """Return never: raise when the last node has ended by itself, tell of each one before."""
+    """Report each node that ends by itself; raise when the last one has ended."""
     running = list(processes)
     while True:
-        for process in [each for each in running if each.exit_code is not None]:
+        for process in [process for process in running if process.exit_code is not None]:
             running.remove(process)
             if not running:
                 raise process.failure()
             click.echo(
-                f"{process.name} ended {process.describe_end()}, the others go on (log: {process.log})", err=True
+                f"{process.name} ended {process.describe_end()}, the others keep running (log: {process.log})", err=True
             )
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
-class _Reporter:
-    """Shows a bar for what has a size and a line for each other step."""
+class _ProgressReporter:
+    """Shows a bar for downloads and a line for each other step."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._task: TaskID | None = None
         self._last = ""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StartProgress) -> None:
         if progress.step != self._last:
             self._last = progress.step
             self._bars.console.print(progress.step, highlight=False)
@@ -121,9 +121,9 @@ class _Reporter:
 
 
 @contextmanager
-def shown_progress() -> "Iterator[_Reporter]":
-    """Show the steps of a node's start for as long as the context lasts."""
+def show_start_progress() -> "Iterator[_ProgressReporter]":
+    """Show the steps of a node's start while the context is open."""
     columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console()
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
-        yield _Reporter(bars)
+        yield _ProgressReporter(bars)

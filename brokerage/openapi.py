@@ -1,4 +1,4 @@
-"""`brokerage openapi`: print the document that describes the API."""
+"""`brokerage openapi`: print the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 
 import rich_click as click
 
-from brokerage.examples import ending
+from brokerage.help_epilogs import epilog
 from service.openapi.document import encoded_document
 
 
-@click.command(epilog=ending("brokerage openapi > openapi.json", exits="0 printed, 2 wrong usage"))
+@click.command(epilog=epilog("brokerage openapi > openapi.json", exits="0 success, 2 usage error"))
 def openapi() -> None:
-    """Print the OpenAPI document, as `/v1/openapi.json` serves it."""
+    """Print the OpenAPI document that `/v1/openapi.json` serves."""
     sys.stdout.buffer.write(encoded_document())

@@ -9,13 +9,15 @@ from cluster.settings import setting
 
 @dataclass(frozen=True)
 class PullSettings:
-    """How a copy of the data is kept by `brokerage pull`."""
+    """The API key, retries and intervals of `brokerage pull`."""
 
     api_key: str = setting("BROKERAGE_API_KEY", "", "API key that `brokerage pull` reads with.", secret=True)
-    attempts: int = setting("BROKERAGE_PULL_ATTEMPTS", 8, "Attempts in a row without progress, then a pull gives up.")
+    attempts: int = setting("BROKERAGE_PULL_ATTEMPTS", 8, "Consecutive failed attempts before a pull gives up.")
     verify_seconds: float = setting(
-        "BROKERAGE_PULL_VERIFY_SECONDS", 3600.0, "Between two verifications while a pull follows."
+        "BROKERAGE_PULL_VERIFY_SECONDS", 3600.0, "Seconds between verifications of a pull with --follow."
     )
     export_seconds: float = setting(
-        "BROKERAGE_PULL_EXPORT_SECONDS", 300.0, "Between two exports while a pull follows; each writes whole files."
+        "BROKERAGE_PULL_EXPORT_SECONDS",
+        300.0,
+        "Seconds between exports of a pull with --follow; each rewrites all files.",
     )

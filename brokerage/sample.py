@@ -1,4 +1,4 @@
-"""`brokerage sample`: write a source directory of generated data."""
+"""`brokerage sample`: write a source folder of generated data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from brokerage.examples import ending
-from brokerage.tables import show
+from brokerage.console_tables import print_table
+from brokerage.help_epilogs import epilog
 from sample import SampleError, sold_count, write_source
 
 if TYPE_CHECKING:
@@ -19,33 +19,31 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog=ending(
+    epilog=epilog(
         "brokerage sample data",
         "brokerage sample data --listings 100000 --seed 8",
-        exits="0 written, 1 DIR holds something else, 2 wrong usage",
+        exits="0 success, 1 DIR contains other files, 2 usage error",
     )
 )
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
-@click.option(
-    "--listings", type=click.IntRange(min=1), default=2000, show_default=True, help="How many listings to write."
-)
-@click.option("--seed", type=int, default=7, show_default=True, help="Another seed gives other data.")
+@click.option("--listings", type=click.IntRange(min=1), default=2000, show_default=True, help="Number of listings.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Seed of the generator.")
 def sample(directory: Path, listings: int, seed: int) -> None:
     """Write sample data to DIR, ready to be indexed.
 
-    Real house sales carry prices, sizes and places; companies, offices, agents and teams around them are generated.
-    About half as many sold listings come with the listings. DIR must be empty, new or an earlier sample.
+    Prices, sizes and locations come from real house sales; companies, offices, agents and teams are generated. There
+    are about half as many sold listings as listings. DIR must be empty, new or an earlier sample.
     """
     try:
         summary = _write(directory, listings, seed)
     except SampleError as problem:
         raise click.ClickException(str(problem)) from problem
-    show(_table(summary))
-    click.echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt there says what is generated.")
+    print_table(_table(summary))
+    click.echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt describes the data.")
 
 
 def _write(directory: Path, listings: int, seed: int) -> SourceSummary:
-    """Write with one progress bar for both kinds of listings; all else is small."""
+    """Write with one progress bar for listings and sold listings; everything else is small."""
     console = Console(stderr=True)
     columns = TextColumn("Writing records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     written: dict[str, int] = {}

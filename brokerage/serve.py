@@ -1,4 +1,4 @@
-"""`brokerage serve`: the service over the cluster that ELASTICSEARCH_URL names."""
+"""`brokerage serve`: the service, on the cluster in ELASTICSEARCH_URL."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from dataclasses import replace
 
 import rich_click as click
 
-from brokerage.examples import ending
-from brokerage.failures import told_plainly
+from brokerage.exit_codes import exit_on_error
+from brokerage.help_epilogs import epilog
 from cluster.connection import ConnectionSettings
-from cluster.settings import read
-from service.listening import listen
-from service.run import run
+from cluster.settings import load_settings
 from service.settings import ServiceSettings
-from service.slot import Plan
-from service.supervisor import Supervisor
-from service.telemetry.logs import set_up
+from service.telemetry.logs import configure_logging
+from service.workers.server import run_server
+from service.workers.slot import WorkerPoolConfig
+from service.workers.sockets import bind_sockets
+from service.workers.supervisor import Supervisor
 
 
 @click.command(
-    epilog=ending(
+    epilog=epilog(
         "brokerage serve",
         "brokerage serve --host 0.0.0.0 --port 8080 --workers 4",
-        exits="0 stopped in order, 1 it cannot listen or a worker had to be killed, 2 wrong usage or settings",
+        exits="0 graceful shutdown, 1 cannot listen or a worker was killed, 2 usage or settings error",
     )
 )
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
-@click.option("--workers", type=click.IntRange(1, 256), help="Processes that share the port.")
+@click.option("--workers", type=click.IntRange(1, 256), help="Number of processes, which share the port.")
 def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the API until Ctrl-C. Options override BROKERAGE_HOST, BROKERAGE_PORT and BROKERAGE_WORKERS.
 
-    With several workers SIGHUP replaces them one after the other.
+    With several workers, SIGHUP restarts them one after another.
     """
-    with told_plainly():
-        plan = _plan(host, port, workers)
-        listeners = listen(plan.settings)
+    with exit_on_error():
+        plan = _read_plan(host, port, workers)
+        listeners = bind_sockets(plan.settings)
         port = listeners[0].port
-        shown = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
+        host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
         if len(listeners) > 1 and not plan.settings.redis_url:
-            click.echo("each worker limits keys by itself: set BROKERAGE_REDIS_URL to let all of them share the limits")
-        click.echo(f"serving on http://{shown}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
+            click.echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
+        click.echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:
-            run(plan.settings, plan.connection, listeners=listeners[0])
+            run_server(plan.settings, plan.connection, listeners=listeners[0])
             return
-        set_up(plan.settings.log_format)
-        sys.exit(Supervisor(lambda: _plan(host, port, workers), listeners).run())
+        configure_logging(plan.settings.log_format)
+        sys.exit(Supervisor(lambda: _read_plan(host, port, workers), listeners).run())
 
 
-def _plan(host: str | None, port: int | None, workers: int | None) -> Plan:
-    """Read what workers are started with. Raises SettingError at the first unusable value."""
-    given = {"host": host, "port": port, "workers": workers}
-    changes = {name: value for name, value in given.items() if value is not None}
-    connection = read(ConnectionSettings, os.environ)
+def _read_plan(host: str | None, port: int | None, workers: int | None) -> WorkerPoolConfig:
+    """Return the configuration of the workers. Raise SettingError for the first invalid value."""
+    options = {"host": host, "port": port, "workers": workers}
+    changes = {name: value for name, value in options.items() if value is not None}
+    connection = load_settings(ConnectionSettings, os.environ)
     connection.require_url()
-    return Plan(replace(read(ServiceSettings, os.environ), **changes), connection)  # type: ignore[arg-type]
+    return WorkerPoolConfig(replace(load_settings(ServiceSettings, os.environ), **changes), connection)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`brokerage settings`: every environment variable, its value, where it comes from and what it does."""
+"""`brokerage settings`: every setting, its value, origin and meaning."""
 
 from __future__ import annotations
 
@@ -11,46 +11,50 @@ import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
-from brokerage.examples import ending
-from brokerage.failures import told_plainly
-from brokerage.kinds import KINDS, refuse_strangers
-from brokerage.tables import show
-from cluster.settings import describe
+from brokerage.console_tables import print_table
+from brokerage.exit_codes import exit_on_error
+from brokerage.help_epilogs import epilog
+from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
+from cluster.settings import describe_settings
 
 
 @click.command(
-    epilog=ending(
-        "brokerage settings", "brokerage settings --json", exits="0 all can be used, 2 one cannot, or is unknown"
+    epilog=epilog(
+        "brokerage settings", "brokerage settings --json", exits="0 all valid, 2 an invalid or unknown setting"
     )
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 def settings(*, as_json: bool) -> None:
-    """List all settings, secrets masked. Each may also be given by a file that VARIABLE_FILE names.
+    """List all settings, with secrets masked. VARIABLE_FILE can name a file with the value of VARIABLE.
 
-    Variables that begin with BROKERAGE_ and are no setting are told at the end; other commands refuse to start.
+    Unknown variables that begin with BROKERAGE_ are reported at the end; other commands refuse to start with them.
     """
-    with told_plainly(strictly=False):
+    with exit_on_error(reject_unknown=False):
         if as_json:
-            told = [{"group": _name(kind), **asdict(each)} for kind in KINDS for each in describe(kind, os.environ)]
-            click.echo(orjson.dumps(told).decode())
+            described = [
+                {"group": _group_name(kind), **asdict(setting)}
+                for kind in SETTINGS_TYPES
+                for setting in describe_settings(kind, os.environ)
+            ]
+            click.echo(orjson.dumps(described).decode())
         else:
-            show(_table())
-        refuse_strangers(os.environ)
+            print_table(_table())
+        reject_unknown_settings(os.environ)
 
 
-def _name(kind: type[object]) -> str:
+def _group_name(kind: type[object]) -> str:
     """Return the name of a group of settings: `service` of ServiceSettings."""
     return kind.__name__.removesuffix("Settings").lower()
 
 
 def _table() -> Table:
-    """Return all settings below the names of their groups, each of which says what it is about."""
+    """Return a table of all settings in groups, each with a description."""
     table = Table(box=None, pad_edge=False)
     table.add_column("Variable", no_wrap=True)
     for column in ("Value", "From", "Meaning"):
         table.add_column(column, overflow="fold")
-    for kind in KINDS:
-        table.add_row(Text(_name(kind), style="bold"), "", "", (getdoc(kind) or "").partition("\n")[0])
-        for each in describe(kind, os.environ):
-            table.add_row(each.variable, Text(each.value), each.origin, each.note)
+    for kind in SETTINGS_TYPES:
+        table.add_row(Text(_group_name(kind), style="bold"), "", "", (getdoc(kind) or "").partition("\n")[0])
+        for setting in describe_settings(kind, os.environ):
+            table.add_row(setting.variable, Text(setting.value), setting.origin, setting.note)
     return table

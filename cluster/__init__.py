@@ -1,1 +1,1 @@
-"""How the cluster is reached: settings, client and control documents, shared by service, indexer and command line."""
+"""Access to Elasticsearch: settings, client and control documents, shared by service, indexer and commands."""

@@ -1,66 +1,72 @@
-"""How Elasticsearch is reached: the settings of the connection, the client, and the names behind the alias prefix."""
+"""The connection to Elasticsearch: its settings, the client, and index names with the configured prefix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
 
 from elastic_transport.client_utils import basic_auth_to_header
 from elasticsearch import AsyncElasticsearch
 
-from cluster.contradictions import refuse_contradictions
-from cluster.raw import serializers
+from cluster.http.raw_json import raw_serializers
+from cluster.http.typed_node import TypedNode
 from cluster.settings import SettingError, setting
-from cluster.trust import CA_CERTS, FINGERPRINT, URL, Trust
-from cluster.typed_node import TypedNode
+from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, parse_fingerprint
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
 
+_KEY, _USER, _PASSWORD = (
+    "BROKERAGE_ELASTICSEARCH_API_KEY",
+    "BROKERAGE_ELASTICSEARCH_USERNAME",
+    "BROKERAGE_ELASTICSEARCH_PASSWORD",
+)
+
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """Where the cluster is and what may be used in it."""
+    """Addresses, credentials, certificates and index prefix of the cluster."""
 
     url: tuple[str, ...] = setting(
-        URL, (), "Addresses of the cluster, separated by commas. Without it the demo embeds a node."
+        URL, (), "Addresses of the cluster, separated by commas. If unset, the demo starts an embedded node."
     )
     api_key: str = setting("BROKERAGE_ELASTICSEARCH_API_KEY", "", "API key of the cluster, base64.", secret=True)
-    username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster, beside its password.")
+    username: str = setting("BROKERAGE_ELASTICSEARCH_USERNAME", "", "User of the cluster; requires a password.")
     password: str = setting("BROKERAGE_ELASTICSEARCH_PASSWORD", "", "Password of that user.", secret=True)
-    ca_certs: str = setting(CA_CERTS, "", "File of certificates that sign the cluster's. Else the system's.")
+    ca_certs: str = setting(CA_CERTS, "", "File of CA certificates for the cluster; those of the system by default.")
     fingerprint: str = setting(
-        FINGERPRINT, "", "SHA-256 of a certificate that signs the cluster's, or of the node's own, in hexadecimal."
+        FINGERPRINT, "", "SHA-256 fingerprint of a CA certificate or of the node's certificate, in hexadecimal."
     )
-    prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Stands before every index and alias name.")
+    prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Prefix of all index and alias names.")
 
     def __post_init__(self) -> None:
-        """Raise SettingError where values contradict each other or certificates cannot be read."""
-        refuse_contradictions(self)
-        self.trust()
+        """Raise SettingError if values conflict or certificates cannot be read."""
+        reject_conflicts(self)
+        self.tls_context()
 
-    def trust(self) -> Trust | None:
-        """Return which certificates are believed; None where the cluster is asked without TLS."""
-        return Trust(self.ca_certs, self.fingerprint) if self.is_secured else None
+    def tls_context(self) -> TlsContext | None:
+        """Return which certificates are trusted; None without TLS."""
+        return TlsContext(self.ca_certs, self.fingerprint) if self.is_secured else None
 
     @property
     def is_secured(self) -> bool:
-        """Whether the cluster is asked over TLS."""
+        """Whether connections use TLS."""
         return any(url.startswith("https:") for url in self.url)
 
     def require_url(self) -> None:
-        """Raise SettingError when no cluster is named."""
+        """Raise SettingError if no address is set."""
         if not self.url:
             raise SettingError(
-                "ELASTICSEARCH_URL is not set: name a cluster, or start `brokerage node` and use its URL."
+                "ELASTICSEARCH_URL is not set: set it to your cluster, or start `brokerage node` and use its URL."
             )
 
     def alias(self, resource: Resource) -> str:
-        """Return the alias under which a resource's live generation is found."""
+        """Return the alias of the live generation of a resource."""
         return self.prefix + resource.alias
 
     def authorization(self) -> dict[str, str]:
-        """Return the header that authenticates requests which do not pass the typed client."""
+        """Return the header that authenticates requests sent without the typed client."""
         if self.api_key:
             return {"authorization": f"ApiKey {self.api_key}"}
         return {"authorization": basic_auth_to_header((self.username, self.password))} if self.username else {}
@@ -72,20 +78,20 @@ class ConnectionSettings:
 
     @property
     def usage_index(self) -> str:
-        """The alias of the index of when API keys were last used."""
+        """The alias of the index with the times when API keys were last used."""
         return f"{self.prefix}key_usage"
 
     @property
     def control_index(self) -> str:
-        """The index of the indexer's marks and lock."""
+        """The index of marks and locks of the indexer."""
         return f"{self.prefix}control"
 
 
 def connect(settings: ConnectionSettings, *, connections: int, timeout: float, **options: Any) -> AsyncElasticsearch:
-    """Return a client that never retries by itself: the transport's own retries are not spaced and multiply load.
+    """Return a client that never retries by itself: the transport retries without backoff, which multiplies load.
 
-    `connections` are kept per node; `timeout` is in seconds and includes waiting for a free connection. Requests with
-    the headers of `cluster.raw` are answered with bytes. Certificates are verified as `cluster.trust` says.
+    `connections` is the limit per node; `timeout` is in seconds and includes waiting for a free connection. Requests
+    with the headers of `cluster.http.raw_json` return bytes. See `cluster.tls` for the verification of certificates.
     """
     settings.require_url()
     options.setdefault("node_class", TypedNode)
@@ -96,7 +102,7 @@ def connect(settings: ConnectionSettings, *, connections: int, timeout: float, *
         max_retries=0,
         retry_on_status=(),
         retry_on_timeout=False,
-        serializers=serializers(),
+        serializers=raw_serializers(),
         **_credentials(settings),
         **options,
     )
@@ -108,6 +114,40 @@ def _credentials(settings: ConnectionSettings) -> dict[str, Any]:
         given["api_key"] = settings.api_key
     elif settings.username:
         given["basic_auth"] = (settings.username, settings.password)
-    if (trust := settings.trust()) is not None:
+    if (trust := settings.tls_context()) is not None:
         given["ssl_context"] = trust
     return given
+
+
+def reject_conflicts(settings: ConnectionSettings) -> None:
+    """Raise SettingError for the first conflict."""
+    parts = [_split_url(url) for url in settings.url]
+    schemes = {part.scheme for part in parts}
+    conflicts = {
+        f"{_KEY} and {_USER} are both set: remove one.": settings.api_key and settings.username,
+        f"{_USER} and {_PASSWORD} must be set together.": bool(settings.username) != bool(settings.password),
+        f"{URL} contains a user, and {_KEY} or {_USER} is set: remove one.": (
+            (settings.api_key or settings.username) and any(part.username for part in parts)
+        ),
+        f"{URL} mixes http:// and https://: use the same scheme for all addresses.": len(schemes) > 1,
+        f"{FINGERPRINT} is set and {URL} begins with http://: use https://.": (
+            settings.fingerprint and "http" in schemes
+        ),
+        f"{CA_CERTS} is set and {URL} begins with http://: use https://.": settings.ca_certs and "http" in schemes,
+    }
+    for sentence, is_so in conflicts.items():
+        if is_so:
+            raise SettingError(sentence)
+    parse_fingerprint(settings.fingerprint)
+
+
+def _split_url(url: str) -> SplitResult:
+    """Return the parts of an address. SettingError does not repeat the address, which may contain a password."""
+    try:
+        parts = urlsplit(url)
+        is_complete = parts.scheme in {"http", "https"} and parts.hostname and parts.port
+    except ValueError:
+        is_complete = False
+    if not is_complete:
+        raise SettingError(f"{URL} is not valid: use addresses like https://node.example:9200, with the port.")
+    return parts

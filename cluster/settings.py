@@ -1,4 +1,4 @@
-"""Settings are environment variables: declared as dataclass fields, read once at start, then passed on as values."""
+"""Settings from environment variables, declared as dataclass fields and read once at start."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings")
 
-# User and password within an address.
+# User and password in an address.
 _CREDENTIALS = re.compile(r"//[^/@]*@")
-# What all settings but the address of the cluster begin with.
-_OURS = "BROKERAGE_"
-# What Kubernetes puts into each container for a service whose name begins with `brokerage-`.
-_OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)")
+# Prefix of all settings except ELASTICSEARCH_URL.
+_PREFIX = "BROKERAGE_"
+# Variables that Kubernetes adds to each container for a service whose name begins with `brokerage-`.
+_KUBERNETES_SERVICE = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)")
 _ADDRESS_OF_SERVICE = re.compile(r"(?:tcp|udp|sctp)://.*")
 
 
 class SettingError(ValueError):
-    """A setting has a value that cannot be used; the text names the variable."""
+    """A setting has an invalid value; the message names the variable."""
 
 
 def setting(variable: str, default: object, note: str, *, secret: bool = False) -> Any:
     """Declare a dataclass field that is read from an environment variable.
 
-    `VARIABLE_FILE` may name a file that holds the value instead, the convention of container secrets.
+    `VARIABLE_FILE` can name a file with the value instead, the convention for container secrets.
     """
     return field(default=default, repr=not secret, metadata={"variable": variable, "note": note, "secret": secret})
 
 
-def read(kind: type[Settings], environ: Mapping[str, str]) -> Settings:
-    """Build settings of `kind` from the environment; raise SettingError at the first unusable value."""
+def load_settings(kind: type[Settings], environ: Mapping[str, str]) -> Settings:
+    """Build settings of `kind` from the environment; raise SettingError for the first invalid value."""
     types = get_type_hints(kind)
-    given = {}
+    values = {}
     for declared in fields(kind):  # type: ignore[arg-type]
         text = _text(declared.metadata["variable"], environ)
         if text is not None:
-            given[declared.name] = _convert(declared.metadata["variable"], text, types[declared.name])
-    return kind(**given)
+            values[declared.name] = _convert(declared.metadata["variable"], text, types[declared.name])
+    return kind(**values)
 
 
 def _text(variable: str, environ: Mapping[str, str]) -> str | None:
@@ -58,7 +58,7 @@ def _text(variable: str, environ: Mapping[str, str]) -> str | None:
     except OSError as error:
         raise SettingError(f"{variable}_FILE names {path}, which cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise SettingError(f"{variable}_FILE names {path}, which is not a text in UTF-8.") from error
+        raise SettingError(f"{variable}_FILE names {path}, which is not valid UTF-8.") from error
 
 
 def _convert(variable: str, text: str, kind: Any) -> object:
@@ -67,30 +67,32 @@ def _convert(variable: str, text: str, kind: Any) -> object:
     try:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingError(f"{variable}={text!r} cannot be used: {error}.") from error
+        raise SettingError(f"{variable}={text!r} is not valid: {error}.") from error
 
 
-def strangers(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> dict[str, str | None]:
-    """Return the variables that are named like settings and are none of these kinds, each with the nearest setting."""
-    # Without what all of them begin with, which would make any two alike.
-    known = {declared.metadata["variable"].removeprefix(_OURS) for kind in kinds for declared in fields(kind)}
+def unknown_settings(environ: Mapping[str, str], kinds: Iterable[type[Any]]) -> dict[str, str | None]:
+    """Return variables with the prefix of settings that none of these kinds declares, each with the closest setting."""
+    # Compared without the prefix, which would make any two names similar.
+    known = {declared.metadata["variable"].removeprefix(_PREFIX) for kind in kinds for declared in fields(kind)}
     found: dict[str, str | None] = {}
     for name in sorted(environ):
-        short = name.removeprefix(_OURS).removesuffix("_FILE")
-        if not name.startswith(_OURS) or short in known or _is_of_service(name, environ[name]):
+        short = name.removeprefix(_PREFIX).removesuffix("_FILE")
+        if not name.startswith(_PREFIX) or short in known or _is_kubernetes_service(name, environ[name]):
             continue
         near = get_close_matches(short, sorted(known), n=1)
-        found[name] = _OURS + near[0] if near else None
+        found[name] = _PREFIX + near[0] if near else None
     return found
 
 
-def _is_of_service(name: str, value: str) -> bool:
-    return bool(_OF_SERVICES.fullmatch(name) or (name.endswith("_PORT") and _ADDRESS_OF_SERVICE.fullmatch(value)))
+def _is_kubernetes_service(name: str, value: str) -> bool:
+    return bool(
+        _KUBERNETES_SERVICE.fullmatch(name) or (name.endswith("_PORT") and _ADDRESS_OF_SERVICE.fullmatch(value))
+    )
 
 
 @dataclass(frozen=True)
-class Described:
-    """One setting as `brokerage settings` shows it."""
+class DescribedSetting:
+    """A setting as `brokerage settings` shows it."""
 
     variable: str
     value: str
@@ -98,14 +100,16 @@ class Described:
     note: str
 
 
-def describe(kind: type[Any], environ: Mapping[str, str]) -> Iterator[Described]:
-    """Yield every setting of `kind` with its value, its origin and what it does. Secrets are masked."""
-    values = read(kind, environ)
+def describe_settings(kind: type[Any], environ: Mapping[str, str]) -> Iterator[DescribedSetting]:
+    """Yield every setting of `kind` with its value, origin and description. Secrets are masked."""
+    values = load_settings(kind, environ)
     for declared in fields(kind):
         variable = declared.metadata["variable"]
         value = getattr(values, declared.name)
         origin = "environment" if variable in environ else "file" if f"{variable}_FILE" in environ else "default"
-        yield Described(variable, _shown(value, secret=declared.metadata["secret"]), origin, declared.metadata["note"])
+        yield DescribedSetting(
+            variable, _shown(value, secret=declared.metadata["secret"]), origin, declared.metadata["note"]
+        )
 
 
 def _shown(value: object, *, secret: bool) -> str:

@@ -1,18 +1,18 @@
-"""A consumer of the API: keeps a copy of what a key may read complete, current and proven."""
+"""A client of the API that keeps a complete, current and verified copy of everything that a key may read."""
 
-from consumer.answers import Change, Digest, Header, Page, Record
-from consumer.errors import Away, FeedError, Refused, TokenExpired
+from consumer.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
 from consumer.feed import Feed
+from consumer.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
 
 __all__ = [
-    "Away",
     "Change",
-    "Digest",
+    "ChangeBatch",
+    "DigestResponse",
     "Feed",
     "FeedError",
-    "Header",
-    "Page",
-    "Record",
-    "Refused",
+    "FeedRequestRejected",
+    "FeedUnavailable",
+    "SnapshotHeader",
+    "SnapshotRecord",
     "TokenExpired",
 ]

@@ -1,32 +1,32 @@
-"""What can go wrong between a consumer and the service. No text of these holds the key."""
+"""Errors of the consumer. Their messages never contain the key."""
 
 from __future__ import annotations
 
 
 class FeedError(Exception):
-    """The service did not give what was asked for."""
+    """The service did not return what was requested."""
 
 
-class Refused(FeedError):
-    """The service refuses the request, and would refuse it again: key, scope or parameters. `status` says which."""
+class FeedRequestRejected(FeedError):
+    """The service rejects the request because of its key, scope or parameters: do not retry. `status` is the code."""
 
-    def __init__(self, status: int, sentence: str) -> None:
-        """Keep the status beside the sentence for people."""
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str) -> None:
+        """Store the HTTP status."""
+        super().__init__(message)
         self.status = status
 
 
 class TokenExpired(FeedError):
-    """The token leads nowhere any more (410): take a snapshot."""
+    """The token has expired (410): take a snapshot."""
 
 
-class Away(FeedError):
-    """Nothing usable was answered in all the attempts: try again later."""
+class FeedUnavailable(FeedError):
+    """All attempts failed: try again later."""
 
 
 class CopyError(Exception):
-    """The copy on the disk cannot be used; the text names the file."""
+    """The copy on disk cannot be used; the message names the file."""
 
 
-class Locked(CopyError):
-    """Another pull works in the same folder."""
+class CopyLocked(CopyError):
+    """Another pull is using the folder."""

@@ -1,4 +1,4 @@
-"""The client: snapshots, changes and digests, with the retries and checks that they need."""
+"""The client of the feed: snapshots, changes and digests, with retries and integrity checks."""
 
 from __future__ import annotations
 
@@ -7,126 +7,130 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import msgspec
 
-from consumer.answers import Digest, Header, Last, Page, Record
-from consumer.asking import PASSING, Asking, Cut, Patience, lines
-from consumer.proof import Sum
+from consumer.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse, iterate_lines
+from consumer.messages import ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
+from consumer.record_hashes import RunningDigest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from consumer.asking import OnWait
+    from consumer.http_client import OnWait
 
-    Records = AsyncGenerator[Record, None]
+    Records = AsyncGenerator[SnapshotRecord, None]
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
-class _Unproven(Exception):
-    """The last line of an answer does not fit to what came before it."""
+class _DigestMismatch(Exception):
+    """The count or digest in the last line of a snapshot does not match its records."""
 
 
 class Feed:
-    """What one key may read, narrowed by a scope: `{"platform_company_id": "acme", "market_status": "on-market"}`.
+    """The feed of one key, narrowed by a scope such as `{"platform_company_id": "acme", "market_status": "on-market"}`.
 
-    `on_wait` is called with seconds and reason before each wait for another attempt.
+    `on_wait` is called with the seconds and the reason before each retry.
     """
 
     def __init__(self, url: str, key: str, scope: Mapping[str, str] | None = None, *, attempts: int = 8) -> None:
-        """Ask under `url`; so many attempts in a row without progress are enough."""
-        self._asking, self._scope, self._attempts = Asking(url, key), dict(scope or {}), attempts
-        self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - nobody listens
+        """Use the service at `url`; give up after `attempts` failures in a row without progress."""
+        self._client, self._scope, self._attempts = FeedHttpClient(url, key), dict(scope or {}), attempts
+        self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
 
     async def __aenter__(self) -> Self:
-        """Open connections."""
-        await self._asking.open()
+        """Open the HTTP session."""
+        await self._client.open()
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        """Close them."""
-        await self._asking.close()
+        """Close the HTTP session."""
+        await self._client.close()
 
-    async def snapshot(self, resource: str, after: str | None = None) -> tuple[Header, Records]:
-        """Return the header of a snapshot, and its records; `after` is the place of the last one that is kept.
+    async def snapshot(self, resource: str, after: str | None = None) -> tuple[SnapshotHeader, Records]:
+        """Return the header of a snapshot and its records; `after` is the cursor of the last stored record.
 
-        The records go on by themselves where a connection breaks, and end only behind a last line that proves them.
-        The token is that of the first answer: keep it also where another run goes on with `after`.
+        The records resume by themselves after a broken connection, and end only after a trailer that verifies them.
+        Keep the token of the first header, also if a later run resumes with `after`.
         """
-        told = self._snapshot(resource, after)
-        return cast("Header", await anext(told)), cast("Records", told)
+        items = self._snapshot(resource, after)
+        return cast("SnapshotHeader", await anext(items)), cast("Records", items)
 
-    async def _snapshot(self, resource: str, after: str | None) -> AsyncGenerator[Header | Record, None]:
-        patience, begin, is_begun = Patience(self._attempts, self.on_wait), after, False
+    async def _snapshot(
+        self, resource: str, after: str | None
+    ) -> AsyncGenerator[SnapshotHeader | SnapshotRecord, None]:
+        backoff, start, has_header = AttemptBackoff(self._attempts, self.on_wait), after, False
         while True:
             try:
-                async with aclosing(self._answer(resource, begin)) as answer:
-                    async for told in answer:
-                        if isinstance(told, Record):
-                            after = told.place
-                        elif is_begun:
+                async with aclosing(self._read_snapshot(resource, start)) as items:
+                    async for item in items:
+                        if isinstance(item, SnapshotRecord):
+                            after = item.cursor
+                        elif has_header:
                             continue
-                        is_begun = True
-                        yield told
-            except _Unproven as error:
-                await patience.wait(error)
-            except PASSING as error:
-                if after != begin:
-                    patience.renew()
-                await patience.wait(error)
-                begin = after
+                        has_header = True
+                        yield item
+            except _DigestMismatch as error:
+                await backoff.wait(error)
+            except RETRYABLE as error:
+                if after != start:
+                    backoff.reset()
+                await backoff.wait(error)
+                start = after
             else:
                 return
 
-    async def _answer(self, resource: str, after: str | None) -> AsyncGenerator[Header | Record, None]:
-        """Yield the header and the records of one answer; raise _Unproven or one of PASSING where it is not whole."""
-        proof = Sum()
-        async with self._asking.get(f"snapshot/{resource}", self._scope | {"after": after or ""}) as answer:
-            read = lines(answer)
-            yield msgspec.json.decode(await anext(read, b""), type=Header)
-            async for line in read:
-                if (record := _record(line)) is None:
-                    last = msgspec.json.decode(line, type=Last)
-                    if (last.count, last.digest) != (proof.count, proof.digest):
-                        raise _Unproven(f"snapshot/{resource} is not what its last line says")
+    async def _read_snapshot(
+        self, resource: str, after: str | None
+    ) -> AsyncGenerator[SnapshotHeader | SnapshotRecord, None]:
+        """Yield the header and the records of one response; raise _DigestMismatch or one of RETRYABLE."""
+        digest = RunningDigest()
+        async with self._client.get(f"snapshot/{resource}", self._scope | {"after": after or ""}) as response:
+            lines = iterate_lines(response)
+            yield msgspec.json.decode(await anext(lines, b""), type=SnapshotHeader)
+            async for line in lines:
+                if (record := _decode_record(line)) is None:
+                    trailer = msgspec.json.decode(line, type=SnapshotTrailer)
+                    if (trailer.count, trailer.digest) != (digest.count, digest.digest):
+                        raise _DigestMismatch(f"snapshot/{resource} does not match the digest in its last line")
                     return
-                proof.add(record.id, record.content)
+                digest.add(record.id, record.content)
                 yield record
-        raise Cut(f"snapshot/{resource} ended without its last line")
+        raise TruncatedResponse(f"snapshot/{resource} ended without its last line")
 
     async def changes(
         self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000
-    ) -> AsyncGenerator[Page, None]:
-        """Yield pages up to the end of what is published; the first is held back `wait` seconds while there is nothing.
+    ) -> AsyncGenerator[ChangeBatch, None]:
+        """Yield pages up to the last published change; wait up to `wait` seconds for the first one.
 
-        `since` are tokens that cover different resources; `next` of each page covers all of them. Raises TokenExpired.
+        `since` are tokens of different resources; `next` of each page covers all of them. Raises TokenExpired.
         """
-        size = self._scope | {"page_size": str(page_size)}
-        asked = size | {"since": ",".join(since), "resources": ",".join(resources), "wait": str(wait or "")}
+        common = self._scope | {"page_size": str(page_size)}
+        parameters = common | {"since": ",".join(since), "resources": ",".join(resources), "wait": str(wait or "")}
         while True:
-            page = await self._ask("changes", asked, Page)
+            page = await self._get("changes", parameters, ChangeBatch)
             yield page
             if page.at_end:
                 return
-            asked = size | {"since": page.next}
+            parameters = common | {"since": page.next}
 
-    async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> Digest:
-        """Return the digest of everything and of its 256 buckets, or of the buckets below at most 64 prefixes."""
-        return await self._ask(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, Digest)
+    async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
+        """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
+        return await self._get(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, DigestResponse)
 
-    async def _ask(self, path: str, parameters: Mapping[str, str], kind: type[Answer]) -> Answer:
-        patience = Patience(self._attempts, self.on_wait)
+    async def _get(self, path: str, parameters: Mapping[str, str], kind: type[Response]) -> Response:
+        backoff = AttemptBackoff(self._attempts, self.on_wait)
         while True:
             try:
-                async with self._asking.get(path, parameters) as answer:
-                    return msgspec.json.decode(await answer.read(), type=kind)
-            except PASSING as error:
-                await patience.wait(error)
+                async with self._client.get(path, parameters) as response:
+                    return msgspec.json.decode(await response.read(), type=kind)
+            except RETRYABLE as error:
+                await backoff.wait(error)
 
 
-_RECORD = msgspec.json.Decoder(Record)
+_RECORD = msgspec.json.Decoder(SnapshotRecord)
 
 
-def _record(line: bytes) -> Record | None:
-    """Return the record of a line, or None of a last one, which has no id."""
+def _decode_record(line: bytes) -> SnapshotRecord | None:
+    """Return the record of a line, None for the trailer, which has no id."""
     try:
         return _RECORD.decode(line)
     except msgspec.ValidationError:

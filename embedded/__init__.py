@@ -1,14 +1,14 @@
-"""A real Elasticsearch node for demos and tests, from parts that pip and Maven deliver: no Docker, no Java, no root.
+"""A real Elasticsearch node for demos and tests, installed by pip and Maven: no Docker, no Java, no root.
 
-It serves the server's core on the loopback address only and stops with the program that started it.
+It runs the core of the server, listens on the loopback address only, and stops with the program that started it.
 """
 
 from embedded.artifacts import VERSION
-from embedded.cluster import EmbeddedCluster
+from embedded.embedded_cluster import EmbeddedCluster
 from embedded.errors import EmbeddedNodeError
+from embedded.node_options import NodeOptions
 from embedded.node_process import NodeProcess
-from embedded.options import NodeOptions
-from embedded.progress import Progress, ProgressCallback
+from embedded.start_progress import ProgressCallback, StartProgress
 
 __all__ = [
     "VERSION",
@@ -16,6 +16,6 @@ __all__ = [
     "EmbeddedNodeError",
     "NodeOptions",
     "NodeProcess",
-    "Progress",
     "ProgressCallback",
+    "StartProgress",
 ]

@@ -1,4 +1,4 @@
-"""The pinned parts of the engine: Maven coordinates with sizes and SHA-256 sums, read from the committed lock."""
+"""The pinned jars of Elasticsearch: Maven coordinates, sizes and SHA-256 sums, read from the committed lock."""
 
 import hashlib
 from pathlib import Path
@@ -22,27 +22,27 @@ class Artifact(msgspec.Struct, frozen=True):
         _group, name, version = self.coordinate.split(":")
         return f"{name}-{version}.jar"
 
-    def describes(self, file: Path) -> bool:
-        """Whether the file is there and is, byte for byte, the pinned one."""
+    def matches(self, file: Path) -> bool:
+        """Whether the file exists and has the pinned size and SHA-256."""
         if not file.is_file() or file.stat().st_size != self.size:
             return False
         return sha256_of(file) == self.sha256
 
 
-class Lock(msgspec.Struct, frozen=True):
-    """The engine's version and every jar it runs on."""
+class ArtifactLock(msgspec.Struct, frozen=True):
+    """The version of Elasticsearch and all its jars."""
 
     version: str
     artifacts: tuple[Artifact, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of all jars together."""
+        """Total size of all jars in bytes."""
         return sum(artifact.size for artifact in self.artifacts)
 
     @property
     def digest(self) -> str:
-        """A short name that changes with any pinned sum."""
+        """A short hash of all pinned sums."""
         sums = "".join(artifact.sha256 for artifact in self.artifacts)
         return hashlib.sha256(sums.encode()).hexdigest()[:12]
 
@@ -53,10 +53,10 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def read_lock(file: Path = LOCK_FILE) -> Lock:
+def read_lock(file: Path = LOCK_FILE) -> ArtifactLock:
     """The committed lock; `python -m embedded.lock` writes it."""
-    return msgspec.json.decode(file.read_bytes(), type=Lock)
+    return msgspec.json.decode(file.read_bytes(), type=ArtifactLock)
 
 
-LOCK: Final = read_lock()
-VERSION: Final = LOCK.version
+ARTIFACT_LOCK: Final = read_lock()
+VERSION: Final = ARTIFACT_LOCK.version

@@ -4,9 +4,9 @@ from pathlib import Path
 
 
 class EmbeddedNodeError(Exception):
-    """The node cannot start or run; the message is one sentence that says why and how to mend it.
+    """The node cannot start or run; the message is one sentence with the reason and the remedy.
 
-    `log` is the file with the engine's own account, where there is one; the message names it too.
+    `log` is the log file of Elasticsearch, if there is one; the message names it too.
     """
 
     def __init__(self, message: str, log: Path | None = None) -> None:

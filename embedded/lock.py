@@ -1,7 +1,7 @@
-"""Writes `artifacts.lock.json`: `python -m embedded.lock [VERSION]` pins that Elasticsearch, or the present one again.
+"""Write `artifacts.lock.json`: `python -m embedded.lock [VERSION]` pins that version, by default the current one.
 
-It resolves the server and its network module with all they need, downloads each jar and records its size and SHA-256.
-Run it to take a new release, read the difference, and commit it: from then on only these very files are used.
+It resolves the server and its network module with their dependencies, downloads each jar and records its size and
+SHA-256. To upgrade, run it, review the diff, and commit it: from then on only exactly these files are used.
 """
 
 import sys
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from embedded.artifacts import LOCK_FILE, VERSION, Artifact, Lock, sha256_of
-from embedded.repository import maven_context, system_trust
+from embedded.artifacts import LOCK_FILE, VERSION, Artifact, ArtifactLock, sha256_of
+from embedded.maven_repository import maven_context, use_system_certificates
 
 if TYPE_CHECKING:
     from jgo.maven import Artifact as MavenArtifact
@@ -22,7 +22,7 @@ ROOTS = ("org.elasticsearch:elasticsearch", "org.elasticsearch.plugin:transport-
 
 
 def resolve(version: str, context: "MavenContext") -> "list[MavenArtifact]":
-    """Every jar the server needs at run time, each once."""
+    """All jars that the server needs at run time, without duplicates."""
     roots = [context.create_dependency(f"{root}:{version}") for root in ROOTS]
     inputs, transitive = context.resolver.resolve(roots)
     needed = [*inputs, *(dependency for dependency in transitive if dependency.scope in {"compile", "runtime"})]
@@ -30,18 +30,18 @@ def resolve(version: str, context: "MavenContext") -> "list[MavenArtifact]":
 
 
 def pin(jar: "MavenArtifact") -> Artifact:
-    """Download one jar and record what came."""
+    """Download a jar and return its artifact."""
     file = jar.resolve()
     coordinate = f"{jar.groupId}:{jar.artifactId}:{jar.version}"
     return Artifact(coordinate, sha256_of(file), file.stat().st_size)
 
 
-def write_lock(version: str, file: Path = LOCK_FILE) -> Lock:
-    """Resolve, download and record one version of the engine."""
-    with tempfile.TemporaryDirectory() as folder, system_trust():
+def write_lock(version: str, file: Path = LOCK_FILE) -> ArtifactLock:
+    """Resolve, download and record a version of Elasticsearch."""
+    with tempfile.TemporaryDirectory() as folder, use_system_certificates():
         jars = resolve(version, maven_context(Path(folder)))
         pinned = sorted(map(pin, jars), key=lambda artifact: artifact.coordinate)
-    lock = Lock(version, tuple(pinned))
+    lock = ArtifactLock(version, tuple(pinned))
     file.write_bytes(msgspec.json.format(msgspec.json.encode(lock), indent=2) + b"\n")
     return lock
 

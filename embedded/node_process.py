@@ -1,4 +1,4 @@
-"""The parent's side of one node: starting its process, signalling it, and saying why it ended."""
+"""Control of a node process: start, signals, exit and its reason."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from typing import Final, Self
 import msgspec
 
 from embedded.errors import EmbeddedNodeError
-from embedded.launch import Address, Launch
-from embedded.options import HEAP_SETTING
+from embedded.node_launch import NodeAddress, NodeLaunch
+from embedded.node_options import HEAP_SETTING
 
-_TAIL: Final = 200_000  # bytes of the log that are searched for a known failure
+_TAIL: Final = 200_000  # bytes at the end of the log that are searched for known failures
 
-# What the engine or the Java runtime writes, and what it means; the first that matches is told.
+# Log messages of Elasticsearch or Java, and their meaning; the first match is reported.
 _KNOWN_FAILURES: Final = (
-    (r"BindHttpException|BindTransportException|Address already in use", "its port is taken: choose another --port"),
+    (r"BindHttpException|BindTransportException|Address already in use", "its port is in use: choose another --port"),
     (
         r"Could not reserve enough space|insufficient memory|Cannot allocate memory|OutOfMemoryError",
         f"there is too little memory: lower {HEAP_SETTING} or close other programs",
@@ -27,20 +27,20 @@ _KNOWN_FAILURES: Final = (
         r"failed to obtain node lock|LockObtainFailed",
         "another node uses the same data: stop it or choose another --data",
     ),
-    (r"No space left on device", "the disk is full: make room or choose another --data"),
+    (r"No space left on device", "the disk is full: free space or choose another --data"),
     (
         r"CorruptStateException|CorruptIndexException",
         "its data is damaged: choose another --data or remove that folder",
     ),
-    (r"unknown setting \[(?P<name>[^\]]+)\]", "Elasticsearch does not know the setting {name}: correct its name"),
+    (r"unknown setting \[(?P<name>[^\]]+)\]", "Elasticsearch has no setting {name}: correct the name"),
 )
 _PORT_FAILURE: Final = re.compile(_KNOWN_FAILURES[0][0])
 
 
 class NodeProcess:
-    """A node's process; it ends by itself when this program does."""
+    """The process of a node, which ends when this program ends."""
 
-    def __init__(self, launch: Launch, address: Address, log: Path, keep_open: int) -> None:
+    def __init__(self, launch: NodeLaunch, address: NodeAddress, log: Path, keep_open: int) -> None:
         self.name = address.name
         self.url = address.url
         self.log = log
@@ -49,14 +49,14 @@ class NodeProcess:
         _rotate(log)
         with log.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "embedded.process", msgspec.json.encode(launch).decode()],
-                stdin=subprocess.PIPE,  # never written to: its end tells the node that this program has gone
+                [sys.executable, "-m", "embedded.node_main", msgspec.json.encode(launch).decode()],
+                stdin=subprocess.PIPE,  # never written to: end of file means that this program has ended
                 stdout=output,
                 stderr=output,
                 cwd=log.parent,
                 env=_environment(),
                 pass_fds=[keep_open],
-                start_new_session=True,  # Ctrl-C reaches this program alone, which then stops its nodes in order
+                start_new_session=True,  # Ctrl-C reaches this program only, which stops its nodes gracefully
             )
 
     @property
@@ -66,20 +66,20 @@ class NodeProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative is the number of the signal that ended it."""
+        """None while it runs; the negative signal number if a signal ended it."""
         return self._process.poll()
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Signal the process, if it still runs."""
+        """Send a signal, if the process still runs."""
         self._process.send_signal(number)
 
     def request_stop(self) -> None:
-        """Ask for an orderly end; a process that was halted is woken for it."""
+        """Request a graceful shutdown; a stopped process is continued for it."""
         self.send_signal(signal.SIGTERM)
         self.send_signal(signal.SIGCONT)
 
     def finish(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for the end, then enforce it."""
+        """Wait up to `timeout` seconds, then kill the process."""
         try:
             self._process.wait(max(timeout, 0))
         except subprocess.TimeoutExpired:
@@ -90,7 +90,7 @@ class NodeProcess:
         if self._draft is not None:
             Path(self._draft).unlink(missing_ok=True)
 
-    def again(self) -> Self:
+    def restarted(self) -> Self:
         """The same node in a new process, on the same data and ports; raises RuntimeError while this one runs."""
         if self.exit_code is None:
             raise RuntimeError(f"{self.name} still runs")
@@ -98,8 +98,8 @@ class NodeProcess:
         return type(self)(*self._started_with)
 
     @property
-    def lost_its_port(self) -> bool:
-        """Whether it ended because another program took its port."""
+    def is_port_taken(self) -> bool:
+        """Whether it ended because its port was in use."""
         return _PORT_FAILURE.search(self._log_text()) is not None
 
     def failure(self) -> EmbeddedNodeError:
@@ -108,7 +108,7 @@ class NodeProcess:
         return EmbeddedNodeError(f"{self.name} cannot run, {reason} (details: {self.log})", self.log)
 
     def describe_end(self) -> str:
-        """How it ended, to stand after "it ended"."""
+        """How it ended, as a phrase that follows "it ended"."""
         code = self.exit_code
         if code is not None and code < 0:
             return f"by {signal.Signals(-code).name}"
@@ -131,7 +131,7 @@ def _rotate(log: Path) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """This program's, with the folder of these packages to import from."""
+    """The environment of this program, with its packages on PYTHONPATH."""
     packages = str(Path(__file__).resolve().parents[1])
     inherited = os.environ.get("PYTHONPATH")
     return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [packages, inherited]))}

@@ -11,16 +11,16 @@ _HIGHEST: Final = 65535
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that nobody listens on at this moment."""
+    """Distinct ports that are currently free."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for free in sockets:
+            free.bind((HOST, 0))
+        return [free.getsockname()[1] for free in sockets]
 
 
-def chosen_ports(first: int, count: int) -> list[int]:
-    """`count` ports from `first` on; raises EmbeddedNodeError naming the first that is taken."""
+def require_ports(first: int, count: int) -> list[int]:
+    """`count` ports from `first` on; raise EmbeddedNodeError for the first that is in use."""
     ports = list(range(first, first + count))
     if ports[-1] > _HIGHEST:
         raise EmbeddedNodeError(
@@ -38,6 +38,5 @@ def _check(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise EmbeddedNodeError(
-                f"port {port} cannot be used ({error.strerror}): "
-                "stop the program that holds it or choose another --port"
+                f"port {port} cannot be used ({error.strerror}): stop the program that uses it or choose another --port"
             ) from error

@@ -1,44 +1,45 @@
-"""How source records become served indices: rebuilds, updates, and the upkeep of what they leave behind."""
+"""The indexer: full rebuilds and incremental updates of the served indices, and their maintenance."""
 
-from indexer.directory import Directory
-from indexer.dry_run import dry_run
-from indexer.engine import Engine
-from indexer.errors import EngineError, IndexerError, LockedError, RefusedError, SourceError
-from indexer.open_source import open_source
-from indexer.report import OnProgress, ResourceReport, Stage, Summary
-from indexer.run import reindex
+from indexer.build.dry_run import dry_run
+from indexer.build.rebuild import reindex
+from indexer.context import IndexerContext
+from indexer.errors import ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
+from indexer.maintenance.pruning import prunable, prune
+from indexer.maintenance.rollback import rollback, rollback_target
+from indexer.maintenance.status import ResourceStatus, status
+from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary
 from indexer.settings import IndexerSettings
-from indexer.source import Fault, Feed, Line, Reading, Source
-from indexer.status import ResourceStatus, status
-from indexer.update import update
-from indexer.upkeep import previous, prune, rollback, superfluous
+from indexer.source.folder_source import FolderSource
+from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine
+from indexer.source.opener import open_source
+from indexer.updates.update_run import update
 
 __all__ = [
-    "Directory",
-    "Engine",
-    "EngineError",
-    "Fault",
-    "Feed",
+    "ChangeStream",
+    "ElasticsearchError",
+    "FolderSource",
+    "IndexerContext",
     "IndexerError",
     "IndexerSettings",
-    "Line",
+    "LineStream",
     "LockedError",
     "OnProgress",
-    "Reading",
     "RefusedError",
+    "RejectedLine",
     "ResourceReport",
     "ResourceStatus",
+    "RunStage",
+    "RunSummary",
     "Source",
     "SourceError",
-    "Stage",
-    "Summary",
+    "SourceLine",
     "dry_run",
     "open_source",
-    "previous",
+    "prunable",
     "prune",
     "reindex",
     "rollback",
+    "rollback_target",
     "status",
-    "superfluous",
     "update",
 ]

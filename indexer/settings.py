@@ -1,4 +1,4 @@
-"""The indexer's own settings."""
+"""Settings of the indexer."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from cluster.settings import setting
 
 @dataclass(frozen=True)
 class IndexerSettings:
-    """How a build is sent, when it is refused, and what is kept."""
+    """Bulk requests, limits on what may be swapped in, waits, and retention."""
 
-    bulk_documents: int = setting("BROKERAGE_BULK_DOCUMENTS", 500, "Documents in one bulk request, at most.")
-    bulk_bytes: int = setting("BROKERAGE_BULK_BYTES", 5_000_000, "Source bytes after which a bulk request is sent.")
-    bulks_in_flight: int = setting("BROKERAGE_BULKS_IN_FLIGHT", 2, "Bulk requests that are under way together.")
+    bulk_documents: int = setting("BROKERAGE_BULK_DOCUMENTS", 500, "Maximum documents in one bulk request.")
+    bulk_bytes: int = setting("BROKERAGE_BULK_BYTES", 5_000_000, "Maximum source bytes in one bulk request.")
+    bulks_in_flight: int = setting("BROKERAGE_BULKS_IN_FLIGHT", 2, "Maximum concurrent bulk requests.")
     retry_seconds: float = setting(
-        "BROKERAGE_BULK_RETRY_SECONDS", 300.0, "Seconds after which an engine that stays away or overloaded ends a run."
+        "BROKERAGE_BULK_RETRY_SECONDS", 300.0, "Seconds to retry while Elasticsearch is unreachable or overloaded."
     )
     dead_letter_limit: float = setting(
-        "BROKERAGE_DEAD_LETTER_LIMIT", 0.01, "Share of bad records above which nothing is swapped; 10 always pass."
+        "BROKERAGE_DEAD_LETTER_LIMIT", 0.01, "Share of invalid records above which a build is refused; 10 always pass."
     )
     dead_letter_folder: str = setting("BROKERAGE_DEAD_LETTER_DIR", "dead-letters", "Folder of the dead-letter files.")
     kept_generations: int = setting(
-        "BROKERAGE_KEPT_GENERATIONS", 2, "Generations kept of each index, the live one included."
+        "BROKERAGE_KEPT_GENERATIONS", 2, "Generations to keep of each index, including the live one."
     )
     refresh_interval: str = setting("BROKERAGE_REFRESH_INTERVAL", "1s", "Refresh interval of live indices.")
     merge: bool = setting(
         "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
     )
     green_seconds: int = setting(
-        "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before it is used without."
+        "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before going live without it."
     )
     lock_wait_seconds: float = setting(
         "BROKERAGE_LOCK_WAIT_SECONDS",
         30.0,
-        "Seconds to wait for another run; from 30 on, one that died on another host is taken over.",
+        "Seconds to wait for another run; from 30 on, a run that died on another host is taken over.",
     )
     write_wait_seconds: float = setting(
-        "BROKERAGE_WRITE_WAIT_SECONDS", 600.0, "Seconds an update waits for another, or for the last stage of a build."
+        "BROKERAGE_WRITE_WAIT_SECONDS", 600.0, "Seconds an update waits for another, or for a build's last stage."
     )
     shrink_limit: float = setting(
-        "BROKERAGE_SHRINK_LIMIT", 0.05, "Share of the live records that a build may lack; 10 always may go."
+        "BROKERAGE_SHRINK_LIMIT", 0.05, "Share of the live records that a rebuild may remove; 10 may always be removed."
     )
     growth_limit: float = setting(
-        "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a build may add; 10 always may come."
+        "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
-    tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which deletions are remembered.")
+    tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")

@@ -1,4 +1,4 @@
-"""What a record is: the one declaration per resource that service and indexer share."""
+"""The resources: one declaration each, shared by service and indexer."""
 
 from mappings.agent import AGENT
 from mappings.company import COMPANY
@@ -9,7 +9,7 @@ from mappings.team import TEAM
 
 # Companies first: every other resource refers to them.
 RESOURCES: tuple[Resource, ...] = (COMPANY, OFFICE, AGENT, TEAM, LISTING, SOLD_LISTING)
-# What a key can be granted or refused: every group that a field is guarded by.
+# The field groups that a key can be granted or denied.
 FIELD_GROUPS: frozenset[str] = frozenset(field.group for resource in RESOURCES for field in resource.fields) - {""}
 
 __all__ = ["AGENT", "COMPANY", "FIELD_GROUPS", "LISTING", "OFFICE", "RESOURCES", "SOLD_LISTING", "TEAM", "Resource"]

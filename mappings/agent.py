@@ -19,7 +19,14 @@ from mappings.fields import (
     untyped_named,
 )
 from mappings.resource import Resource
-from mappings.search import envelope_keyword, envelope_moment, keyword, presence, read_back, readable_keyword
+from mappings.search_fields import (
+    doc_value,
+    envelope_keyword,
+    envelope_timestamp,
+    keyword,
+    keyword_with_doc_values,
+    presence,
+)
 
 _OFFICE_ADDRESS = tuple(f"office_address_{part}" for part in ("street", "city", "state", "zip"))
 _MAILING_ADDRESS = tuple(f"office_mailing_address_{part}" for part in ("street", "city", "state", "zip"))
@@ -35,7 +42,7 @@ AGENT = Resource(
             "available_mls",
             *strings_named("name", "display_name", "mls_abbreviation"),
             untyped("agent_id"),
-            one="AvailableMls",
+            object_name="AvailableMls",
         ),
         string("platform_office_id"),
         integer("office_id"),
@@ -49,7 +56,7 @@ AGENT = Resource(
             "email_addresses",
             *strings_named("primary", "display", "alternate", "platform_sync"),
             *untyped_named("portal", "lead_routing"),
-            one="EmailAddresses",
+            object_name="EmailAddresses",
         ),
         string("title"),
         boolean("has_product_access"),
@@ -57,12 +64,12 @@ AGENT = Resource(
         string("access_level").on_request("include_access_level").guarded("access_level"),
         string("view_level").on_request("include_access_level").guarded("access_level"),
         *strings_named("home_page", "profile_image_url", "profile_thumb_url", "region"),
-        nested("agent_website", *untyped_named("base_url", "bio_page_slug"), one="AgentWebsite"),
+        nested("agent_website", *untyped_named("base_url", "bio_page_slug"), object_name="AgentWebsite"),
         objects(
             "source_metadata",
             *strings_named("identifier_source", "identifier_type"),
             untyped("identifier_key"),
-            one="SourceMetadata",
+            object_name="SourceMetadata",
         ),
         unix("created_timestamp"),
         unix("last_updated_timestamp"),
@@ -90,15 +97,15 @@ AGENT = Resource(
         number("buyer_commission_rate").only_on_request("include_gci_goals", SHOW_ONLY).guarded("commission"),
         number("seller_commission_rate").only_on_request("include_gci_goals", SHOW_ONLY).guarded("commission"),
     ),
-    filters=(
-        readable_keyword("platform_agent_id"),
+    search_fields=(
+        keyword_with_doc_values("platform_agent_id"),
         envelope_keyword("source_agent_id"),
         keyword("office", "platform_office_id"),
-        envelope_moment("deactivated", "deactivated_at"),
+        envelope_timestamp("deactivated", "deactivated_at"),
         presence("has_company_programs", "company_programs"),
-        read_back("modified", "modification_timestamp"),
+        doc_value("modified", "modification_timestamp"),
     ),
     timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},
     volatile=frozenset({"last_updated", "last_updated_timestamp", "modification_timestamp"}),
-    envelope=frozenset({"source_agent_id", "deactivated_at"}),
+    envelope_members=frozenset({"source_agent_id", "deactivated_at"}),
 )

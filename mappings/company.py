@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mappings.fields import boolean, nested, string
 from mappings.resource import Resource
-from mappings.search import envelope_keyword, keyword
+from mappings.search_fields import envelope_keyword, keyword
 
 COMPANY = Resource(
     name="Company",
@@ -15,8 +15,8 @@ COMPANY = Resource(
         string("name", "Human-readable."),
         string("numeric_id", "Interchangeable with the alphanumeric key wherever a company id is accepted."),
         string("client_company_id"),
-        nested("public_partner_attrs", boolean("is_nrt"), one="PublicPartnerAttributes"),
+        nested("public_partner_attrs", boolean("is_nrt"), object_name="PublicPartnerAttributes"),
     ),
-    filters=(keyword("numeric_id"), envelope_keyword("parent_company_id")),
-    envelope=frozenset({"parent_company_id"}),
+    search_fields=(keyword("numeric_id"), envelope_keyword("parent_company_id")),
+    envelope_members=frozenset({"parent_company_id"}),
 )

@@ -1,11 +1,11 @@
-"""The digest of a set of records: whatever their order and however they are split, equal sets have equal digests.
+"""Digests of sets of records, independent of order and of how a set is split.
 
-Records are dealt into buckets, so that sets that differ tell where. All of it follows from SHA-256; integers are
-signed, 8 bytes long and big-endian, and texts are UTF-8:
+Records fall into buckets, which narrow down where two sets differ. All values derive from SHA-256; integers are
+signed, 8 bytes long and big-endian, and strings are UTF-8:
 
 - the bucket of a record is the first two bytes of SHA-256(identifier), its coarse bucket the first of these;
 - the hash of a record is the first 8 bytes of SHA-256(values, then identifier), read as an unsigned integer;
-- the digest of a set is how many records it has, and the sum of their hashes modulo 2**64.
+- the digest of a set is its number of records and the sum of their hashes modulo 2**64.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ def coarse_bucket(identifier: str) -> int:
 
 
 def record_hash(identifier: str, *values: int) -> int:
-    """Return the hash of a record, below 2**64: of its identifier and the signed 64-bit integers that are its state.
+    """Return the hash of a record, below 2**64: of its identifier and of signed 64-bit integers, its state.
 
-    That is its content hash, or whatever else must be equal; how many there are is the same in one digest.
+    The state is the content hash, or any other values to compare; all records of a digest have the same number of them.
     """
     packed = struct.pack(f">{len(values)}q", *values)
     return int.from_bytes(sha256(packed + identifier.encode()).digest()[:8])
 
 
-def halves(number: int) -> tuple[int, int]:
-    """Return the upper and the lower 32 bits of a hash, unsigned: an index keeps and adds up each of them exactly."""
+def split_hash(number: int) -> tuple[int, int]:
+    """Return the upper and lower 32 bits of a hash, unsigned: Elasticsearch sums each of them exactly."""
     return number >> 32, number & 0xFFFFFFFF
 
 
 @dataclass(slots=True)
 class Digest:
-    """Of a set of records: their count, and the sum of their hashes modulo 2**64."""
+    """The digest of a set of records: their count, and the sum of their hashes modulo 2**64."""
 
     count: int = 0
     total: int = 0
 
     def add(self, identifier: str, *values: int) -> None:
-        """Count a record in; see `record_hash`."""
+        """Add a record; see `record_hash`."""
         self.count += 1
         self.total = (self.total + record_hash(identifier, *values)) % _MODULUS
 
     def __add__(self, other: Digest) -> Digest:
-        """Return the digest of both sets together, which share no record."""
+        """Return the digest of the union of two disjoint sets."""
         return Digest(self.count + other.count, (self.total + other.total) % _MODULUS)

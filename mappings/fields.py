@@ -1,26 +1,26 @@
-"""The vocabulary of public fields: a record's members, the JSON types they carry and where they appear."""
+"""The vocabulary of public fields: their JSON types, and the views they appear in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 
-from mappings.naming import underscore
+from mappings.casing import underscore
 
 
 class View(StrEnum):
-    """The two shapes a resource is answered in: one of a collection, or alone."""
+    """The two forms of a record: in a collection, or alone."""
 
     INDEX = "index"
     SHOW = "show"
 
 
-EVERYWHERE = frozenset(View)
+ALL_VIEWS = frozenset(View)
 INDEX_ONLY = frozenset({View.INDEX})
 SHOW_ONLY = frozenset({View.SHOW})
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """The JSON type of a field's value. Every kind but the lists may be null."""
 
     STRING = "string"
@@ -30,7 +30,7 @@ class Kind(Enum):
     UNIX = "unix"  # whole seconds since 1970
     NUMBER = "number"
     BOOLEAN = "boolean"
-    UNTYPED = "untyped"  # the contract shows null or an empty object and states no type
+    UNTYPED = "untyped"  # the contract shows null or an empty object, without a type
     OBJECT = "object"
     STRINGS = "strings"
     OBJECTS = "objects"
@@ -39,18 +39,18 @@ class Kind(Enum):
     @property
     def is_list(self) -> bool:
         """Whether an absent value is `[]` rather than `null`."""
-        return self in {Kind.STRINGS, Kind.OBJECTS, Kind.UNTYPED_LIST}
+        return self in {FieldKind.STRINGS, FieldKind.OBJECTS, FieldKind.UNTYPED_LIST}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flag:
-    """The query parameter that asks for an optional field, and the views in which it is needed.
+class IncludeFlag:
+    """The query parameter that includes an optional field, and the views that require it.
 
-    Without it the field is empty, or is not there at all where `vanishes` is set.
+    Without it the field is empty, or absent if `vanishes` is set.
     """
 
     parameter: str
-    views: frozenset[View] = EVERYWHERE
+    views: frozenset[View] = ALL_VIEWS
     vanishes: bool = False
 
 
@@ -59,13 +59,13 @@ class Field:
     """One member of a public record."""
 
     name: str
-    kind: Kind
+    kind: FieldKind
     members: tuple[Field, ...] = ()
-    one: str = ""  # what one object with these members is called, in the schema of the record
-    views: frozenset[View] = EVERYWHERE
-    flag: Flag | None = None
+    object_name: str = ""  # the name of an object with these members in JSON Schema
+    views: frozenset[View] = ALL_VIEWS
+    flag: IncludeFlag | None = None
     note: str = ""
-    group: str = ""  # what a key must be granted to see the value; empty: every key sees it
+    group: str = ""  # the field group that a key needs to see the value; empty: none
 
     @property
     def underscored(self) -> str:
@@ -73,92 +73,92 @@ class Field:
         return underscore(self.name)
 
     @property
-    def empty(self) -> list[object] | None:
-        """What stands where there is no value."""
+    def empty_value(self) -> list[object] | None:
+        """The JSON value of an absent value."""
         return [] if self.kind.is_list else None
 
     def only(self, views: frozenset[View]) -> Field:
-        """Return the same field, shown in `views` alone."""
+        """Return the field restricted to `views`."""
         return replace(self, views=views)
 
-    def on_request(self, parameter: str, views: frozenset[View] = EVERYWHERE) -> Field:
-        """Return the same field, empty in `views` unless `parameter` asks for it."""
-        return replace(self, flag=Flag(parameter=parameter, views=views))
+    def on_request(self, parameter: str, views: frozenset[View] = ALL_VIEWS) -> Field:
+        """Return the field, empty in `views` unless `parameter` is sent."""
+        return replace(self, flag=IncludeFlag(parameter=parameter, views=views))
 
     def only_on_request(self, parameter: str, views: frozenset[View]) -> Field:
-        """Return the same field, which exists in `views` only and only where `parameter` asks for it."""
-        return replace(self, views=views, flag=Flag(parameter=parameter, views=views, vanishes=True))
+        """Return the field, present in `views` alone and only if `parameter` is sent."""
+        return replace(self, views=views, flag=IncludeFlag(parameter=parameter, views=views, vanishes=True))
 
     def guarded(self, group: str) -> Field:
-        """Return the same member of a record, empty for keys that may not see `group`, whatever flags are sent."""
+        """Return the field, empty for keys that may not see `group`, whatever flags are sent."""
         return replace(self, group=group)
 
 
 def string(name: str, note: str = "") -> Field:
-    """Declare a text."""
-    return Field(name=name, kind=Kind.STRING, note=note)
+    """Declare a string."""
+    return Field(name=name, kind=FieldKind.STRING, note=note)
 
 
 def strings_named(*names: str) -> tuple[Field, ...]:
-    """Declare several texts in a row."""
+    """Declare several strings."""
     return tuple(string(name) for name in names)
 
 
 def date(name: str, note: str = "") -> Field:
-    """Declare a day, `YYYY-MM-DD`."""
-    return Field(name=name, kind=Kind.DATE, note=note)
+    """Declare a date, `YYYY-MM-DD`."""
+    return Field(name=name, kind=FieldKind.DATE, note=note)
 
 
 def date_time(name: str, note: str = "") -> Field:
-    """Declare an ISO 8601 moment with offset."""
-    return Field(name=name, kind=Kind.DATE_TIME, note=note)
+    """Declare an ISO 8601 timestamp with offset."""
+    return Field(name=name, kind=FieldKind.DATE_TIME, note=note)
 
 
 def integer(name: str, note: str = "") -> Field:
     """Declare a whole number."""
-    return Field(name=name, kind=Kind.INTEGER, note=note)
+    return Field(name=name, kind=FieldKind.INTEGER, note=note)
 
 
 def unix(name: str, note: str = "") -> Field:
-    """Declare a moment in whole seconds since 1970."""
-    return Field(name=name, kind=Kind.UNIX, note=note)
+    """Declare a timestamp in whole seconds since 1970."""
+    return Field(name=name, kind=FieldKind.UNIX, note=note)
 
 
 def number(name: str, note: str = "") -> Field:
     """Declare a number that may have a fraction."""
-    return Field(name=name, kind=Kind.NUMBER, note=note)
+    return Field(name=name, kind=FieldKind.NUMBER, note=note)
 
 
 def boolean(name: str, note: str = "") -> Field:
-    """Declare a truth value."""
-    return Field(name=name, kind=Kind.BOOLEAN, note=note)
+    """Declare a boolean."""
+    return Field(name=name, kind=FieldKind.BOOLEAN, note=note)
 
 
 def untyped(name: str) -> Field:
     """Declare a field that the contract shows as null or an empty object."""
-    return Field(name=name, kind=Kind.UNTYPED)
+    return Field(name=name, kind=FieldKind.UNTYPED)
 
 
 def untyped_named(*names: str) -> tuple[Field, ...]:
-    """Declare several untyped fields in a row."""
+    """Declare several untyped fields."""
     return tuple(untyped(name) for name in names)
 
 
-def nested(name: str, *members: Field, one: str) -> Field:
-    """Declare an object with the given members, called `one`."""
-    return Field(name=name, kind=Kind.OBJECT, members=members, one=one)
+def nested(name: str, *members: Field, object_name: str) -> Field:
+    """Declare an object; `object_name` names it in JSON Schema."""
+    return Field(name=name, kind=FieldKind.OBJECT, members=members, object_name=object_name)
 
 
 def strings(name: str, note: str = "") -> Field:
-    """Declare a list of texts."""
-    return Field(name=name, kind=Kind.STRINGS, note=note)
+    """Declare a list of strings."""
+    return Field(name=name, kind=FieldKind.STRINGS, note=note)
 
 
-def objects(name: str, *members: Field, one: str) -> Field:
-    """Declare a list of objects with the given members, each called `one`."""
-    return Field(name=name, kind=Kind.OBJECTS, members=members, one=one)
+def objects(name: str, *members: Field, object_name: str) -> Field:
+    """Declare a list of objects; `object_name` names one of them in JSON Schema."""
+    return Field(name=name, kind=FieldKind.OBJECTS, members=members, object_name=object_name)
 
 
 def untyped_list(name: str) -> Field:
     """Declare a list whose elements the contract leaves open."""
-    return Field(name=name, kind=Kind.UNTYPED_LIST)
+    return Field(name=name, kind=FieldKind.UNTYPED_LIST)

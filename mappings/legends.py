@@ -1,4 +1,4 @@
-"""The closed lists of values that listings use: statuses and property types."""
+"""The enumerations of listings: statuses and property types."""
 
 from __future__ import annotations
 

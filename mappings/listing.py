@@ -18,7 +18,15 @@ from mappings.fields import (
 )
 from mappings.legends import STATUSES
 from mappings.resource import Resource
-from mappings.search import SearchField, day, envelope_code, envelope_moment, flag, keyword, read_back
+from mappings.search_fields import (
+    SearchField,
+    date_millis,
+    doc_value,
+    envelope_keyword,
+    envelope_timestamp,
+    flag,
+    keyword,
+)
 
 _IMAGE = objects(
     "ListingImages",
@@ -27,7 +35,7 @@ _IMAGE = objects(
     boolean("IsMainListingImage"),
     integer("Width", "Pixels."),
     integer("Height", "Pixels."),
-    one="ListingImage",
+    object_name="ListingImage",
 )
 _OPEN_HOUSE_TIMES = (
     date("Date"),
@@ -85,7 +93,7 @@ _FLAT: tuple[Field, ...] = (
     string("VendorModificationTimestamp").only(INDEX_ONLY),
 )
 
-# What a sold listing omits of them (spec, Sold Listing).
+# The members that sold listings omit (spec, Sold Listing).
 _NOT_SOLD = frozenset(
     {
         "StatusChangeDate",
@@ -100,8 +108,18 @@ _SOLD_FLAT = tuple(
 )
 
 _FEATURES = (
-    objects("PropertyFeatures", string("PropertyFeatureName"), strings("PropertyFeatureValues"), one="PropertyFeature"),
-    objects("CompanyListingAttributes", string("AttributeId"), string("AttributeName"), one="CompanyListingAttribute"),
+    objects(
+        "PropertyFeatures",
+        string("PropertyFeatureName"),
+        strings("PropertyFeatureValues"),
+        object_name="PropertyFeature",
+    ),
+    objects(
+        "CompanyListingAttributes",
+        string("AttributeId"),
+        string("AttributeName"),
+        object_name="CompanyListingAttribute",
+    ),
 )
 _UNTYPED = untyped_named(
     "BathroomsOneQuarter",
@@ -121,12 +139,13 @@ _SALE = (
 # Members that change without the content changing (decisions, `updated_since` clock).
 _VOLATILE = frozenset({"ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData"})
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
-_FILTERS: tuple[SearchField, ...] = (
+_SEARCH_FIELDS: tuple[SearchField, ...] = (
     keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID"),
     keyword("offices", "ListAgentPlatformOfficeID"),
-    envelope_code("property_type_id"),
-    read_back("listing_id", "ListingID"),
-    read_back("modified", "ModificationTimestamp"),
+    # A code, compared for equality only.
+    envelope_keyword("property_type_id"),
+    doc_value("listing_id", "ListingID"),
+    doc_value("modified", "ModificationTimestamp"),
 )
 
 LISTING = Resource(
@@ -135,23 +154,23 @@ LISTING = Resource(
     identifier="PlatformListingId",
     fields=(
         *_FLAT,
-        nested("SharedPartnerData", *strings_named("attribute_1", "attribute_2"), one="SharedPartnerData").guarded(
-            "partner_data"
-        ),
+        nested(
+            "SharedPartnerData", *strings_named("attribute_1", "attribute_2"), object_name="SharedPartnerData"
+        ).guarded("partner_data"),
         *_FEATURES,
-        objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE, one="OpenHouse"),
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES, *_VIRTUAL_OPEN_HOUSE, object_name="OpenHouse"),
         _IMAGE,
         *_UNTYPED,
     ),
-    filters=(
-        *_FILTERS,
+    search_fields=(
+        *_SEARCH_FIELDS,
         keyword("status", "Status"),
         flag("agent_created", "AgentCreatedListing"),
-        envelope_moment("partner_clock", "shared_partner_data_updated_at"),
+        envelope_timestamp("partner_clock", "shared_partner_data_updated_at"),
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
-    envelope=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
+    envelope_members=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
 )
 
 SOLD_LISTING = Resource(
@@ -162,17 +181,17 @@ SOLD_LISTING = Resource(
         *_SOLD_FLAT,
         *_SALE,
         *_FEATURES,
-        objects("OpenHouse", *_OPEN_HOUSE_TIMES, one="PastOpenHouse"),
+        objects("OpenHouse", *_OPEN_HOUSE_TIMES, object_name="PastOpenHouse"),
         _IMAGE,
         *_UNTYPED,
     ),
-    filters=(
-        *_FILTERS,
+    search_fields=(
+        *_SEARCH_FIELDS,
         keyword("buyer_agents", "BuyerAgentUUID"),
         keyword("buyer_offices", "BuyerAgentPlatformOfficeID"),
-        day("sold", "SoldDate"),
+        date_millis("sold", "SoldDate"),
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
-    envelope=frozenset({"property_type_id"}),
+    envelope_members=frozenset({"property_type_id"}),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mappings.fields import strings, strings_named, untyped_named
 from mappings.resource import Resource
-from mappings.search import envelope_moment, envelope_read_back
+from mappings.search_fields import envelope_doc_value, envelope_timestamp
 
 OFFICE = Resource(
     name="Office",
@@ -19,10 +19,10 @@ OFFICE = Resource(
         *strings_named("logo_url"),
         *untyped_named("address2", "social_network", "social_plus", "microblog"),
     ),
-    filters=(
-        envelope_moment("deactivated", "deactivated_at"),
-        envelope_read_back("modified", "updated_at"),
+    search_fields=(
+        envelope_timestamp("deactivated", "deactivated_at"),
+        envelope_doc_value("modified", "updated_at"),
     ),
     timestamps={"platform_office_id": "id"},
-    envelope=frozenset({"deactivated_at"}),
+    envelope_members=frozenset({"deactivated_at"}),
 )

@@ -1,32 +1,33 @@
-"""A resource: one declaration from which index body, field lists, underscored names, schemas and checks are derived."""
+"""A resource: the declaration from which index body, views, schemas and validation derive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from mappings.casing import underscore
 from mappings.fields import Field, View
-from mappings.naming import underscore
-from mappings.search import BOOKKEEPING, SearchField
+from mappings.search_fields import SYSTEM_FIELDS, SearchField
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resource:
-    """What a record is, where it is kept and what it is found by.
+    """The fields of a record, the alias of its index, and its search fields.
 
-    `fields` are the public members in the contract's order; `filters` are the resource's own search fields;
-    `timestamps` names, for `timestamps_only`, each answered member and the search field that holds it;
-    `volatile` are members that change without the record's content changing.
+    `fields` are the public members in the contract's order; `search_fields` are what the resource indexes besides
+    `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
+    `volatile` are members whose change alone is not an update; `envelope_members` are the members of the source's
+    envelope that belong to this resource.
     """
 
     name: str
     alias: str
     identifier: str
     fields: tuple[Field, ...]
-    filters: tuple[SearchField, ...] = ()
+    search_fields: tuple[SearchField, ...] = ()
     timestamps: dict[str, str] = field(default_factory=dict)
     volatile: frozenset[str] = frozenset()
-    envelope: frozenset[str] = frozenset()
+    envelope_members: frozenset[str] = frozenset()
 
     def __hash__(self) -> int:
         """Hash by alias, which is unique."""
@@ -38,11 +39,11 @@ class Resource:
         return underscore(self.name).replace("_", " ")
 
     def view(self, view: View) -> tuple[Field, ...]:
-        """Return the fields of one variant, in the contract's order."""
+        """Return the fields of a view, in the contract's order."""
         return tuple(member for member in self.fields if view in member.views)
 
     def flags(self, view: View) -> dict[str, tuple[Field, ...]]:
-        """Return, for each flag of a variant, the fields it brings."""
+        """Return the fields that each flag of a view includes."""
         return self._flags[view]
 
     @cached_property
@@ -58,10 +59,10 @@ class Resource:
 
     @cached_property
     def stored(self) -> tuple[Field, ...]:
-        """The members of the stored record: the index variant's in its order, then what only a show gives."""
+        """The members of the stored record: those of the index view in order, then those of the show view alone."""
         return self.view(View.INDEX) + tuple(member for member in self.fields if View.INDEX not in member.views)
 
     @cached_property
-    def search(self) -> tuple[SearchField, ...]:
+    def indexed_fields(self) -> tuple[SearchField, ...]:
         """Every indexed field of a document."""
-        return BOOKKEEPING + self.filters
+        return SYSTEM_FIELDS + self.search_fields

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sample.clock import DAY, Clock, iso
-from sample.dice import between, dice, phone, pick
-from sample.envelope import line
-from sample.places import names
-from sample.tables import blank
+from sample.data_files import blank_record
+from sample.envelope_line import envelope_line
+from sample.locations import load_names
+from sample.sample_clock import DAY, SampleClock, format_timestamp
+from sample.seeded_random import between, phone, pick, seeded_random
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from random import Random
 
-    from sample.agents import Agent
+    from sample.sample_agents import SampleAgent
 
 _MLS = {"name": "sample_mls", "display_name": "Sample MLS (generated)", "mls_abbreviation": "SMLS", "agent_id": None}
 
 
-def agent_lines(agents: Iterable[Agent], seed: int, clock: Clock) -> Iterator[bytes]:
+def agent_lines(agents: Iterable[SampleAgent], seed: int, clock: SampleClock) -> Iterator[bytes]:
     """Yield the lines of agents.ndjson."""
-    chance = dice(seed, "agent records")
+    chance = seeded_random(seed, "agent records")
     for agent in agents:
-        updated = agent.deactivated or clock.touched(chance)
+        updated = agent.deactivated or clock.last_changed(chance)
         extras = {"source_agent_id": agent.source_agent_id}
         if agent.deactivated:
-            extras["deactivated_at"] = iso(agent.deactivated)
-        yield line(agent.office.company.key, updated, _record(agent, updated, chance), extras)
+            extras["deactivated_at"] = format_timestamp(agent.deactivated)
+        yield envelope_line(agent.office.company.key, updated, _record(agent, updated, chance), extras)
 
 
-def _record(agent: Agent, updated: int, chance: Random) -> dict[str, object]:
+def _record(agent: SampleAgent, updated: int, chance: Random) -> dict[str, object]:
     parts = (
         _identity(agent, chance),
         _office(agent),
         _contact(agent, chance),
         _access(chance),
-        _clocks(updated, chance),
+        _timestamps(updated, chance),
     )
-    record = blank("Agent")
+    record = blank_record("Agent")
     for part in (*parts, _lists(agent, chance), _goals(chance)):
         record |= part
     if agent.deactivated:
@@ -46,7 +46,7 @@ def _record(agent: Agent, updated: int, chance: Random) -> dict[str, object]:
     return record
 
 
-def _identity(agent: Agent, chance: Random) -> dict[str, object]:
+def _identity(agent: SampleAgent, chance: Random) -> dict[str, object]:
     photo = f"https://photos.example.com/agents/{agent.uuid}"
     return {
         "platform_agent_id": agent.platform_agent_id,
@@ -61,14 +61,14 @@ def _identity(agent: Agent, chance: Random) -> dict[str, object]:
         "mls_name": _MLS["display_name"],
         "mls_abbreviation": _MLS["mls_abbreviation"],
         "available_mls": [_MLS],
-        "title": pick(chance, names().titles),
+        "title": pick(chance, load_names().titles),
         "profile_image_url": f"{photo}.jpg",
         "profile_thumb_url": f"{photo}-thumb.jpg",
         "source_metadata": [{"identifier_source": "sample", "identifier_type": "number", "identifier_key": None}],
     }
 
 
-def _office(agent: Agent) -> dict[str, object]:
+def _office(agent: SampleAgent) -> dict[str, object]:
     office, company = agent.office, agent.office.company
     postal = {"street": office.street, "city": office.city, "state": "WA", "zip": office.zip_code}
     return {
@@ -85,7 +85,7 @@ def _office(agent: Agent) -> dict[str, object]:
     }
 
 
-def _contact(agent: Agent, chance: Random) -> dict[str, object]:
+def _contact(agent: SampleAgent, chance: Random) -> dict[str, object]:
     address = agent.platform_agent_id
     private = f"{agent.first}.{agent.last}@mail.example.org".lower()
     return {
@@ -116,23 +116,23 @@ def _access(chance: Random) -> dict[str, object]:
     }
 
 
-def _clocks(updated: int, chance: Random) -> dict[str, object]:
+def _timestamps(updated: int, chance: Random) -> dict[str, object]:
     return {
         "created_timestamp": (updated - between(chance, 1, 3000) * DAY) // 1000,
         "last_updated_timestamp": updated // 1000,
         "last_updated": updated // 1000,
-        "modification_timestamp": iso(updated),
+        "modification_timestamp": format_timestamp(updated),
     }
 
 
-def _lists(agent: Agent, chance: Random) -> dict[str, object]:
+def _lists(agent: SampleAgent, chance: Random) -> dict[str, object]:
     company, team = agent.office.company, agent.team
     return {
         "teams": [{"uuid": team.uuid, "name": team.name}] if team else [],
         "service_area_zip_codes": [agent.office.zip_code],
         "partners": [f"{company.key}-title"] if chance.random() < 0.2 else [],
-        "company_programs": [pick(chance, names().programs)] if chance.random() < 0.3 else [],
-        "languages": ["English", *([pick(chance, names().languages)] if chance.random() < 0.3 else [])],
+        "company_programs": [pick(chance, load_names().programs)] if chance.random() < 0.3 else [],
+        "languages": ["English", *([pick(chance, load_names().languages)] if chance.random() < 0.3 else [])],
         "user_reviews": [_review(chance)] if chance.random() < 0.25 else [],
     }
 

@@ -1,1 +1,1 @@
-"""How records are asked for: the read API over the aliases that the indexer maintains."""
+"""The read-only HTTP API over the index aliases that the indexer maintains."""

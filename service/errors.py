@@ -1,4 +1,4 @@
-"""What can go wrong, each with its status, stable code and title (decisions, Errors)."""
+"""The errors of the API, each with its status, stable code and title (decisions, Errors)."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from http import HTTPStatus
 
-# Seconds, in turn: who was refused together does not come back together.
+# Seconds, used in rotation: clients that were refused together do not retry together.
 _RETRY_AFTER = cycle(("1", "2", "3"))
 
 
 @dataclass(frozen=True)
-class Fault:
+class ParameterFault:
     """One problem with one parameter."""
 
     parameter: str
     message: str
 
     def __str__(self) -> str:
-        """Return the sentence for people."""
+        """Return the message with the parameter's name."""
         return f"{self.parameter}: {self.message}"
 
 
 class ApiError(Exception):
-    """An answer that is not a record; subclasses fix status, code and title."""
+    """A refusal or failure; subclasses set status, code and title."""
 
     status = 500
     code = "internal-error"
     title = "Internal error"
 
-    def __init__(self, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None) -> None:
-        """Keep the sentence for people, the faults of parameters and further response headers."""
+    def __init__(
+        self, detail: str, faults: Sequence[ParameterFault] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Take the sentence for people, the faults of parameters and additional response headers."""
         super().__init__(detail)
         self.detail = detail
         self.faults = tuple(faults)
@@ -42,29 +44,31 @@ class ApiError(Exception):
 
 
 class InternalError(ApiError):
-    """A defect of the service; the answer never says which."""
+    """A defect of the service; the response never says which."""
 
     def __init__(self, reason: str) -> None:
         """Keep the reason for the log."""
-        super().__init__("The request could not be answered. Quote the request id when you report it.")
+        super().__init__(
+            "The request failed because of a defect in the service. Quote the request id when you report it."
+        )
         self.reason = reason
 
 
 class ParameterError(ApiError):
-    """Parameters that are refused, all of them at once."""
+    """Refused parameters, all of them at once."""
 
-    def __init__(self, *faults: Fault) -> None:
-        """Say what is wrong with each."""
+    def __init__(self, *faults: ParameterFault) -> None:
+        """Join the messages of all faults."""
         super().__init__("; ".join(map(str, faults)), faults)
 
     @classmethod
     def of(cls, parameter: str, message: str) -> Self:
         """Refuse one parameter."""
-        return cls(Fault(parameter, message))
+        return cls(ParameterFault(parameter, message))
 
 
 class InvalidRequest(ParameterError):
-    """One or several parameters cannot be used."""
+    """One or more parameters are invalid."""
 
     status = 400
     code = "invalid-parameter"
@@ -79,7 +83,7 @@ class Unauthorized(ApiError):
     title = "Unauthorized"
 
     def __init__(self, detail: str) -> None:
-        """Say how to authenticate."""
+        """Add the authentication challenge."""
         super().__init__(detail, headers={"WWW-Authenticate": 'ApiKey realm="brokerage"'})
 
 
@@ -107,7 +111,7 @@ class MethodNotAllowed(ApiError):
     title = "Method not allowed"
 
 
-class Refused(ApiError):
+class HttpError(ApiError):
     """The HTTP layer refuses the request as it stands, with a status of its own."""
 
     status = 400
@@ -121,61 +125,75 @@ class Refused(ApiError):
 
 
 class EngineUnavailable(ApiError):
-    """Elasticsearch is away, overloaded, or could not answer whole."""
+    """Elasticsearch is unreachable, overloaded, or returned only part of a result."""
 
     status = 503
     code = "temporarily-unavailable"
     title = "Temporarily unavailable"
 
     def __init__(self, reason: str) -> None:
-        """Keep the reason for the log; the answer says only when to come back."""
+        """Take the reason for the log; the response says only when to retry."""
         super().__init__("The search engine is not available. Try again shortly.", headers={"Retry-After": "2"})
         self.reason = reason
 
 
 class Overloaded(ApiError):
-    """More is asked for than can be answered at a time; nothing was done for this request."""
+    """The service is at its concurrency limit; nothing was done for this request."""
 
     status = 503
     code = "overloaded"
     title = "Overloaded"
 
     def __init__(self) -> None:
-        """Ask for a later attempt."""
+        """Set a `Retry-After` that differs between requests."""
         super().__init__(
-            "More is asked for than can be answered at a time. Try again shortly.",
+            "The service is handling as many requests as it can. Try again shortly.",
             headers={"Retry-After": next(_RETRY_AFTER)},
         )
 
 
 class NotElasticsearch(EngineUnavailable):
-    """Something else answers under the cluster's address."""
+    """The server at the cluster's address is not Elasticsearch."""
 
     def __init__(self) -> None:
-        """Say so in the log."""
-        super().__init__("What answers under the cluster's address is not Elasticsearch.")
+        """Set the reason for the log."""
+        super().__init__("The server at the cluster's address is not Elasticsearch.")
 
 
 class ResourceUnavailable(ApiError):
-    """The index of a resource is not one to answer from: why is logged once, when it is found (`service.watch`)."""
+    """The index of a resource is unusable; `service.health.monitor` logs the reason once, when it finds it."""
 
     status = 503
     code = "temporarily-unavailable"
     title = "Temporarily unavailable"
 
     def __init__(self, title: str) -> None:
-        """Name the resource in a sentence, for example `sold listing`."""
+        """Take the resource's name as in a sentence, for example `sold listing`."""
         detail = f"The {title} index is being rebuilt and is temporarily unavailable. Try again shortly."
         super().__init__(detail, headers={"Retry-After": "2"})
 
 
-class DeadlinePassed(ApiError):
-    """The answer was not there in time."""
+class RebuildDue(EngineUnavailable):
+    """The live index lacks a search field that the request uses, because it was declared after the last rebuild."""
+
+    def __init__(self, resource: str = "", reason: str = "") -> None:
+        """Name the rebuild command; `resource` is an alias, empty if unknown, `reason` is for the log."""
+        super().__init__(reason)
+        command = " ".join(("brokerage index reindex SOURCE", *filter(None, [resource])))
+        self.detail = (
+            "This request uses a search field that the live index was built without. "
+            f"It is served after the rebuild that is due: `{command}`."
+        )
+        self.headers["Retry-After"] = "60"
+
+
+class DeadlineExceeded(ApiError):
+    """The request exceeded its deadline."""
 
     status = 504
     code = "deadline-passed"
     title = "Deadline passed"
 
     def __init__(self) -> None:
-        """Ask for a later attempt."""
-        super().__init__("The answer took too long. Try again, or ask for less.", headers={"Retry-After": "2"})
+        """Set when to retry."""
+        super().__init__("The request took too long. Try again, or request less data.", headers={"Retry-After": "2"})

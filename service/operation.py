@@ -1,90 +1,88 @@
-"""One operation: a path, its parameters and its handler; and the way of a request through it.
+"""One operation: a path, its parameters and its handler, and the steps of a request through it.
 
-HTTP -> turn -> key -> limits -> parameters -> scope -> handler (query, Elasticsearch, paging, projection) -> bytes.
+HTTP -> admission -> key -> limits -> parameters -> scope -> handler (query, Elasticsearch, projection) -> bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from service.addresses import client_address
-from service.admission import Kind
-from service.authentication import authenticate
-from service.deprecation import Announcements, Deprecation
-from service.encoding.answers import encoded
 from service.errors import Unauthorized
-from service.layers import Laps, Layer
-from service.limits.limiter import admitted, refunded
-from service.parameters.fields import Parameter
-from service.parameters.parser import parse, unknown_names
-from service.parts import Parts
-from service.permissions import refuse_guarded, withheld
-from service.projection import Variant
-from service.responses import count
-from service.scope import COMPANY, PARENT, resolve
-from service.telemetry.observation import NONE, OBSERVED
+from service.http.client_address import client_address
+from service.http.deprecation import Deprecation, OperationDeprecations
+from service.http.payload import BufferListPayload
+from service.http.response_encoding import encode_response
+from service.http.responses import count_records
+from service.keys.authentication import authenticate
+from service.keys.permissions import reject_guarded_parameters, withheld_groups
+from service.limits.admission import RequestKind
+from service.limits.key_limiter import admit, refund_request
+from service.parameters.parser import parse_query, unknown_parameters
+from service.parameters.types import Parameter
+from service.records.projection import Variant
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
+from service.telemetry.timing import Layer, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from aiohttp import web
     from marshmallow import Schema
     from multidict import MultiMapping
     from yarl import URL
 
-    from cluster.control import Mark
+    from cluster.control_index import Mark
     from mappings.fields import View
     from mappings.resource import Resource
-    from service.directory import Directory
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
-    from service.layers import Ledger
-    from service.scope import Scope
+    from service.scope import CompanyDirectory, Scope
     from service.services import Services
 
-# The parameter that chooses the spelling of the answer's keys.
-UNDERSCORED = "underscore_response"
+# The parameter that chooses the spelling of the response's keys.
+UNDERSCORE_PARAMETER = "underscore_response"
 
 
 @dataclass(frozen=True)
-class Call:
-    """One request whose key, parameters and scope were accepted; `withheld` are field groups it must not tell of."""
+class RequestContext:
+    """An accepted request: its key, parameters and scope. `withheld` are field groups that its key may not see."""
 
     services: Services
-    laps: Laps
+    timer: Timer
     scope: Scope
-    directory: Directory
+    directory: CompanyDirectory
+    schema: Schema
     parameters: dict[str, Any]
     path: dict[str, str]
     url: URL
     headers: MultiMapping[str]
     withheld: frozenset[str]
-    origin: str = ""  # of answers that hold absolute URLs: the scheme and host by which the client came
+    origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
-    def variant(self, resource: Resource, view: View, *, whole: bool = False) -> Variant:
-        """Return the form to answer records in: by the flags and the spelling that were sent and what the key may see.
+    def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
+        """Return the variant to send records in, by the request's flags and spelling and the key's permissions.
 
-        `whole` stands for all flags. No other place makes a form, so that no operation can forget what the key may not
-        see.
+        Every operation gets its variant here, so that none can forget the fields that a key may not see.
         """
-        flags = frozenset(name for name in resource.flags(view) if whole or self.parameters.get(name))
-        return Variant(resource, view, flags, self.parameters.get(UNDERSCORED, False), self.withheld)
+        flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
+        return Variant(resource, view, flags, self.parameters.get(UNDERSCORE_PARAMETER, False), self.withheld)
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
-        """Search a resource's live generation: at least the state of the mark that this request can have read."""
-        self.laps.lap(Layer.QUERY)
+        """Search a resource's live generation, at least as new as the mark that this request can have read."""
+        self.timer.record(Layer.QUERY)
         alias, mark = self.services.connection.alias(resource), self._mark(resource)
-        answer = await self.services.engine.search(alias, body, mark)
-        self.laps.lap(Layer.ELASTICSEARCH)
-        return answer
+        response = await self.services.engine.search(alias, body, mark)
+        self.timer.record(Layer.ELASTICSEARCH)
+        return response
 
-    def walked(self, resource: Resource, body: dict[str, object], following: dict[str, object]) -> None:
-        """Take note of a page of a walk and of the search for the next one."""
-        self.services.engine.walked(self.services.connection.alias(resource), body, following, self._mark(resource))
+    def require(self, resource: Resource, fields: Iterable[str]) -> None:
+        """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""
+        self.services.engine.refuse_missing(self.services.connection.alias(resource), fields)
 
     def _mark(self, resource: Resource) -> Mark | None:
         return self.services.marks[resource].current if resource in self.services.marks else None
@@ -92,91 +90,95 @@ class Call:
 
 @dataclass(frozen=True)
 class Operation:
-    """A GET operation; `deprecated` announces that it will go away.
+    """A GET operation.
 
-    `kind` names the lane it is answered in; one that may hold its answer back gets so many `seconds` more.
+    `kind` chooses its admission lane. `extra_seconds` extends the deadline of an operation that may wait before it
+    responds.
     """
 
     path: str
     schema: Schema
-    handler: Callable[[Call], Awaitable[web.Response]]
-    deprecated: Deprecation | None = None
-    kind: Kind | None = None
-    seconds: float = 0.0
+    handler: Callable[[RequestContext], Awaitable[web.Response]]
+    deprecation: Deprecation | None = None
+    kind: RequestKind | None = None
+    extra_seconds: float = 0.0
 
     @cached_property
-    def lane(self) -> Kind:
-        """The lane: a show is what has an identifier in its path, if nothing else is said."""
-        return self.kind or (Kind.SHOW if "{" in self.path else Kind.PAGE)
+    def lane(self) -> RequestKind:
+        """The admission lane; by default a path with an identifier is a show, any other a page."""
+        return self.kind or (RequestKind.SHOW if "{" in self.path else RequestKind.PAGE)
 
     @cached_property
-    def announced(self) -> Announcements | None:
-        """What of it is deprecated; None where nothing is."""
+    def deprecations(self) -> OperationDeprecations | None:
+        """The deprecations of the operation and its parameters; None without any."""
         parameters = {name: field for name, field in self.schema.fields.items() if isinstance(field, Parameter)}
-        announced = {name: each.deprecation for name, each in parameters.items() if each.deprecation}
-        return Announcements(self.path, self.deprecated, announced) if announced or self.deprecated else None
+        announced = {name: field.deprecation for name, field in parameters.items() if field.deprecation}
+        return OperationDeprecations(self.path, self.deprecation, announced) if announced or self.deprecation else None
 
-    async def answer(self, services: Services, request: web.Request) -> web.Response:
+    async def respond(self, services: Services, request: web.Request) -> web.Response:
         """Take a request through all steps, within the deadline.
 
-        The place is given back before the answer is written: who reads slowly takes nobody's turn.
+        The admission slot is released before the response is written, so a slow reader holds no slot.
         """
-        laps = Laps()
-        seen = OBSERVED.get()
-        seen.laps = laps
-        used = self.announced.tell(request) if self.announced else {}
-        seconds = services.settings.deadline_seconds + self.seconds
+        timer = Timer()
+        observation = CURRENT_OBSERVATION.get()
+        observation.timer = timer
+        deprecated = self.deprecations.announce(request) if self.deprecations else {}
+        seconds = services.settings.deadline_seconds + self.extra_seconds
         async with asyncio.timeout(seconds), services.admission.lane(self.lane):
-            laps.lap(Layer.TURN)
-            key = await self._known(services, request)
-            seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NONE
-            services.users_of_deprecated.name(key.key_id, used)
-            async with admitted(services.limiter, request, key):
-                laps.lap(Layer.AUTH)
-                response = await self.handler(await self._accept(services, request, laps, key))
-                laps.lap(Layer.SPLICE)
-                if isinstance(response.body, Parts):
-                    seen.rows = count(response.body.pieces)
-                response = await encoded(request, response, services.packer)
-                laps.lap(Layer.ENCODE)
-            # What is left of a count that went on beside the search.
-            laps.lap(Layer.AUTH)
+            timer.record(Layer.TURN)
+            key = await self._require_key(services, request)
+            observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
+            services.deprecation_log.log_first_use(key.key_id, deprecated)
+            async with admit(services.limiter, request, key):
+                timer.record(Layer.AUTH)
+                response = await self.handler(await self._accept(services, request, timer, key))
+                timer.record(Layer.SPLICE)
+                if isinstance(response.body, BufferListPayload):
+                    observation.rows = count_records(response.body.buffers)
+                response = await encode_response(request, response, services.compression_cache)
+                timer.record(Layer.ENCODE)
+            # The rest of a rate count that ran alongside the search.
+            timer.record(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED:
-                await refunded(services.limiter, request, key)
-        self._account(services, response, laps)
-        if services.settings.tolerate_unknown and (ignored := unknown_names(request, self.schema)):
+                await refund_request(services.limiter, request, key)
+        self._record_timing(services, response, timer)
+        if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
             response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
         return response
 
-    def _account(self, services: Services, response: web.Response, laps: Laps) -> None:
-        """Tell what each layer cost: those so far to the client, if that is set, and all of them to the metrics."""
+    def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:
+        """Report the time of each layer: so far to the client, if enabled, and with the write to the metrics."""
         if services.settings.server_timing:
-            response.headers["Server-Timing"] = laps.header()
-        if isinstance(response.body, Parts):
-            response.body.on_sent = partial(self._sent, services.ledger, laps)
-        else:  # 304: there is nothing to write
-            services.ledger.add(self.path, laps)
+            response.headers["Server-Timing"] = timer.header()
 
-    def _sent(self, ledger: Ledger, laps: Laps) -> None:
-        laps.lap(Layer.WRITE)
-        ledger.add(self.path, laps)
+        def on_sent() -> None:
+            timer.record(Layer.WRITE)
+            services.timings.add(self.path, timer)
 
-    async def _known(self, services: Services, request: web.Request) -> ApiKey:
+        if isinstance(response.body, BufferListPayload):
+            response.body.on_sent = on_sent
+        else:  # 304: there is no body to write
+            services.timings.add(self.path, timer)
+
+    async def _require_key(self, services: Services, request: web.Request) -> ApiKey:
         try:
             return await self._authenticated(request, services.keys)
         except Unauthorized:
-            # Only now: a valid key is never refused for what others do at its address.
-            services.failures.count(client_address(request, services.trusted))
+            # Only on failure: a valid key is never refused because of other clients at its address.
+            services.auth_failures.count(client_address(request, services.trusted_proxies))
             raise
 
     async def _authenticated(self, request: web.Request, keys: KeyRing) -> ApiKey:
         return await authenticate(request, keys)
 
-    async def _accept(self, services: Services, request: web.Request, laps: Laps, key: ApiKey) -> Call:
-        sent = await parse(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
-        if hidden := withheld(key.fields):
-            refuse_guarded(self.schema, sent, hidden)
+    async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
+        parameters = await parse_query(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
+        if withheld := withheld_groups(key.fields):
+            reject_guarded_parameters(self.schema, parameters, withheld)
         directory = await services.directory.get()
-        scope = resolve(key, directory, sent.get(COMPANY), sent.get(PARENT))
+        scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
-        return Call(services, laps, scope, directory, sent, path, url, request.headers, hidden)
+        return RequestContext(
+            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld
+        )

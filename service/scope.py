@@ -5,41 +5,71 @@ Rules 1-6 of the spec's shared parameter `parent_company_id`, and decisions, Ide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from service.errors import ApiError, Forbidden, InvalidRequest
 
 if TYPE_CHECKING:
-    from service.directory import Directory
+    from collections.abc import Iterable
+
     from service.keys.record import ApiKey
 
-COMPANY = "platform_company_id"
-PARENT = "parent_company_id"
+COMPANY_PARAMETER = "platform_company_id"
+PARENT_PARAMETER = "parent_company_id"
+
+
+@dataclass(frozen=True)
+class CompanyDirectory:
+    """A snapshot of all companies: their keys, numeric ids and parents."""
+
+    keys: dict[str, str] = field(default_factory=dict)  # company key or numeric id -> company key
+    children: dict[str, frozenset[str]] = field(default_factory=dict)  # parent's company key -> children's keys
+
+    @classmethod
+    def of(cls, documents: Iterable[dict[str, Any]]) -> CompanyDirectory:
+        """Build the snapshot from the documents of the companies index."""
+        documents = list(documents)
+        keys = {document["numeric_id"]: document["id"] for document in documents if "numeric_id" in document}
+        keys |= {document["id"]: document["id"] for document in documents}
+        children: dict[str, set[str]] = {}
+        for document in documents:
+            parent = keys.get(document.get("parent_company_id", ""))
+            if parent is not None:
+                children.setdefault(parent, set()).add(document["id"])
+        return cls(keys, {parent: frozenset(group) for parent, group in children.items()})
+
+    def key(self, company: str) -> str | None:
+        """Return the key of a company given by key or numeric id; None if unknown."""
+        return self.keys.get(company)
+
+    def keys_of(self, companies: Iterable[str]) -> frozenset[str]:
+        """Return the keys of those of the given companies that exist."""
+        return frozenset(key for key in map(self.key, companies) if key is not None)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The companies a request may read; None stands for all of them.
+    """The companies a request may read; None means all.
 
-    `named` tells whether a parameter chose them, which `source_agent_id` needs.
+    `is_explicit` is whether a parameter chose them, which `source_agent_id` requires.
     """
 
     companies: frozenset[str] | None
-    named: bool = False
+    is_explicit: bool = False
 
     @property
-    def single(self) -> str | None:
-        """The company's key where the scope is one company."""
+    def single_company(self) -> str | None:
+        """The company's key if the scope is a single company."""
         return next(iter(self.companies)) if self.companies is not None and len(self.companies) == 1 else None
 
     def covers(self, company: str) -> bool:
-        """Tell whether a company is within."""
+        """Return whether a company is in the scope."""
         return self.companies is None or company in self.companies
 
 
-def readable(key: ApiKey, directory: Directory) -> Scope:
-    """Return all that a key may read."""
+def allowed_scope(key: ApiKey, directory: CompanyDirectory) -> Scope:
+    """Return everything that a key may read."""
     if key.all_companies:
         return Scope(None)
     parents = directory.keys_of(key.parent_companies)
@@ -47,46 +77,46 @@ def readable(key: ApiKey, directory: Directory) -> Scope:
     return Scope(directory.keys_of(key.companies) | parents | children)
 
 
-def resolve(key: ApiKey, directory: Directory, company: str | None, parent: str | None) -> Scope:
-    """Return the scope of a request that sent these two parameters, or refuse it."""
-    allowed = readable(key, directory)
+def resolve_scope(key: ApiKey, directory: CompanyDirectory, company: str | None, parent: str | None) -> Scope:
+    """Return the scope of a request by its two scope parameters; raise ApiError if the key or the values forbid it."""
+    allowed = allowed_scope(key, directory)
     if parent is not None:
         return _under_parent(key, directory, company, parent)
     if company is not None:
-        return Scope(frozenset({_company(allowed, directory, company)}), named=True)
+        return Scope(frozenset({_company(allowed, directory, company)}), is_explicit=True)
     return allowed
 
 
-def _under_parent(key: ApiKey, directory: Directory, company: str | None, parent: str) -> Scope:
+def _under_parent(key: ApiKey, directory: CompanyDirectory, company: str | None, parent: str) -> Scope:
     children = directory.children.get(_parent(key, directory, parent), frozenset())
     if not children and key.all_companies:
-        raise InvalidRequest.of(PARENT, f"{parent!r} is not a parent company.")
+        raise InvalidRequest.of(PARENT_PARAMETER, f"{parent!r} is not a parent company.")
     if company is None:
-        return Scope(children, named=True)
-    child = _company(readable(key, directory), directory, company)
+        return Scope(children, is_explicit=True)
+    child = _company(allowed_scope(key, directory), directory, company)
     if not _is_numeric(company):
-        raise InvalidRequest.of(COMPANY, f"beside {PARENT} it must be the numeric id of the company.")
+        raise InvalidRequest.of(COMPANY_PARAMETER, f"with {PARENT_PARAMETER} it must be the numeric id of the company.")
     if child not in children:
-        raise InvalidRequest.of(COMPANY, f"{company!r} is not a company under the given {PARENT}.")
-    return Scope(frozenset({child}), named=True)
+        raise InvalidRequest.of(COMPANY_PARAMETER, f"{company!r} is not a company under the given {PARENT_PARAMETER}.")
+    return Scope(frozenset({child}), is_explicit=True)
 
 
-def _company(allowed: Scope, directory: Directory, company: str) -> str:
+def _company(allowed: Scope, directory: CompanyDirectory, company: str) -> str:
     known = directory.key(company)
     if known is not None and allowed.covers(known):
         return known
-    raise _refusal(COMPANY, company, knows_all=allowed.companies is None)
+    raise _refusal(COMPANY_PARAMETER, company, knows_all=allowed.companies is None)
 
 
-def _parent(key: ApiKey, directory: Directory, parent: str) -> str:
+def _parent(key: ApiKey, directory: CompanyDirectory, parent: str) -> str:
     known = directory.key(parent)
     if known is not None and (key.all_companies or known in directory.keys_of(key.parent_companies)):
         return known
-    raise _refusal(PARENT, parent, knows_all=key.all_companies)
+    raise _refusal(PARENT_PARAMETER, parent, knows_all=key.all_companies)
 
 
 def _refusal(parameter: str, value: str, *, knows_all: bool) -> ApiError:
-    """Tell an unknown company only to a key that may read all: to others unknown and foreign look the same."""
+    """Report a company as unknown only to a key that may read all: to others unknown and foreign look the same."""
     if knows_all:
         return InvalidRequest.of(parameter, f"there is no company {value!r}.")
     return Forbidden.of(parameter, f"this key may not read company {value!r}.")

@@ -1,57 +1,57 @@
-"""What handlers work with: made once with the application, by `service.app`."""
+"""The services that handlers use, built once per application by `service.app`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from service.deprecation import Users
-from service.encoding.packer import Packer
-from service.gathering import Gathering
-from service.layers import Ledger
-from service.telemetry.consumers import Consumers
+from service.http.compression import CompressionCache
+from service.http.deprecation import DeprecationLog
+from service.search.batch_loader import BatchLoader
+from service.telemetry.feed_consumers import ConsumerRegistry
 from service.telemetry.loop_lag import LoopLag
-from service.telemetry.traffic import Traffic
+from service.telemetry.timing import TimingTotals
+from service.telemetry.traffic import TrafficTotals
 
 if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
-    from cluster.control import Mark
-    from cluster.pulse import Pulse
+    from cluster.control_index import Mark
+    from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
-    from service.addresses import Network
-    from service.admission import Admission
-    from service.directory import Directory
-    from service.elastic import Engine
-    from service.feed.news import News
-    from service.freshness import Kept
+    from service.feed.change_notifier import ChangeNotifier
+    from service.http.client_address import IpNetwork
     from service.keys.ring import KeyRing
-    from service.limits.failures import Failures
-    from service.limits.limiter import Limiter
-    from service.reso.sequence import Ledger as Events
+    from service.limits.admission import AdmissionControl
+    from service.limits.auth_failures import AuthFailureLimiter
+    from service.limits.key_limiter import KeyLimiter
+    from service.reso.entity_events.event_ledger import EventLedger
+    from service.scope import CompanyDirectory
+    from service.search.cached_value import CachedValue
+    from service.search.engine import SearchEngine
     from service.settings import ServiceSettings
 
 
 @dataclass(frozen=True)
 class Services:
-    """What handlers work with; opened and closed with the application."""
+    """The services that handlers use, opened and closed with the application."""
 
-    engine: Engine
+    engine: SearchEngine
     keys: KeyRing
-    admission: Admission
-    directory: Kept[Directory]
-    marks: dict[Resource, Kept[Mark | None]]
-    events: Kept[Events]
-    news: News
+    admission: AdmissionControl
+    directory: CachedValue[CompanyDirectory]
+    marks: dict[Resource, CachedValue[Mark | None]]
+    events: CachedValue[EventLedger]
+    news: ChangeNotifier
     connection: ConnectionSettings
     settings: ServiceSettings
-    limiter: Limiter
-    failures: Failures
-    trusted: tuple[Network, ...]
-    pulses: tuple[Pulse, ...]
-    packer: Packer = field(default_factory=Packer)
-    gathering: Gathering = field(default_factory=Gathering)
-    ledger: Ledger = field(default_factory=Ledger)
-    users_of_deprecated: Users = field(default_factory=Users)
-    traffic: Traffic = field(default_factory=Traffic)
-    consumers: Consumers = field(default_factory=Consumers)
+    limiter: KeyLimiter
+    auth_failures: AuthFailureLimiter
+    trusted_proxies: tuple[IpNetwork, ...]
+    pulses: tuple[NodeHealth, ...]
+    compression_cache: CompressionCache = field(default_factory=CompressionCache)
+    batch_loader: BatchLoader = field(default_factory=BatchLoader)
+    timings: TimingTotals = field(default_factory=TimingTotals)
+    deprecation_log: DeprecationLog = field(default_factory=DeprecationLog)
+    traffic: TrafficTotals = field(default_factory=TrafficTotals)
+    consumers: ConsumerRegistry = field(default_factory=ConsumerRegistry)
     loop_lag: LoopLag = field(default_factory=LoopLag)

@@ -5,78 +5,98 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.settings import setting
-from service.addresses import read_networks
-from service.cross_origin import SETTING, refuse_unusable
-from service.limits.policy import read_tiers
+from service.http.client_address import read_networks
+from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
+from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import require_redis_url
-from service.telemetry.access_log import Told
-from service.telemetry.logs import Form
+from service.telemetry.access_log import AccessLogMode
+from service.telemetry.logs import LogFormat
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """How the service listens, how long it waits and how fresh its caches are."""
+    """The settings of a service process: addresses, limits, timeouts and cache ages."""
 
     host: str = setting("BROKERAGE_HOST", "127.0.0.1", "Address to listen on.")
     port: int = setting("BROKERAGE_PORT", 8080, "Port to listen on.")
     workers: int = setting("BROKERAGE_WORKERS", 1, "Processes that share the port.")
     deadline_seconds: float = setting("BROKERAGE_DEADLINE_SECONDS", 10.0, "Longest time a request may take.")
     connections: int = setting("BROKERAGE_ELASTICSEARCH_CONNECTIONS", 64, "Connections to each Elasticsearch node.")
-    concurrency: int = setting("BROKERAGE_CONCURRENCY", 16, "Requests for pages that each worker answers at a time.")
-    queue: int = setting("BROKERAGE_QUEUE", 64, "Requests for pages that may wait for their turn; the rest is refused.")
+    concurrency: int = setting("BROKERAGE_CONCURRENCY", 16, "Requests for pages that each worker handles at a time.")
+    queue: int = setting(
+        "BROKERAGE_QUEUE", 64, "Requests for pages that may wait for a slot; further ones are refused."
+    )
     queue_seconds: float = setting(
-        "BROKERAGE_QUEUE_SECONDS", 0.5, "A request that would wait for its turn for longer is refused at once."
+        "BROKERAGE_QUEUE_SECONDS",
+        0.5,
+        "Longest time that a request waits for a slot; if it would wait longer, it is refused at once.",
     )
     show_concurrency: int = setting(
         "BROKERAGE_SHOW_CONCURRENCY",
         64,
-        "Requests for single records at a time in each worker, beside those for pages.",
+        "Requests for single records that each worker handles at a time, in addition to those for pages.",
     )
     waiting: int = setting(
-        "BROKERAGE_WAITING", 1000, "Requests for changes at a time in each worker; most of them wait for one."
+        "BROKERAGE_WAITING",
+        1000,
+        "Requests for changes that each worker handles at a time; most of them wait for a change.",
     )
-    snapshots: int = setting("BROKERAGE_SNAPSHOTS", 4, "Snapshots that each worker sends at a time.")
+    snapshots: int = setting("BROKERAGE_SNAPSHOTS", 4, "Snapshots that each worker streams at a time.")
     fresh_seconds: float = setting(
         "BROKERAGE_FRESH_SECONDS",
         2.0,
-        "Age at which cached keys, companies, marks and checks are renewed in the background.",
+        "Age at which cached keys, companies, marks and checks are refreshed in the background.",
     )
     stale_seconds: float = setting(
-        "BROKERAGE_STALE_SECONDS", 4.0, "Age beyond which none of them is used while Elasticsearch answers."
+        "BROKERAGE_STALE_SECONDS", 4.0, "Age beyond which none of them is used while Elasticsearch is available."
     )
     shared_seconds: float = setting(
         "BROKERAGE_SHARED_SECONDS",
         1.0,
-        "Age up to which a search answers others who ask the same. Watermarks are told at that age at least.",
+        "Age up to which identical requests share a search. Watermarks are reported with at least this delay.",
     )
     outage_seconds: float = setting(
-        "BROKERAGE_OUTAGE_SECONDS", 60.0, "Silence of Elasticsearch after which a running replica is no longer ready."
+        "BROKERAGE_OUTAGE_SECONDS",
+        60.0,
+        "Time without a response from Elasticsearch after which a running replica is no longer ready.",
     )
     tolerate_unknown: bool = setting(
-        "BROKERAGE_TOLERATE_UNKNOWN_PARAMETERS", default=False, note="Warn in a header instead of answering 400."
+        "BROKERAGE_TOLERATE_UNKNOWN_PARAMETERS",
+        default=False,
+        note="Ignore unknown parameters with a Warning header instead of responding 400.",
     )
-    drain_seconds: float = setting("BROKERAGE_DRAIN_SECONDS", 1.0, "Time between going unready and closing the port.")
+    drain_seconds: float = setting(
+        "BROKERAGE_DRAIN_SECONDS", 1.0, "Time between becoming unready and closing the port."
+    )
     share_port: bool = setting(
         "BROKERAGE_SHARE_PORT",
         default=False,
-        note="Let another service listen on the same port, to take over.",
+        note="Let another service process listen on the same port, for a handover.",
     )
     server_timing: bool = setting(
-        "BROKERAGE_SERVER_TIMING", default=False, note="Tell clients in a header what each layer of a request took."
+        "BROKERAGE_SERVER_TIMING",
+        default=False,
+        note="Report the time of each layer of a request in a Server-Timing header.",
     )
     cors_origins: tuple[str, ...] = setting(
-        SETTING, (), "Origins whose scripts may read answers in a browser, such as https://portal.example; * is any."
+        CORS_ORIGINS_SETTING,
+        (),
+        "Origins whose scripts may read responses in a browser, such as https://portal.example; * allows any.",
     )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT",
         0,
-        "Port of `/metrics` and `/console`, for operators; each further worker takes the next. 0: none.",
+        "Port of `/metrics` and `/console`, for operators; each further worker uses the next port. 0: none.",
     )
-    log_format: Form = setting(  # noqa: RUF009 - the field is declared by it
-        "BROKERAGE_LOG_FORMAT", Form.AUTO, "Form of the log: json, console, or auto: console on a terminal, else json."
+    log_format: LogFormat = setting(  # noqa: RUF009 - it declares the field
+        "BROKERAGE_LOG_FORMAT",
+        LogFormat.AUTO,
+        "Log format: json, console, or auto (console on a terminal, else json).",
     )
-    access_log: Told = setting(  # noqa: RUF009 - the field is declared by it
-        "BROKERAGE_ACCESS_LOG", Told.ALL, "Requests that get a line in the log: all, errors (from 400 on) or none."
+    access_log: AccessLogMode = setting(  # noqa: RUF009 - it declares the field
+        "BROKERAGE_ACCESS_LOG",
+        AccessLogMode.ALL,
+        "Requests that are logged: all, errors (status 400 and above) or none.",
     )
     tiers: tuple[str, ...] = setting(
         "BROKERAGE_TIERS",
@@ -86,26 +106,26 @@ class ServiceSettings:
     redis_url: str = setting(
         "BROKERAGE_REDIS_URL",
         "",
-        "Redis through which all processes and hosts share the limits of keys. Without it each process has its own.",
+        "Redis in which all processes and hosts share the limits of keys. Without it each process has its own limits.",
         secret=True,
     )
     key_concurrency: int = setting(
         "BROKERAGE_KEY_CONCURRENCY",
         16,
-        "Requests of one key at a time in each worker; the rest is refused. 0: no limit.",
+        "Requests of one key that each worker handles at a time; further ones are refused. 0: no limit.",
     )
     failures_per_minute: int = setting(
         "BROKERAGE_FAILURES_PER_MINUTE",
         20,
-        "Requests without a valid key a minute from one address that are answered 401 instead of 429. 0: no limit.",
+        "Requests without a valid key per minute and address that get 401; further ones get 429. 0: no limit.",
     )
     trusted_proxies: tuple[str, ...] = setting(
-        "BROKERAGE_TRUSTED_PROXIES", (), "Networks of the proxies in front whose X-Forwarded-For is believed, as CIDR."
+        "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
 
     def __post_init__(self) -> None:
-        """Raise SettingError at the first value that cannot be used."""
+        """Raise SettingError at the first invalid value."""
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
-        refuse_unusable(self.cors_origins)
+        require_valid_origins(self.cors_origins)

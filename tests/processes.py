@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from service.stopping import REPLACED
+from service.workers.shutdown import REPLACED_SIGNAL
 
 if TYPE_CHECKING:
     from signal import Signals
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def workers_of(pid: int) -> set[int]:
     """Return the worker processes of a service that have been set up: before that any signal ends them."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {child for child in map(int, children) if catches(child, REPLACED)}
+    return {child for child in map(int, children) if catches(child, REPLACED_SIGNAL)}
 
 
 def catches(pid: int, number: Signals) -> bool:

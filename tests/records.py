@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from mappings.fields import Field, Kind
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
+from mappings.fields import Field, FieldKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -17,23 +17,21 @@ if TYPE_CHECKING:
 COMPANY_KEY = "acme"
 UPDATED_AT = "2026-01-02T03:04:05.678Z"
 
-_VALUES: dict[Kind, Any] = {
-    Kind.DATE: "2026-01-02",
-    Kind.DATE_TIME: UPDATED_AT,
-    Kind.INTEGER: 3,
-    Kind.UNIX: 1_767_323_045,
-    Kind.NUMBER: 2.5,
-    Kind.BOOLEAN: True,
-    Kind.UNTYPED: None,
-    Kind.STRINGS: ["first", "second"],
-    Kind.UNTYPED_LIST: [],
+_VALUES: dict[FieldKind, Any] = {
+    FieldKind.DATE: "2026-01-02",
+    FieldKind.DATE_TIME: UPDATED_AT,
+    FieldKind.INTEGER: 3,
+    FieldKind.UNIX: 1_767_323_045,
+    FieldKind.NUMBER: 2.5,
+    FieldKind.BOOLEAN: True,
+    FieldKind.UNTYPED: None,
+    FieldKind.STRINGS: ["first", "second"],
+    FieldKind.UNTYPED_LIST: [],
 }
 # Where a rule asks for more than the type.
 _RULED: dict[Resource, dict[str, Any]] = {
     COMPANY: {"platform_company_id": COMPANY_KEY, "numeric_id": "4100"},
-    OFFICE: {"platform_office_id": "office-1"},
     AGENT: {"agent_uuid": "0b0e6d3c-5f0d-4f35-9d3c-111111111111"},
-    TEAM: {"uuid": "team-1"},
     LISTING: {"PlatformListingId": "listing-1", "Status": "Active", "PropertyType": "Condo"},
     SOLD_LISTING: {"PlatformListingId": "sold-1", "Status": "Sold", "PropertyType": "Condo", "OnMarket": False},
 }
@@ -41,13 +39,14 @@ _RULED: dict[Resource, dict[str, Any]] = {
 
 def record(resource: Resource, **changes: Any) -> dict[str, Any]:
     """Return a valid record with every field given, and with `changes` made to it."""
-    return {field.name: _value(field) for field in resource.stored} | _RULED[resource] | changes
+    identifier = {resource.identifier: f"{resource.name.lower()}-1"}
+    return {field.name: _value(field) for field in resource.stored} | identifier | _RULED.get(resource, {}) | changes
 
 
 def _value(field: Field) -> Any:
     if field.members:
         members = {member.name: _value(member) for member in field.members}
-        return [members, copy.deepcopy(members)] if field.kind is Kind.OBJECTS else members
+        return [members, copy.deepcopy(members)] if field.kind is FieldKind.OBJECTS else members
     return copy.copy(_VALUES.get(field.kind, f"{field.name} of a test"))
 
 

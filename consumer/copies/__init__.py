@@ -1,1 +1,1 @@
-"""Where copies are kept: one SQLite file that can be killed at any moment, and exports of it in other forms."""
+"""Storage of copies: one crash-safe SQLite file, and exports of it in other formats."""

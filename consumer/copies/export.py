@@ -1,4 +1,4 @@
-"""Copies in other forms, written anew from the SQLite file and put in place of the last one in one step."""
+"""Exports of a copy in other formats, rewritten from the SQLite file and replaced atomically."""
 
 from __future__ import annotations
 
@@ -15,51 +15,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from consumer.copies.copy import Copy, Row
+    from consumer.copies.copy_store import CopyRow, CopyStore
 
-    Writer = Callable[[Path, Iterator[Row]], None]
+    ExportWriter = Callable[[Path, Iterator[CopyRow]], None]
 
-# What a copy may be exported to; the name is also the ending of the files.
-FORMATS = ("ndjson", "parquet")
+# The formats, which are also the file extensions.
+EXPORT_FORMATS = ("ndjson", "parquet")
 
 
-def require(form: str) -> None:
-    """Raise CopyError where a form needs a package that is not installed."""
-    if form == "parquet" and find_spec("pyarrow") is None:
+def require_format(export_format: str) -> None:
+    """Raise CopyError if the format needs a package that is not installed."""
+    if export_format == "parquet" and find_spec("pyarrow") is None:
         raise CopyError("Parquet needs pyarrow, which is not installed: pip install 'brokerage[parquet]'.")
 
 
-def export(copy: Copy, resource: str, folder: Path, form: str) -> bool:
-    """Write the file of a resource if it is not of the copy's present version; return whether it was written."""
-    version, target = f"{form}:{copy.place(resource).version}", folder / f"{resource}.{form}"
-    if copy.place(resource).exported == version and target.exists():
+def export_resource(copy: CopyStore, resource: str, folder: Path, export_format: str) -> bool:
+    """Write the file of a resource unless it is up to date; return whether it was written."""
+    checkpoint, target = copy.checkpoint(resource), folder / f"{resource}.{export_format}"
+    version = f"{export_format}:{checkpoint.version}"
+    if checkpoint.exported == version and target.exists():
         return False
-    part = folder / f".{resource}.{form}.part"
-    _writer(form)(part, copy.rows(resource))
+    part = folder / f".{resource}.{export_format}.part"
+    _writer(export_format)(part, copy.rows(resource))
     with part.open("rb") as written:
         os.fsync(written.fileno())
     part.replace(target)
-    copy.note_export(resource, version)
+    copy.record_export(resource, version)
     return True
 
 
-def _writer(form: str) -> Writer:
-    if form == "ndjson":
+def _writer(export_format: str) -> ExportWriter:
+    if export_format == "ndjson":
         return _write_ndjson
-    # Loaded where it is wanted: its package is an extra.
-    writer: Writer = import_module("consumer.copies.parquet").write_parquet
+    # Imported lazily, since its package is an optional dependency.
+    writer: ExportWriter = import_module("consumer.copies.parquet").write_parquet
     return writer
 
 
-def _write_ndjson(path: Path, rows: Iterator[Row]) -> None:
-    """Write a line for each record, as a snapshot has them."""
+def _write_ndjson(path: Path, rows: Iterator[CopyRow]) -> None:
+    """Write one line per record, as in a snapshot."""
     with path.open("wb", buffering=1 << 20) as file:
         for row in rows:
-            told = {
+            members = {
                 "company": row.company,
                 "id": row.id,
                 "sequence": row.sequence,
                 "time": row.time,
                 "content": row.content,
             }
-            file.write(orjson.dumps(told | {"record": orjson.Fragment(row.record)}, option=orjson.OPT_APPEND_NEWLINE))
+            file.write(
+                orjson.dumps(members | {"record": orjson.Fragment(row.record)}, option=orjson.OPT_APPEND_NEWLINE)
+            )

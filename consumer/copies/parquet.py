@@ -1,4 +1,4 @@
-"""The export as Parquet: a column for each member of a row, the record in JSON. Needs the extra `parquet`."""
+"""The export to Parquet: one column per member of a row, the record as JSON. Needs the extra `parquet`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from consumer.copies.copy import Row
+    from consumer.copies.copy_store import CopyRow
 
-_ROWS_A_GROUP = 10_000
+_ROWS_PER_GROUP = 10_000
 _SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -28,20 +28,19 @@ _SCHEMA = pa.schema(
 )
 
 
-def write_parquet(path: Path, rows: Iterator[Row]) -> None:
-    """Write a row for each record."""
+def write_parquet(path: Path, rows: Iterator[CopyRow]) -> None:
+    """Write one row per record."""
     with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
-        while some := list(islice(rows, _ROWS_A_GROUP)):
-            writer.write_table(pa.Table.from_pylist([_plain(row) for row in some], schema=_SCHEMA))
+        while group := list(islice(rows, _ROWS_PER_GROUP)):
+            writer.write_table(pa.Table.from_pylist([_plain(row) for row in group], schema=_SCHEMA))
 
 
-def _plain(row: Row) -> dict[str, object]:
-    time = dt.datetime.fromisoformat(row.time)
+def _plain(row: CopyRow) -> dict[str, object]:
     return {
         "id": row.id,
         "company": row.company,
         "sequence": row.sequence,
-        "time": time,
+        "time": dt.datetime.fromisoformat(row.time),
         "content": row.content,
         "record": row.record.decode(),
     }

@@ -1,1 +1,1 @@
-"""Replication from a RESO Web API: read politely, kept in a mirror, told like any other source of envelopes."""
+"""Replication from a RESO Web API: read into a local mirror, then published through builds and updates."""

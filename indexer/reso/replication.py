@@ -1,4 +1,4 @@
-"""One replication: load, follow, compare, tell; all of it again from where it stood, whenever it was stopped."""
+"""A replication: load, follow changes, compare keys and publish; an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -11,160 +11,181 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.errors import LockedError, SourceError
-from indexer.reso import metadata
-from indexer.reso.access import Access
-from indexer.reso.account import Round, lines
-from indexer.reso.answers import Refused
-from indexer.reso.events import ENTITY, Events
-from indexer.reso.mirror import Mirror
-from indexer.reso.offered import NOT_GRANTED, granted, readers_of
-from indexer.reso.plan import BY_EVENTS, BY_TIMES
-from indexer.reso.telling import Telling
-from indexer.reso.web import Web
+from indexer.reso.client import edmx
+from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.publish.publisher import MirrorPublisher
+from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS
+from indexer.reso.round_report import RoundResult, summarize_round
+from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
+from indexer.reso.sync.entity_reader import SourceContext
+from indexer.reso.sync.entity_selection import NOT_AUTHORIZED, build_readers, start_authorized
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
-    from indexer.engine import Engine
-    from indexer.report import OnProgress
-    from indexer.reso.plan import Plan
+    from indexer.context import IndexerContext
+    from indexer.reporting.report import OnProgress
+    from indexer.reso.replication_plan import ReplicationPlan
     from indexer.reso.settings import ResoSettings
-    from indexer.reso.walks import Walks
+    from indexer.reso.sync.entity_sync import EntitySync
 
 Result = TypeVar("Result")
 
 
 @asynccontextmanager
-async def replicating(
-    engine: Engine, plan: Plan, settings: ResoSettings, on_progress: OnProgress, on_wait: Callable[[str], None]
-) -> AsyncIterator[Rounds]:
-    """Open mirror and source; raise SourceError, LockedError, EngineError."""
-    with _only_one(Path(settings.folder), plan.name) as path, _failures_told():
-        mirror, web = Mirror(path, plan.dictionary), Web(plan.url, settings, on_wait)
-        await web.open()
+async def open_replication(
+    context: IndexerContext,
+    plan: ReplicationPlan,
+    settings: ResoSettings,
+    on_progress: OnProgress,
+    on_wait: Callable[[str], None],
+) -> AsyncIterator[Replicator]:
+    """Open mirror and source; raise SourceError, LockedError, ElasticsearchError."""
+    with _lock_mirror(Path(settings.folder), plan.mirror_name) as path, _source_errors():
+        mirror, client = Mirror(path, plan.dictionary), ResoClient(plan.url, settings, on_wait)
+        await client.open()
         try:
-            yield await _opened(engine, plan, Access(web, mirror, settings, on_progress))
+            yield await _start(context, plan, SourceContext(client, mirror, settings, on_progress))
         finally:
-            await web.close()
+            await client.close()
             mirror.close()
 
 
 @contextmanager
-def _only_one(folder: Path, name: str) -> Iterator[Path]:
-    """Hold the lock of a mirror, which the system takes back when its holder ends, however that comes."""
+def _lock_mirror(folder: Path, name: str) -> Iterator[Path]:
+    """Hold the lock file of a mirror; the operating system releases it when the process ends, however it ends."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / f"{name}.lock").open("w")
     except OSError as error:
-        raise SourceError(f"{folder} cannot be used: {error.strerror}. BROKERAGE_RESO_DIR names it.") from error
+        raise SourceError(f"BROKERAGE_RESO_DIR={folder} cannot be used: {error.strerror}.") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LockedError(f"Another run replicates into {folder / name}.") from None
+            raise LockedError(f"Another run is replicating into {folder / name}.") from None
         yield folder / f"{name}.sqlite"
 
 
 @contextmanager
-def _failures_told() -> Iterator[None]:
+def _source_errors() -> Iterator[None]:
     try:
         yield
-    except Refused as refused:
-        raise SourceError(str(refused)) from None
+    except SourceRejectedError as error:
+        raise SourceError(str(error)) from None
     except sqlite3.Error as error:
         raise SourceError(f"The mirror in BROKERAGE_RESO_DIR cannot be used: {error}.") from error
 
 
-async def _opened(engine: Engine, plan: Plan, source: Access) -> Rounds:
-    offered = await source.web.metadata(metadata.entities)
-    if plan.changes == BY_EVENTS and ENTITY not in offered:
-        raise SourceError(f"The source has no {ENTITY}: follow it by timestamps.")
-    described = readers_of(plan, source, offered)
-    telling = Telling(engine, plan, source.mirror, source.on_progress)
-    await telling.begin()
-    withheld: list[str] = []
-    walks = await granted(described, withheld)
-    is_by_events = plan.changes != BY_TIMES and ENTITY in offered
-    events = await _events(plan, source, walks, withheld) if is_by_events else None
-    return Rounds(source, walks, events, telling, withheld)
+async def _start(context: IndexerContext, plan: ReplicationPlan, source: SourceContext) -> Replicator:
+    offered = await source.client.fetch_metadata(edmx.parse_entity_sets)
+    if plan.changes == BY_EVENTS and EVENT_ENTITY not in offered:
+        raise SourceError(f"The source has no {EVENT_ENTITY}. Use --changes {BY_TIMESTAMPS}.")
+    readers = build_readers(plan, source, offered)
+    publisher = MirrorPublisher(context, plan, source.mirror, source.on_progress)
+    await publisher.prepare()
+    not_granted: list[str] = []
+    syncs = await start_authorized(readers, not_granted)
+    is_by_events = plan.changes != BY_TIMESTAMPS and EVENT_ENTITY in offered
+    events = await _start_events(plan, source, syncs, not_granted) if is_by_events else None
+    return Replicator(source, syncs, events, publisher, not_granted)
 
 
-async def _events(plan: Plan, source: Access, walks: Mapping[str, Walks], withheld: list[str]) -> Events | None:
-    """Return the events from a mark on, None where the source describes them and does not grant them.
+async def _start_events(
+    plan: ReplicationPlan, source: SourceContext, syncs: Mapping[str, EntitySync], not_granted: list[str]
+) -> EntityEventFollower | None:
+    """Return the follower of events, with its start set; None if the source describes events but denies access.
 
-    What came between a load without a mark and the mark is found by comparing keys, which is noted before the mark is.
+    Changes between a load without a start and the new start are found by comparing keys. That comparison is scheduled
+    before the start is stored.
     """
-    events = Events(source.web, source.mirror, {name: each.reader for name, each in walks.items()}, source.settings)
-    if events.reached is None:
+    readers = {name: sync.reader for name, sync in syncs.items()}
+    events = EntityEventFollower(source.client, source.mirror, readers, source.settings)
+    if events.last_processed is None:
         try:
-            end = await events.end()
-        except Refused as refused:
-            if plan.changes == BY_EVENTS or refused.status not in NOT_GRANTED:
+            sequence = await events.latest_sequence()
+        except SourceRejectedError as error:
+            if plan.changes == BY_EVENTS or error.status not in NOT_AUTHORIZED:
                 raise
-            withheld.append(f"{refused} It is followed by timestamps.")
+            not_granted.append(f"{error} The source is followed by timestamps.")
             return None
-        for each in walks.values():
-            if each.standing.loaded:
-                each.note_comparison(0.0)
-        events.mark(end)
+        for sync in syncs.values():
+            if sync.state.loaded:
+                sync.record_comparison(0.0)
+        events.set_start(sequence)
     return events
 
 
 @dataclass
-class Rounds:
-    """The rounds of an open replication."""
+class Replicator:
+    """Runs the rounds of an open replication."""
 
-    source: Access
-    walks: dict[str, Walks]
-    events: Events | None
-    telling: Telling
-    withheld: list[str]  # what is to be said of entities that are not granted
+    source: SourceContext
+    syncs: dict[str, EntitySync]
+    events: EntityEventFollower | None
+    publisher: MirrorPublisher
+    not_granted: list[str]  # messages about unauthorized entities, reported once
 
-    async def round(self) -> Round:
-        """Read what changed, tell it, and note how far everything is complete."""
-        began = self.source.web.now
-        by_events = await self._covered()
-        complaints: list[str] = []
-        await together(*(self._read(each, by_times=name not in by_events) for name, each in self.walks.items()))
-        if self.events is not None and not await self.events.follow():
-            complaints.append("The source has begun a new sequence of events: all keys are compared.")
-            await together(*(each.compare() for each in self.walks.values()))
-            self.events.begin_anew()
-        complaints += [each.standing.refused for each in self.walks.values() if each.standing.refused]
-        if refusal := self.telling.guard(self.source.settings.removal_limit):
-            complaints.append(refusal)
-        summary = await self.telling.tell()
-        followed_by = BY_EVENTS if by_events else BY_TIMES
-        complete = None if any(each.refusal for each in summary.resources) else int(began.timestamp() * 1000)
-        await self.telling.note(complete, followed_by, " ".join(complaints) or None)
-        said = lines((each.reader for each in self.walks.values()), self.source.web.traffic, self.telling.outbox)
-        said, self.withheld = [*self.withheld, *said], []
-        summary.complaints = complaints
-        return Round(summary, said)
+    async def run_round(self) -> RoundResult:
+        """Read changes, publish them, and store the replication status."""
+        started = self.source.client.source_time
+        by_events = await self._entities_with_events()
+        problems = await self._sync_all(by_events)
+        if refusal := self.publisher.limit_removals(self.source.settings.removal_limit):
+            problems.append(refusal)
+        summary = await self.publisher.publish()
+        is_complete = not any(report.refusal for report in summary.resources)
+        await self.publisher.record_status(
+            int(started.timestamp() * 1000) if is_complete else None,
+            BY_EVENTS if by_events else BY_TIMESTAMPS,
+            " ".join(problems) or None,
+        )
+        summary.problems = problems
+        return RoundResult(summary, self._report())
 
-    async def _covered(self) -> frozenset[str]:
-        """Return the entities that the source has events of; the others are followed by their times."""
+    async def _entities_with_events(self) -> frozenset[str]:
+        """Return the entities that have events; the others are followed by timestamps."""
         if self.events is None:
             return frozenset()
-        told = await together(*(self.events.tell_of(name) for name in self.walks))
-        return frozenset(name for name, is_told in zip(self.walks, told, strict=True) if is_told)
+        has_events = await gather_or_cancel(*(self.events.has_events_of(name) for name in self.syncs))
+        return frozenset(name for name, is_by_events in zip(self.syncs, has_events, strict=True) if is_by_events)
 
-    async def _read(self, walks: Walks, *, by_times: bool) -> None:
-        if not walks.standing.loaded:
-            await walks.load()
+    async def _sync_all(self, by_events: frozenset[str]) -> list[str]:
+        """Bring the mirror up to date; return the problems of the round."""
+        problems: list[str] = []
+        await gather_or_cancel(
+            *(self._sync_entity(sync, by_times=name not in by_events) for name, sync in self.syncs.items())
+        )
+        if self.events is not None and not await self.events.follow():
+            problems.append("The source has started a new event sequence: comparing all keys.")
+            await gather_or_cancel(*(sync.compare_keys() for sync in self.syncs.values()))
+            self.events.restart()
+        return problems + [sync.state.refused for sync in self.syncs.values() if sync.state.refused]
+
+    async def _sync_entity(self, sync: EntitySync, *, by_times: bool) -> None:
+        if not sync.state.loaded:
+            await sync.load()
             if not by_times:
-                await walks.compare_unless_whole()
+                await sync.compare_if_incomplete()
         if by_times:
-            await walks.follow()
-            await walks.look_back()
-        if walks.is_comparison_due():
-            await walks.compare()
-        walks.reader.done()
+            await sync.follow_changes()
+            await sync.recheck_recent()
+        if sync.is_comparison_due():
+            await sync.compare_keys()
+        sync.reader.finish()
+
+    def _report(self) -> list[str]:
+        readers = (sync.reader for sync in self.syncs.values())
+        lines = summarize_round(readers, self.source.client.traffic, self.publisher.outbox)
+        lines, self.not_granted = [*self.not_granted, *lines], []
+        return lines
 
 
-async def together(*works: Coroutine[Any, Any, Result]) -> list[Result]:
-    """Do several things at once; where one fails the others are given up, and its failure is raised."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def gather_or_cancel(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
+    """Run coroutines concurrently; if one fails, cancel the others and raise its error."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
     finally:

@@ -1,1 +1,1 @@
-"""The operators' console: one page beside the metrics that says whether all is well, and what is not."""
+"""The operators' console on the metrics port: one page that shows whether everything is healthy, and the metrics."""

@@ -1,4 +1,4 @@
-"""Figures of the last minute and the last ten minutes, and the charts, from what was counted in steps."""
+"""Figures of the last minute and the last ten minutes, and charts, computed from the metric history."""
 
 from __future__ import annotations
 
@@ -7,34 +7,44 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from service.console.history import ENGINE, LOOP, ROWS, SECONDS, STATUS, STEP_SECONDS, STEPS, Counts, joined
+from service.console.metric_history import (
+    ENGINE_SUBJECT,
+    LOOP_SUBJECT,
+    ROWS_KIND,
+    SECONDS_KIND,
+    STATUS_KIND,
+    STEP_COUNT,
+    STEP_SECONDS,
+    Counts,
+    merge_steps,
+)
 from service.telemetry.histogram import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from service.console.history import Step
+    from service.console.metric_history import HistoryStep
 
 _MINUTE_SECONDS = 60
-# Probes and pages of the documentation are not what partners wait for.
-_API = "/v1/"
+# Without probes and documentation pages.
+_API_PREFIX = "/v1/"
 
 
-class Answered(msgspec.Struct):
-    """What was answered, rates and all: per second, quantiles in seconds, None where nothing was answered."""
+class TrafficFigures(msgspec.Struct):
+    """Requests, rates per second and quantiles in seconds, which are None without requests."""
 
     name: str
     requests: int
-    failed: int  # 5xx, or no answer of Elasticsearch
+    failed: int  # 5xx, or no response from Elasticsearch
     refused: int  # 429
     per_second: float
     rows_per_second: float
     median: float | None
-    slowest: float | None  # the slowest of a hundred is slower than this
+    slowest: float | None  # the 99th percentile
 
 
-class Charts(msgspec.Struct):
-    """One value for each step that is over, the oldest first."""
+class ChartSeries(msgspec.Struct):
+    """One value for each completed step, oldest first."""
 
     step_seconds: int
     requests: list[float]
@@ -44,27 +54,27 @@ class Charts(msgspec.Struct):
 
 
 class Figures(msgspec.Struct):
-    """All that is drawn from the steps."""
+    """All figures computed from the metric history."""
 
-    minute: Answered
-    routes: list[Answered]  # of ten minutes
-    engine: Answered  # of ten minutes
+    minute: TrafficFigures
+    routes: list[TrafficFigures]  # of ten minutes
+    engine: TrafficFigures  # of ten minutes
     loop_late: float | None  # seconds, of ten minutes
-    charts: Charts
+    charts: ChartSeries
 
 
-def figures(steps: Iterable[Step], now: float) -> Figures:
-    """Return the figures at a moment, in seconds since 1970."""
-    by_number, last = joined(steps), int(now) // STEP_SECONDS
-    parts = [by_number.get(number, Counter()) for number in range(last - STEPS + 1, last + 1)]
-    minute, whole = _sum(parts[-_MINUTE_SECONDS // STEP_SECONDS :]), _sum(parts)
-    api = {subject for _, subject, _ in whole if subject.startswith(_API)}
+def compute_figures(steps: Iterable[HistoryStep], now: float) -> Figures:
+    """Return the figures at the time `now`, in seconds since 1970."""
+    by_number, last = merge_steps(steps), int(now) // STEP_SECONDS
+    parts = [by_number.get(number, Counter()) for number in range(last - STEP_COUNT + 1, last + 1)]
+    minute, total = _sum(parts[-_MINUTE_SECONDS // STEP_SECONDS :]), _sum(parts)
+    api = {subject for _, subject, _ in total if subject.startswith(_API_PREFIX)}
     return Figures(
-        minute=_answered("", minute, api, _MINUTE_SECONDS),
-        routes=[_answered(route, whole, {route}, STEPS * STEP_SECONDS) for route in sorted(api)],
-        engine=_answered(ENGINE, whole, {ENGINE}, STEPS * STEP_SECONDS),
-        loop_late=quantile(_seconds(whole, {LOOP}), 0.99),
-        charts=_charts([_answered("", part, api, STEP_SECONDS) for part in parts[:-1]]),
+        minute=_traffic("", minute, api, _MINUTE_SECONDS),
+        routes=[_traffic(route, total, {route}, STEP_COUNT * STEP_SECONDS) for route in sorted(api)],
+        engine=_traffic(ENGINE_SUBJECT, total, {ENGINE_SUBJECT}, STEP_COUNT * STEP_SECONDS),
+        loop_late=quantile(_durations(total, {LOOP_SUBJECT}), 0.99),
+        charts=_charts([_traffic("", part, api, STEP_SECONDS) for part in parts[:-1]]),
     )
 
 
@@ -75,36 +85,37 @@ def _sum(parts: Sequence[Counts]) -> Counts:
     return counts
 
 
-def _answered(name: str, counts: Counts, subjects: set[str], seconds: float) -> Answered:
+def _traffic(name: str, counts: Counts, subjects: set[str], seconds: float) -> TrafficFigures:
     by_status: Counter[str] = Counter()
     rows = 0
     for (kind, subject, label), count in counts.items():
         if subject in subjects:
-            by_status[label] += count if kind == STATUS else 0
-            rows += count if kind == ROWS else 0
-    spent = _seconds(counts, subjects)
-    return Answered(
+            by_status[label] += count if kind == STATUS_KIND else 0
+            rows += count if kind == ROWS_KIND else 0
+    durations = _durations(counts, subjects)
+    return TrafficFigures(
         name=name,
         requests=by_status.total(),
         failed=sum(count for status, count in by_status.items() if status.startswith(("5", "none"))),
         refused=by_status["429"],
         per_second=by_status.total() / seconds,
         rows_per_second=rows / seconds,
-        median=quantile(spent, 0.5),
-        slowest=quantile(spent, 0.99),
+        median=quantile(durations, 0.5),
+        slowest=quantile(durations, 0.99),
     )
 
 
-def _seconds(counts: Counts, subjects: set[str]) -> Counter[float]:
-    spent: Counter[float] = Counter()
+def _durations(counts: Counts, subjects: set[str]) -> Counter[float]:
+    """Return the number of requests by upper bound in seconds."""
+    durations: Counter[float] = Counter()
     for (kind, subject, bound), count in counts.items():
-        if kind == SECONDS and subject in subjects:
-            spent[float(bound)] += count
-    return spent
+        if kind == SECONDS_KIND and subject in subjects:
+            durations[float(bound)] += count
+    return durations
 
 
-def _charts(parts: Sequence[Answered]) -> Charts:
-    return Charts(
+def _charts(parts: Sequence[TrafficFigures]) -> ChartSeries:
+    return ChartSeries(
         step_seconds=STEP_SECONDS,
         requests=[part.per_second for part in parts],
         failed=[part.failed / STEP_SECONDS for part in parts],

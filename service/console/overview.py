@@ -1,4 +1,4 @@
-"""All that the page shows, put together: this process, its siblings and Elasticsearch."""
+"""The overview behind the console page, from this process, its sibling workers and Elasticsearch."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from service.console.figures import Figures, figures
-from service.console.history import History
-from service.console.resources import Held, Holdings
-from service.console.siblings import Siblings
-from service.console.verdict import (
-    Level,
+from service.console.figures import Figures, compute_figures
+from service.console.metric_history import MetricHistory
+from service.console.notices import (
+    ConsumerRow,
     Notice,
-    Reader,
+    NoticeLevel,
+    consumer_notices,
+    finding_notices,
     headline,
-    of_consumers,
-    of_figures,
-    of_findings,
-    of_neighbours,
-    of_resources,
+    peer_notices,
+    resource_notices,
+    traffic_notices,
 )
-from service.console.worker import Places, Worker, known, together
+from service.console.resource_summaries import ResourceSummaries, ResourceSummary
+from service.console.sibling_workers import SiblingWorkers
+from service.console.worker_snapshot import LaneSnapshot, WorkerSnapshot, merge_snapshots, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from service.health.monitor import HealthMonitor
     from service.keys.record import ApiKey
     from service.services import Services
-    from service.telemetry.consumers import Consumer, KeyUse
-    from service.watch import Watch
+    from service.telemetry.feed_consumers import FeedConsumer, KeyUse
 
-# What the page lists of keys and consumers: those in trouble, then whoever was seen last.
-_MOST_SHOWN = 100
+# Rows of the tables of keys and consumers: those with problems first, then the most recent.
+_MAX_ROWS = 100
 
 
-class Use(msgspec.Struct):
+class KeyUseRow(msgspec.Struct):
     """A key and its last use."""
 
     seen: KeyUse
@@ -46,59 +46,59 @@ class Use(msgspec.Struct):
     tier: str
 
 
-class Overview(msgspec.Struct):
-    """What is told under `/console/data.json`. Moments are seconds since 1970."""
+class ConsoleOverview(msgspec.Struct):
+    """The body of `/console/data.json`. Times are in seconds since 1970."""
 
     at: float
     version: str
-    level: Level
+    level: NoticeLevel
     headline: str
     notices: list[Notice]
     workers: int
     away: list[int]
-    resources: list[Held]
+    resources: list[ResourceSummary]
     figures: Figures
-    lanes: list[Places]
+    lanes: list[LaneSnapshot]
     nodes: dict[str, int]
     running: int
-    consumers: list[Reader]
-    keys: list[Use]
+    consumers: list[ConsumerRow]
+    keys: list[KeyUseRow]
 
 
-class Console:
-    """Makes the overview of one process; `clock` tells the seconds since 1970."""
+class OperatorConsole:
+    """Computes the overview of one process."""
 
-    def __init__(self, services: Services, watch: Watch, clock: Callable[[], float] = time.time) -> None:
-        """Nothing is asked yet."""
-        self.history = History(services, clock)
-        self.siblings = Siblings(services.settings)
+    def __init__(self, services: Services, monitor: HealthMonitor, clock: Callable[[], float] = time.time) -> None:
+        """Start the metric history; `clock` returns seconds since 1970."""
+        self.history = MetricHistory(services, clock)
+        self.siblings = SiblingWorkers(services.settings)
         self._services = services
-        self._watch = watch
-        self._holdings = Holdings(services)
+        self._monitor = monitor
+        self._summaries = ResourceSummaries(services)
         self._clock = clock
 
-    def worker(self) -> Worker:
-        """Return what this process knows."""
-        return known(self._services, self.history)
+    def snapshot(self) -> WorkerSnapshot:
+        """Return the state of this process."""
+        return take_snapshot(self._services, self.history)
 
-    async def overview(self, host: str, port: int) -> Overview:
-        """Return all of it, as asked for at an address of this process; within little more than a second."""
-        siblings, held = await asyncio.gather(self.siblings.ask(host, port), self._holdings.read())
+    async def fetch_overview(self, host: str, port: int) -> ConsoleOverview:
+        """Return the overview, for a request to this address of this process; takes little more than a second."""
+        siblings, resources = await asyncio.gather(self.siblings.fetch_all(host, port), self._summaries.read())
         away = [port for port, worker in siblings.items() if worker is None]
-        all_ = together([self.worker(), *filter(None, siblings.values())])
+        merged = merge_snapshots([self.snapshot(), *filter(None, siblings.values())])
         now = self._clock()
-        drawn = figures(all_.steps, now)
-        consumers, keys = self._readers(all_, held, now), self._uses(all_)
-        found = [
-            *of_findings(self._watch.findings()[0]),
-            *of_figures(drawn),
-            *of_neighbours(all_.nodes, away),
-            *of_resources(held, now),
-            *of_consumers(consumers),
+        figures = compute_figures(merged.steps, now)
+        consumers = self._consumer_rows(merged, resources, now)
+        unsorted = [
+            *finding_notices(self._monitor.findings()[0]),
+            *traffic_notices(figures),
+            *peer_notices(merged.nodes, away),
+            *resource_notices(resources, now),
+            *consumer_notices(consumers),
         ]
-        notices = sorted(found, key=lambda notice: notice.level is not Level.WRONG)
+        notices = sorted(unsorted, key=lambda notice: notice.level is not NoticeLevel.WRONG)
         level, sentence = headline(notices)
-        return Overview(
+        return ConsoleOverview(
             at=now,
             version=version("brokerage"),
             level=level,
@@ -106,29 +106,29 @@ class Console:
             notices=notices,
             workers=1 + len(siblings),
             away=away,
-            resources=held,
-            figures=drawn,
-            lanes=all_.lanes,
-            nodes=all_.nodes,
-            running=all_.running,
-            consumers=consumers[:_MOST_SHOWN],
-            keys=keys[:_MOST_SHOWN],
+            resources=resources,
+            figures=figures,
+            lanes=merged.lanes,
+            nodes=merged.nodes,
+            running=merged.running,
+            consumers=consumers[:_MAX_ROWS],
+            keys=self._key_rows(merged)[:_MAX_ROWS],
         )
 
-    def _readers(self, all_: Worker, held: list[Held], now: float) -> list[Reader]:
-        marks = {each.resource: each.mark for each in held}
-        readers = [
-            Reader(feed, self._name(feed.key_id), feed.trouble(now), _behind(feed, marks[feed.resource]))
-            for feed in all_.feeds
+    def _consumer_rows(self, merged: WorkerSnapshot, resources: list[ResourceSummary], now: float) -> list[ConsumerRow]:
+        marks = {summary.resource: summary.mark for summary in resources}
+        rows = [
+            ConsumerRow(feed, self._name(feed.key_id), feed.trouble(now), _seconds_behind(feed, marks[feed.resource]))
+            for feed in merged.feeds
         ]
-        return sorted(readers, key=lambda reader: (not reader.trouble, -reader.seen.at))
+        return sorted(rows, key=lambda row: (not row.trouble, -row.seen.at))
 
-    def _uses(self, all_: Worker) -> list[Use]:
-        uses = [Use(use, self._name(use.key_id), self._tier(use.key_id)) for use in all_.uses]
-        return sorted(uses, key=lambda use: (-use.seen.refused_at, -use.seen.at))
+    def _key_rows(self, merged: WorkerSnapshot) -> list[KeyUseRow]:
+        rows = [KeyUseRow(use, self._name(use.key_id), self._tier(use.key_id)) for use in merged.uses]
+        return sorted(rows, key=lambda row: (-row.seen.refused_at, -row.seen.at))
 
     def _key(self, key_id: str) -> ApiKey | None:
-        return self._services.keys.known().get(key_id)
+        return self._services.keys.cached_keys().get(key_id)
 
     def _name(self, key_id: str) -> str:
         key = self._key(key_id)
@@ -139,6 +139,6 @@ class Console:
         return "" if key is None else self._services.limiter.tier(key) or ""
 
 
-def _behind(feed: Consumer, mark: float | None) -> float | None:
-    """Return the seconds, None before the first whole walk. Watermarks are whole seconds, so is this."""
+def _seconds_behind(feed: FeedConsumer, mark: float | None) -> float | None:
+    """Return whole seconds, like watermarks; None before the first complete walk."""
     return None if mark is None or feed.caught is None else max(0.0, int(mark) - feed.caught)

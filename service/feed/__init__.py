@@ -1,1 +1,1 @@
-"""The feed beside the contract: what changed, everything at once, and proof of equality (decision 12)."""
+"""The change feed: changes, snapshots and digests of each resource (decision 12)."""

@@ -1,4 +1,4 @@
-"""A body that is made while it is sent, packed on the way; what breaks it off is seen by who reads it."""
+"""A response body that is produced and compressed while it is sent; a failure aborts the connection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from aiohttp import ClientConnectionResetError, web
 from aiohttp.payload import Payload
 from isal import isal_zlib
 
-from service.encoding.compression import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL
-from service.encoding.negotiation import Coding
 from service.errors import ApiError
-from service.telemetry.observation import OBSERVED
+from service.http.compression import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL
+from service.http.negotiation import ContentCoding
+from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -23,132 +23,132 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http_writer import StreamWriter
 
-    from service.admission import Lane
+    from service.limits.admission import AdmissionLane
 
-CONTENT_TYPE = "application/x-ndjson"
-# A client that takes nothing for so long has gone, or will not be back before the state is.
-_STALLED_SECONDS = 60
+NDJSON = "application/x-ndjson"
+# A client that reads nothing for this long is gone, or will return after the point in time has expired.
+_WRITE_TIMEOUT_SECONDS = 60
 
 _log = logging.getLogger("service")
 
 
-class _Packing(Protocol):
-    """Packs a stream; what was given can be unpacked without what comes later."""
+class _Compressor(Protocol):
+    """Compresses a stream and flushes each chunk, so that it can be decompressed on arrival."""
 
-    def pack(self, some: bytes) -> bytes: ...
+    def compress(self, chunk: bytes) -> bytes: ...
 
-    def end(self) -> bytes: ...
+    def finish(self) -> bytes: ...
 
 
-class _Plain:
-    def pack(self, some: bytes) -> bytes:
-        return some
+class _IdentityCompressor:
+    def compress(self, chunk: bytes) -> bytes:
+        return chunk
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         return b""
 
 
-class _Gzip:
+class _GzipCompressor:
     def __init__(self) -> None:
         self._stream = isal_zlib.compressobj(GZIP_LEVEL, isal_zlib.DEFLATED, GZIP_WINDOW_BITS)
 
-    def pack(self, some: bytes) -> bytes:
-        return self._stream.compress(some) + self._stream.flush(isal_zlib.Z_SYNC_FLUSH)
+    def compress(self, chunk: bytes) -> bytes:
+        return self._stream.compress(chunk) + self._stream.flush(isal_zlib.Z_SYNC_FLUSH)
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         return self._stream.flush()
 
 
-class _Zstd:
+class _ZstdCompressor:
     def __init__(self) -> None:
         self._stream = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compressobj()
 
-    def pack(self, some: bytes) -> bytes:
-        return self._stream.compress(some) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    def compress(self, chunk: bytes) -> bytes:
+        return self._stream.compress(chunk) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         return self._stream.flush()
 
 
-_PACKINGS: dict[Coding, Callable[[], _Packing]] = {
-    Coding.GZIP: _Gzip,
-    Coding.ZSTD: _Zstd,
-    Coding.IDENTITY: _Plain,
+_COMPRESSORS: dict[ContentCoding, Callable[[], _Compressor]] = {
+    ContentCoding.GZIP: _GzipCompressor,
+    ContentCoding.ZSTD: _ZstdCompressor,
+    ContentCoding.IDENTITY: _IdentityCompressor,
 }
 
 
-async def _packed(packing: _Packing, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield what comes, packed: in a thread, while what comes next is made."""
-    if isinstance(packing, _Plain):
-        async for some in lines:
-            yield some
+async def _compress_lines(compressor: _Compressor, lines: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Compress each chunk in a thread while the next one is produced."""
+    if isinstance(compressor, _IdentityCompressor):
+        async for chunk in lines:
+            yield chunk
         return
-    under_way = asyncio.create_task(asyncio.to_thread(packing.pack, b""))
-    async for some in lines:
-        before = await under_way
-        under_way = asyncio.create_task(asyncio.to_thread(packing.pack, some))
-        yield before
-    yield await under_way
+    pending = asyncio.create_task(asyncio.to_thread(compressor.compress, b""))
+    async for chunk in lines:
+        compressed = await pending
+        pending = asyncio.create_task(asyncio.to_thread(compressor.compress, chunk))
+        yield compressed
+    yield await pending
 
 
-class Stream(Payload):
-    """Lines as they come. It holds a place of its lane until the last is sent."""
+class StreamPayload(Payload):
+    """A streamed body of lines. It holds a slot of its admission lane until the last line is sent."""
 
     _value: AsyncGenerator[bytes]
 
-    def __init__(self, first: bytes, lines: AsyncGenerator[bytes], coding: Coding, lane: Lane) -> None:
-        """Send the first line, and then the others."""
-        super().__init__(lines, content_type=CONTENT_TYPE)
+    def __init__(self, first: bytes, lines: AsyncGenerator[bytes], coding: ContentCoding, lane: AdmissionLane) -> None:
+        """Send `first`, then `lines`, compressed with `coding`."""
+        super().__init__(lines, content_type=NDJSON)
         self._first = first
         self._coding = coding
         self._lane = lane
 
     def decode(self, *_: str) -> str:
-        """Refuse: the lines are not known before they are sent."""
+        """Raise TypeError: the lines are not known before they are sent."""
         raise TypeError("A stream has no text.")
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the lines; where they end early, cut the connection, so that nobody takes them for all."""
+        """Send the lines; abort the connection on failure, so that the client sees an incomplete body."""
         try:
             async with self._lane, aclosing(self._value) as lines:
                 await self._send(lines, writer)
         except ApiError as error:
-            _log.warning("a snapshot ended before its last line: %s", error)
+            _log.warning("snapshot aborted before its last line: %s", error)
             raise ClientConnectionResetError("The snapshot ended early.") from None
         except TimeoutError:
-            # What waits in the connection's buffer would keep it open for ever.
+            # Unsent data in the buffer would keep the connection open for ever.
             cast("StreamWriter", writer).transport.abort()  # type: ignore[union-attr]
-            raise ClientConnectionResetError("The client takes nothing.") from None
+            raise ClientConnectionResetError("The client stopped reading.") from None
 
     async def _send(self, lines: AsyncGenerator[bytes], writer: AbstractStreamWriter) -> None:
-        packing = _PACKINGS[self._coding]()
-        await self._hand_over(writer, packing.pack(self._first))
-        async for packed in _packed(packing, lines):
-            await self._hand_over(writer, packed)
-        await self._hand_over(writer, packing.end())
+        compressor = _COMPRESSORS[self._coding]()
+        await self._write_chunk(writer, compressor.compress(self._first))
+        async for chunk in _compress_lines(compressor, lines):
+            await self._write_chunk(writer, chunk)
+        await self._write_chunk(writer, compressor.finish())
 
-    async def _hand_over(self, writer: AbstractStreamWriter, some: bytes) -> None:
-        if some:
-            async with asyncio.timeout(_STALLED_SECONDS):
-                await writer.write(some)
-            OBSERVED.get().sent_bytes += len(some)
+    async def _write_chunk(self, writer: AbstractStreamWriter, chunk: bytes) -> None:
+        if chunk:
+            async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
+                await writer.write(chunk)
+            CURRENT_OBSERVATION.get().sent_bytes += len(chunk)
 
     async def close(self) -> None:
-        """Let go of lines that nobody has read."""
+        """Close the generator of the lines that were not read."""
         await super().close()
         await self._value.aclose()
 
 
 class StreamedResponse(web.Response):
-    """An answer whose body is a stream."""
+    """A response whose body is a stream."""
 
-    def __init__(self, stream: Stream, headers: Mapping[str, str]) -> None:
-        """Send the stream when it is asked for."""
+    def __init__(self, stream: StreamPayload, headers: Mapping[str, str]) -> None:
+        """Send `stream` as the body."""
         super().__init__(body=stream, headers=headers)
         self._stream = stream
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Send it, and let go of what it holds, which aiohttp does not do for HEAD."""
+        """Send the body, then release its resources, which aiohttp does not do for HEAD."""
         try:
             await super().write_eof(data)
         finally:

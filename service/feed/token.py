@@ -1,4 +1,4 @@
-"""Tokens: a place in the sequence of each resource, and for which view of the data (decision 12)."""
+"""Tokens: a position in the sequence of each resource, bound to a view of the data (decision 12)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from service.errors import InvalidRequest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cluster.control import Mark
+    from cluster.control_index import Mark
     from mappings.resource import Resource
 
-# Raised when a token of an earlier form cannot be read any more.
-_FORM = 1
+# Increase it when tokens of the previous layout can no longer be read.
+_TOKEN_VERSION = 1
 _DIGEST_BYTES = 8
-_NUMBERS = {resource: number for number, resource in enumerate(RESOURCES)}
+_RESOURCE_NUMBERS = {resource: number for number, resource in enumerate(RESOURCES)}
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Up to which `sequence` a resource was read, within which `epoch` of its mark.
+class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
+    """The last `sequence` read of a resource, within an `epoch` of its mark.
 
-    `floor` is the sequence of the mark when reading began: what was gone by then was never given.
+    `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy.
     """
 
     epoch: int
@@ -35,72 +35,79 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     floor: int
 
     @classmethod
-    def start(cls, mark: Mark | None) -> Place:
-        """Return the place before everything."""
+    def start(cls, mark: Mark | None) -> FeedPosition:
+        """Return the position before the first change."""
         return cls(0, 0, 0) if mark is None else cls(mark.epoch, 0, mark.sequence)
 
     @classmethod
-    def at(cls, mark: Mark | None) -> Place:
-        """Return the place behind everything that is published."""
+    def latest(cls, mark: Mark | None) -> FeedPosition:
+        """Return the position after the last published change."""
         return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence)
 
-    def moved(self, sequence: int) -> Place:
-        """Return the place further on."""
-        return Place(self.epoch, sequence, self.floor)
+    def advanced_to(self, sequence: int) -> FeedPosition:
+        """Return the position at a later sequence."""
+        return FeedPosition(self.epoch, sequence, self.floor)
 
-    def is_void(self, mark: Mark) -> bool:
-        """Whether what lies behind this place cannot be told any more: rolled back, or tombstones are pruned."""
+    def is_expired(self, mark: Mark) -> bool:
+        """Whether the changes after this position are lost: the index was rolled back, or tombstones were pruned."""
         return self.epoch != mark.epoch or mark.forgotten > max(self.sequence, self.floor)
 
 
-Places = dict["Resource", Place]
+FeedPositions = dict["Resource", FeedPosition]
 
 
 class _Token(msgspec.Struct, frozen=True, array_like=True):
-    form: int
+    version: int
     view: bytes
-    places: dict[int, Place]
+    positions: dict[int, FeedPosition]
 
 
-class Read(NamedTuple):
-    """What tokens say together: the views they were made for, and the places in their order."""
+class TokenContents(NamedTuple):
+    """The decoded tokens: the views they are bound to, and the positions in feed order."""
 
     views: set[bytes]
-    places: Places
+    positions: FeedPositions
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Token).decode
 
 
-def view_of(*parts: object) -> bytes:
+def view_fingerprint(*parts: object) -> bytes:
     """Return the fingerprint of a view of the data: companies, filters, withheld fields."""
     return sha256(msgspec.json.encode(parts)).digest()[:_DIGEST_BYTES]
 
 
-def write(view: bytes, places: Mapping[Resource, Place]) -> str:
-    """Return the text of a token, of letters, digits, `-` and `_`."""
-    token = _Token(_FORM, view, {_NUMBERS[resource]: place for resource, place in places.items()})
+def encode_token(view: bytes, positions: Mapping[Resource, FeedPosition]) -> str:
+    """Return the token as base64url text without padding."""
+    token = _Token(
+        _TOKEN_VERSION, view, {_RESOURCE_NUMBERS[resource]: position for resource, position in positions.items()}
+    )
     return base64.urlsafe_b64encode(_encode(token)).decode().rstrip("=")
 
 
-def read(texts: Iterable[str], parameter: str) -> Read:
-    """Return what tokens say that cover other resources each; raise InvalidRequest."""
-    tokens, places = [_read(text, parameter) for text in texts], Places()
+def decode_tokens(texts: Iterable[str], parameter: str) -> TokenContents:
+    """Return the contents of tokens that cover different resources; raise InvalidRequest."""
+    tokens, positions = [_decode_token(text, parameter) for text in texts], FeedPositions()
     for token in tokens:
-        for number, place in token.places.items():
-            if (resource := RESOURCES[number]) in places:
+        for number, position in token.positions.items():
+            if (resource := RESOURCES[number]) in positions:
                 raise InvalidRequest.of(parameter, f"two tokens cover {resource.alias}.")
-            places[resource] = place
-    ordered = {resource: places[resource] for resource in RESOURCES if resource in places}
-    return Read({token.view for token in tokens}, ordered)
+            positions[resource] = position
+    ordered = {resource: positions[resource] for resource in RESOURCES if resource in positions}
+    return TokenContents({token.view for token in tokens}, ordered)
 
 
-def _read(text: str, parameter: str) -> _Token:
+def _decode_token(text: str, parameter: str) -> _Token:
     try:
         token = _decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (msgspec.DecodeError, binascii.Error, ValueError):
         token = None
-    if token is None or token.form != _FORM or not token.places or not token.places.keys() <= {*_NUMBERS.values()}:
-        raise InvalidRequest.of(parameter, "is not a token of this service: send one as it was received.")
+    if (
+        token is None
+        or token.version != _TOKEN_VERSION
+        or not token.positions
+        or not token.positions.keys() <= {*_RESOURCE_NUMBERS.values()}
+    ):
+        raise InvalidRequest.of(parameter, "is not a token of this service: send it exactly as received.")
     return token

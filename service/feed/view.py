@@ -1,4 +1,4 @@
-"""Which records a consumer keeps, and why one that it may have is not among them any more (decision 12)."""
+"""The records that a consumer replicates, and the reason when one leaves the copy (decision 12)."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mappings import LISTING
-from mappings.document import Reason, split_id
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
-from service.feed.token import view_of
-from service.query import Clause, absent, terms
+from mappings.stored_document import TombstoneReason, split_document_id
+from service.feed.token import view_fingerprint
+from service.search.query import Clause, lacks_field, terms
+from service.search.used_fields import used_fields
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
-    from service.feed.hits import Head
-    from service.operation import Call
-    from service.projection import Variant
+    from service.feed.hit_parser import DocumentHeader
+    from service.operation import RequestContext
+    from service.records.projection import Variant
 
 ON_MARKET = "on-market"
-_ACTIVE = frozenset(ON_MARKET_STATUSES)
+_ON_MARKET = frozenset(ON_MARKET_STATUSES)
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The records of a request's scope and filters, in the form of its key and spelling."""
+class FeedView:
+    """The records in a request's scope and filters, in the form that its key may read."""
 
-    call: Call
+    call: RequestContext
 
     @property
     def fingerprint(self) -> bytes:
-        """What a token is bound to: whoever sees anything else than before needs a snapshot."""
+        """The fingerprint a token is bound to: a different view needs a new snapshot."""
         companies = self.call.scope.companies
         listed = None if companies is None else sorted(companies)
-        return view_of(listed, self._on_market, self._with_deactivated, sorted(self.call.withheld))
+        return view_fingerprint(listed, self._on_market, self._with_deactivated, sorted(self.call.withheld))
 
     @property
     def _on_market(self) -> bool:
@@ -44,37 +45,41 @@ class Kept:
         return bool(self.call.parameters["include_deactivated"])
 
     def variant(self, resource: Resource) -> Variant:
-        """Return the form of a record: the index variant with everything that a flag would bring."""
-        return self.call.variant(resource, View.INDEX, whole=True)
+        """Return the record form: the index variant with every optional field."""
+        return self.call.variant(resource, View.INDEX, all_flags=True)
 
     def clauses(self, resource: Resource) -> list[Clause]:
-        """Return the clauses that records must match beside the scope."""
+        """Return the clauses that restrict records, in addition to the scope."""
         clauses: list[Clause] = []
         if resource is LISTING and self._on_market:
             clauses.append(terms("status", ON_MARKET_STATUSES))
-        if _is_activity_known(resource) and not self._with_deactivated:
-            clauses.append(absent("deactivated"))
+        if _has_deactivation(resource) and not self._with_deactivated:
+            clauses.append(lacks_field("deactivated"))
         return clauses
 
-    def leaving(self, resource: Resource, head: Head) -> str | None:
-        """Return why the record of a document is not kept, None where it is."""
-        if head.deleted:
-            return "out_of_scope" if head.reason == Reason.MOVED else "deleted"
-        if resource is LISTING and self._on_market and head.status not in _ACTIVE:
+    def required_fields(self, resource: Resource) -> set[str]:
+        """Return the search fields that `removal_reason` reads."""
+        return {*used_fields(self.clauses(resource))}
+
+    def removal_reason(self, resource: Resource, header: DocumentHeader) -> str | None:
+        """Return why a document's record is not in the copy, None if it is."""
+        if header.deleted:
+            return "out_of_scope" if header.reason == TombstoneReason.MOVED else "deleted"
+        if resource is LISTING and self._on_market and header.status not in _ON_MARKET:
             return "off_market"
-        if head.deactivated is not None and not self._with_deactivated:
+        if header.deactivated is not None and not self._with_deactivated:
             return "deactivated"
         return None
 
-    def is_departure_within(self, head: Head) -> bool:
-        """Whether a record went from one company of the scope to another: it is told of where it is now."""
-        return head.moved_to is not None and self.call.scope.covers(head.moved_to)
+    def is_move_within_scope(self, header: DocumentHeader) -> bool:
+        """Whether a record moved between companies of the scope: its new document is the change to report."""
+        return header.moved_to is not None and self.call.scope.covers(header.moved_to)
 
 
-def identifier(head: Head) -> str:
-    """Return the identifier of the record that a document is about."""
-    return split_id(head.id)[1]
+def header_identifier(header: DocumentHeader) -> str:
+    """Return the record identifier of a document."""
+    return split_document_id(header.id)[1]
 
 
-def _is_activity_known(resource: Resource) -> bool:
-    return any(field.name == "deactivated" for field in resource.filters)
+def _has_deactivation(resource: Resource) -> bool:
+    return any(field.name == "deactivated" for field in resource.search_fields)

@@ -1,4 +1,4 @@
-"""The keys that requests are checked against: all of them, read at start and renewed every few seconds."""
+"""The in-memory set of all keys, read at startup and refreshed every few seconds."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from service.freshness import Ages, Kept
-from service.keys.reading import State, read_set, read_state
-from service.keys.record import ApiKey, DamagedKey, read_key
+from service.keys.key_set import KeySetVersion, read_keys, read_version
+from service.keys.record import ApiKey, DamagedKey, decode_key
+from service.search.cached_value import CacheAges, CachedValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.elastic import Engine
     from service.keys.usage import KeyUsage
+    from service.search.engine import SearchEngine
 
-# Ids that are not in the set are remembered, so that a wrong key costs one look-up a few seconds. Whoever knows how the
-# checksum is made can invent any number of them.
-_MOST_STRANGERS = 1_000
-# However fresh keys are to be.
-_SHORTEST_SECONDS = 0.25
-# A starting process waits no longer for the first set: where it is not there, requests wait for it.
-_FIRST_SECONDS = 2.0
+# Unknown ids are cached, so that an invalid key costs one lookup per few seconds. The cache is bounded, because anyone
+# who knows the checksum can invent any number of ids.
+_MAX_UNKNOWN_KEYS = 1_000
+# Lower limit, however small BROKERAGE_FRESH_SECONDS is.
+_MIN_REFRESH_SECONDS = 0.25
+# A starting process waits this long for the first set; after that, requests wait for it.
+_WARM_TIMEOUT_SECONDS = 2.0
 
 _log = logging.getLogger("service")
 
@@ -31,70 +31,70 @@ _log = logging.getLogger("service")
 class KeyRing:
     """Finds keys by their public id."""
 
-    def __init__(self, engine: Engine, index: str, ages: Ages, usage: KeyUsage) -> None:
-        """Read keys from `index`; a revocation holds after `ages.stale` seconds at most. `usage` notes who is used."""
+    def __init__(self, engine: SearchEngine, index: str, ages: CacheAges, usage: KeyUsage) -> None:
+        """Read keys from `index`; a revocation takes effect within `ages.stale_seconds`. `usage` records last use."""
         self.usage = usage
         self._engine = engine
         self._index = index
         self._ages = ages
-        self._state = State()
-        self._all: Kept[Mapping[str, ApiKey | None]] = Kept(self._read, ages)
-        self._strangers: dict[str, Kept[ApiKey | None]] = {}
-        self._damaged: set[str] = set()
+        self._version = KeySetVersion()
+        self._keys: CachedValue[Mapping[str, ApiKey | None]] = CachedValue(self._read, ages)
+        self._unknown_keys: dict[str, CachedValue[ApiKey | None]] = {}
+        self._logged_damaged_ids: set[str] = set()
 
     async def warm(self) -> None:
-        """Read all keys once; who starts in an outage goes on without."""
+        """Read all keys once; during an outage, continue without them."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_SECONDS):
-                await self._all.renew()
+            async with asyncio.timeout(_WARM_TIMEOUT_SECONDS):
+                await self._keys.refresh()
 
     async def run(self) -> None:
-        """Renew the keys and write down their use, for ever."""
+        """Refresh the keys and write their last use, forever."""
         await asyncio.gather(self._keep_fresh(), self.usage.run())
 
     async def _keep_fresh(self) -> None:
         while True:
-            await asyncio.sleep(max(self._ages.fresh, _SHORTEST_SECONDS))
-            await self._all.renew()
+            await asyncio.sleep(max(self._ages.fresh_seconds, _MIN_REFRESH_SECONDS))
+            await self._keys.refresh()
 
-    def known(self) -> Mapping[str, ApiKey | None]:
-        """Return all keys as last read, None for damaged ones; nothing is asked."""
-        return self._all.current or {}
+    def cached_keys(self) -> Mapping[str, ApiKey | None]:
+        """Return all keys as last read, None for damaged ones, without a request."""
+        return self._keys.current or {}
 
     async def find(self, key_id: str) -> ApiKey | None:
-        """Return the key, or None when there is none of this id. What is not in the set is looked up at once."""
-        keys = await self._all.get()
-        return keys[key_id] if key_id in keys else await self._stranger(key_id)
+        """Return the key with this id, or None. An id that is not in the set is looked up immediately."""
+        keys = await self._keys.get()
+        return keys[key_id] if key_id in keys else await self._find_unknown(key_id)
 
-    async def _stranger(self, key_id: str) -> ApiKey | None:
-        kept = self._strangers.get(key_id)
-        if kept is None:
-            if len(self._strangers) >= _MOST_STRANGERS:
-                del self._strangers[next(iter(self._strangers))]
-            kept = self._strangers[key_id] = Kept(lambda: self._look_up(key_id), self._ages)
-        return await kept.get()
+    async def _find_unknown(self, key_id: str) -> ApiKey | None:
+        cached = self._unknown_keys.get(key_id)
+        if cached is None:
+            if len(self._unknown_keys) >= _MAX_UNKNOWN_KEYS:
+                del self._unknown_keys[next(iter(self._unknown_keys))]
+            cached = self._unknown_keys[key_id] = CachedValue(lambda: self._look_up(key_id), self._ages)
+        return await cached.get()
 
     async def _look_up(self, key_id: str) -> ApiKey | None:
-        document = await self._engine.document(self._index, key_id)
-        return None if document is None else self._sound(read_key(key_id, document))
+        document = await self._engine.get_document(self._index, key_id)
+        return None if document is None else self._intact(decode_key(key_id, document))
 
     async def _read(self) -> Mapping[str, ApiKey | None]:
-        """Return the set as it is; None stands for what is damaged."""
-        known = self._all.current
-        if known is not None and await read_state(self._engine, self._index) == self._state:
-            return known
-        found, self._state = await read_set(self._engine, self._index)
-        self._damaged &= found.keys()
-        keys = {key_id: self._sound(key) for key_id, key in found.items()}
-        # Who was looked up before is in the set, or was deleted from it.
-        self._strangers.clear()
+        current = self._keys.current
+        if current is not None and await read_version(self._engine, self._index) == self._version:
+            return current
+        decoded, self._version = await read_keys(self._engine, self._index)
+        self._logged_damaged_ids &= decoded.keys()
+        keys = {key_id: self._intact(key) for key_id, key in decoded.items()}
+        # Keys looked up before are now in the set, or have been deleted.
+        self._unknown_keys.clear()
         return keys
 
-    def _sound(self, key: ApiKey | DamagedKey) -> ApiKey | None:
+    def _intact(self, key: ApiKey | DamagedKey) -> ApiKey | None:
+        """Return the key, or None and log once if it is damaged."""
         if isinstance(key, ApiKey):
-            self._damaged.discard(key.key_id)
+            self._logged_damaged_ids.discard(key.key_id)
             return key
-        if key.key_id not in self._damaged:
-            self._damaged.add(key.key_id)
-            _log.error("The key %r is refused: its document is damaged. `brokerage keys show` says how.", key.key_id)
+        if key.key_id not in self._logged_damaged_ids:
+            self._logged_damaged_ids.add(key.key_id)
+            _log.error("The key %r is refused: its document is damaged. See `brokerage keys show`.", key.key_id)
         return None

@@ -1,1 +1,1 @@
-"""How much a key and an address may ask for: requests a minute, at a time, and wrong keys (decision 11)."""
+"""Admission control, and limits per key and address: request rate, concurrency, invalid keys (decisions 7 and 11)."""

@@ -1,1 +1,1 @@
-"""The OpenAPI 3.1 document: made from the operations, parameters and resources that the service answers by."""
+"""The OpenAPI 3.1 document, generated from the declared operations, parameters and resources."""

@@ -1,4 +1,4 @@
-"""The whole document, put together by apispec."""
+"""The OpenAPI document, assembled by apispec."""
 
 from __future__ import annotations
 
@@ -10,50 +10,61 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from apispec import APISpec
 
-from service.authentication import HEADER, QUERY
-from service.headers import LINK
-from service.media import GEOJSON, JSON
-from service.openapi import feed, problems
-from service.openapi.answers import bodies, is_index, is_walked, resource_of
-from service.openapi.features import POINT, POINT_NAME, features
-from service.openapi.headers import (
-    HEADERS,
-    OF_A_BODY,
-    OF_A_KEY,
-    OF_A_NUMBERED_PAGE,
-    OF_A_WALK,
-    OF_AN_OPERATION,
-    OF_EVERY_ANSWER,
-    references,
+from service.feed.operations import FEED_OPERATIONS
+from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER, LINK
+from service.http.negotiation import GEOJSON, JSON
+from service.openapi import feed_schemas, problem_responses
+from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, feature_bodies
+from service.openapi.header_components import (
+    CACHE_HEADERS,
+    COMMON_HEADERS,
+    CURSOR_PAGE_HEADERS,
+    DEPRECATION_HEADERS,
+    HEADER_COMPONENTS,
+    NUMBERED_PAGE_HEADERS,
+    RATE_LIMIT_HEADERS,
+    header_references,
 )
-from service.openapi.nested import REFERENCE, apart
-from service.openapi.parameters import in_path, plugin
-from service.openapi.service_paths import SERVICE_PATHS, SERVICE_TAG, STATE
-from service.resources import FEED_OPERATIONS, OPERATIONS
+from service.openapi.nested_schemas import SCHEMA_REFERENCE, extract_titled_schemas
+from service.openapi.parameter_schemas import parameter_plugin, path_parameters
+from service.openapi.response_bodies import response_bodies
+from service.openapi.service_paths import PROBE_STATE_SCHEMA, SERVICE_PATHS, SERVICE_TAG
+from service.resources import OPERATIONS
+from service.resources.response import UPDATED_SINCE, Envelope, ResourceResponse, response_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from service.openapi.answers import Body
-    from service.openapi.features import Features
+    from service.openapi.feature_bodies import FeatureBody
+    from service.openapi.response_bodies import ResponseBody
     from service.operation import Operation
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 
-Members may be added to answers at any time: ignore those that you do not know. Every member of a form is always there,
+Members may be added to responses at any time: ignore those that you do not know. Every member of a form is present,
 `null` where there is no value and `[]` for an empty array. HEAD and OPTIONS work wherever GET does."""
 
 FEED_TAG = "Feed"
-_UNCHANGED = "Nothing has changed since the ETag that was sent."
+_NOT_MODIFIED = "Nothing has changed since the ETag that was sent."
 _SECURITY = {
-    "apiKeyHeader": {"type": "apiKey", "in": "header", "name": HEADER, "description": "The better place for a key."},
-    "apiKeyQuery": {"type": "apiKey", "in": "query", "name": QUERY, "description": "URLs end up in logs."},
+    "apiKeyHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": API_KEY_HEADER,
+        "description": "The preferred way to send a key.",
+    },
+    "apiKeyQuery": {
+        "type": "apiKey",
+        "in": "query",
+        "name": API_KEY_PARAMETER,
+        "description": "Not recommended: URLs end up in logs.",
+    },
 }
 
 
 @cache
 def encoded_document() -> bytes:
-    """Return the document as it is served, printed and kept in `docs/openapi.json`."""
+    """Return the encoded document, as served and as stored in `docs/openapi.json`."""
     return orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -63,7 +74,7 @@ def document() -> dict[str, Any]:
         title="Brokerage data API",
         version=version("brokerage"),
         openapi_version="3.1.0",
-        plugins=[plugin()],
+        plugins=[parameter_plugin()],
         info={"description": _ABOUT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
         servers=[{"url": "/v1"}],
         security=[{scheme: []} for scheme in _SECURITY],
@@ -72,81 +83,98 @@ def document() -> dict[str, Any]:
     )
     _add_components(spec)
     for operation in OPERATIONS:
-        spec.path(operation.path, operations={"get": _described(operation)})
+        spec.path(operation.path, operations={"get": _contract_operation(operation)})
     for operation in FEED_OPERATIONS:
-        spec.path(operation.path, operations={"get": _of_the_feed(operation)})
-    for path, described in SERVICE_PATHS.items():
-        spec.path(path, operations={"get": described})
-    made = spec.to_dict()
-    return {"openapi": made.pop("openapi"), **made}
+        spec.path(operation.path, operations={"get": _feed_operation(operation)})
+    for path, description in SERVICE_PATHS.items():
+        spec.path(path, operations={"get": description})
+    content = spec.to_dict()
+    return {"openapi": content.pop("openapi"), **content}
 
 
 def _add_components(spec: APISpec) -> None:
     for scheme, component in _SECURITY.items():
         spec.components.security_scheme(scheme, component)
-    for name, component in HEADERS.items():
+    for name, component in HEADER_COMPONENTS.items():
         spec.components.header(name, component)
-    for name, component in problems.responses().items():
+    for name, component in problem_responses.problem_responses().items():
         spec.components.response(name, component)
     for name, component in _schemas().items():
         spec.components.schema(name, component)
 
 
 def _schemas() -> dict[str, dict[str, Any]]:
-    forms = [body for operation in OPERATIONS for body in bodies(operation)]
+    forms = [body for operation in OPERATIONS for body in response_bodies(operation)]
     records = {form.records.name: form.records.schema for form in forms}
-    pages = {form.name: form.schema for form in forms if form.around}
-    placed = {name: schema for each in OPERATIONS for form in features(each) for name, schema in form.schemas.items()}
-    named = apart({"Problem": problems.PROBLEM, "ProbeState": STATE} | records)
-    return named | pages | {POINT_NAME: POINT} | placed | feed.SCHEMAS
+    pages = {form.name: form.schema for form in forms if form.is_collection}
+    features = {
+        name: schema
+        for operation in OPERATIONS
+        for form in feature_bodies(operation)
+        for name, schema in form.schemas.items()
+    }
+    named = extract_titled_schemas(
+        {"Problem": problem_responses.PROBLEM_SCHEMA, "ProbeState": PROBE_STATE_SCHEMA} | records
+    )
+    return named | pages | {POINT_SCHEMA_NAME: POINT_SCHEMA} | features | feed_schemas.FEED_SCHEMAS
 
 
 def _tag(operation: Operation) -> str:
-    return resource_of(operation).alias.replace("_", " ").capitalize()
+    return response_of(operation).resource.alias.replace("_", " ").capitalize()
 
 
-def _described(operation: Operation) -> dict[str, Any]:
-    unchanged = {"description": _UNCHANGED, "headers": _headers(operation)}
-    return _asked(operation, _tag(operation)) | {
-        "responses": {"200": _answer(operation), "304": unchanged, **_refused(operation)}
+def _contract_operation(operation: Operation) -> dict[str, Any]:
+    unchanged = {"description": _NOT_MODIFIED, "headers": _headers(operation)}
+    return _request_part(operation, _tag(operation)) | {
+        "responses": {"200": _success_response(operation), "304": unchanged, **_problem_responses(operation)}
     }
 
 
-def _of_the_feed(operation: Operation) -> dict[str, Any]:
-    answer = feed.answer(operation.path)
-    unchanged = {"description": _UNCHANGED, "headers": answer["headers"]}
-    is_tagged = feed.is_tagged(operation.path)
-    return _asked(operation, FEED_TAG) | {
-        "responses": {"200": answer, **({"304": unchanged} if is_tagged else {}), **_refused(operation)}
+def _feed_operation(operation: Operation) -> dict[str, Any]:
+    response = feed_schemas.feed_response(operation.path)
+    unchanged = {"description": _NOT_MODIFIED, "headers": response["headers"]}
+    is_tagged = feed_schemas.has_etag(operation.path)
+    return _request_part(operation, FEED_TAG) | {
+        "responses": {"200": response, **({"304": unchanged} if is_tagged else {}), **_problem_responses(operation)}
     }
 
 
-def _asked(operation: Operation, tag: str) -> dict[str, Any]:
-    announced = operation.deprecated
+def _request_part(operation: Operation, tag: str) -> dict[str, Any]:
+    deprecation = operation.deprecation
     return {
         "tags": [tag],
-        **({"deprecated": True, "description": announced.sentence} if announced else {}),
-        "operationId": operation.handler.__name__,
-        "summary": (inspect.getdoc(operation.handler) or "").partition("\n")[0].rstrip("."),
-        "parameters": [*in_path(operation.path), {"in": "query", "schema": operation.schema}],
+        **({"deprecated": True, "description": deprecation.sentence} if deprecation else {}),
+        **_named(operation),
+        "parameters": [*path_parameters(operation.path), {"in": "query", "schema": operation.schema}],
     }
 
 
-def _refused(operation: Operation) -> dict[str, Any]:
-    return {str(status): problems.reference(status) for status in problems.statuses(operation)}
+def _named(operation: Operation) -> dict[str, str]:
+    handler = operation.handler
+    if isinstance(handler, ResourceResponse):
+        return {"operationId": handler.operation_id, "summary": handler.summary}
+    summary = (inspect.getdoc(handler) or "").partition("\n")[0].rstrip(".")
+    return {"operationId": handler.__name__, "summary": summary}
 
 
-def _answer(operation: Operation) -> dict[str, Any]:
-    placed = features(operation)
+def _problem_responses(operation: Operation) -> dict[str, Any]:
     return {
-        "description": "The record." if not is_index(operation) else "The records.",
-        "headers": _headers(operation),
-        "content": {JSON: _content(bodies(operation))} | ({GEOJSON: _content(placed)} if placed else {}),
+        str(status): problem_responses.response_reference(status)
+        for status in problem_responses.problem_statuses(operation)
     }
 
 
-def _content(forms: Sequence[Body | Features]) -> dict[str, Any]:
-    references = [{"$ref": REFERENCE.format(form.name)} for form in forms]
+def _success_response(operation: Operation) -> dict[str, Any]:
+    features = feature_bodies(operation)
+    return {
+        "description": "The records." if response_bodies(operation)[0].is_collection else "The record.",
+        "headers": _headers(operation),
+        "content": {JSON: _content(response_bodies(operation))} | ({GEOJSON: _content(features)} if features else {}),
+    }
+
+
+def _content(forms: Sequence[ResponseBody | FeatureBody]) -> dict[str, Any]:
+    references = [{"$ref": SCHEMA_REFERENCE.format(form.name)} for form in forms]
     return {
         "schema": references[0] if len(references) == 1 else {"anyOf": references},
         "examples": {form.name: {"value": form.example} for form in forms},
@@ -154,13 +182,13 @@ def _content(forms: Sequence[Body | Features]) -> dict[str, Any]:
 
 
 def _headers(operation: Operation) -> dict[str, dict[str, str]]:
+    envelope = response_bodies(operation)[0].envelope
     paging: tuple[str, ...] = ()
-    if is_walked(operation):
-        paging = OF_A_WALK
-    elif is_index(operation):
-        paging = OF_A_NUMBERED_PAGE
-        if "updated_since" in operation.schema.fields:
-            paging += OF_A_WALK[1:]
-    if operation.announced:
+    if envelope is Envelope.WALK_PAGE:
+        paging = CURSOR_PAGE_HEADERS
+    elif envelope is not Envelope.NONE:
+        is_walk = UPDATED_SINCE in operation.schema.fields
+        paging = NUMBERED_PAGE_HEADERS + (CURSOR_PAGE_HEADERS[1:] if is_walk else ())
+    if operation.deprecations:
         paging += (LINK,)
-    return references(*OF_EVERY_ANSWER, *OF_AN_OPERATION, *OF_A_KEY, *OF_A_BODY, *paging)
+    return header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS, *paging)

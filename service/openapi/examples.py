@@ -1,6 +1,6 @@
-"""Records that the document shows: generated sample data of a fixed day, answered as the service answers them.
+"""Example records of the document: sample data of a fixed day, rendered as in responses.
 
-`python -m tests.openapi.renew` draws them anew into `examples.json`.
+`python -m tests.openapi.regenerate` rewrites `examples.json`.
 """
 
 from __future__ import annotations
@@ -13,38 +13,42 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from service.brief import briefs
-from service.projection import Variant
+from service.records.projection import Variant
+from service.records.timestamps_only import encode_timestamps
 
 if TYPE_CHECKING:
     from mappings.fields import View
     from mappings.resource import Resource
 
-FILE = "examples.json"
+EXAMPLES_FILE = "examples.json"
 
 
-def record(resource: Resource, view: View, *, underscored: bool) -> Any:
-    """Return a record in a form of its resource, without what has to be asked for by flags."""
-    return orjson.loads(form(resource, view, underscored=underscored).render(_records()[resource.alias]))
+def example_record(resource: Resource, view: View, *, underscored: bool) -> Any:
+    """Return a record in a form of its resource, without optional fields."""
+    return orjson.loads(
+        example_variant(resource, view, underscored=underscored).render(_stored_examples()[resource.alias])
+    )
 
 
-def form(resource: Resource, view: View, *, underscored: bool) -> Variant:
-    """Return the form that a record is shown in: without what has to be asked for by flags."""
+def example_variant(resource: Resource, view: View, *, underscored: bool) -> Variant:
+    """Return the form of example records, without optional fields."""
     return Variant(resource, view, underscored=underscored)
 
 
-def brief(resource: Resource, *, underscored: bool) -> Any:
+def example_timestamps(resource: Resource, *, underscored: bool) -> Any:
     """Return the same record under `timestamps_only`."""
-    stored = _records()[resource.alias]
+    stored = _stored_examples()[resource.alias]
     modified = stored.get("ModificationTimestamp") or stored.get("modification_timestamp") or "2026-03-14T09:26:53Z"
     values = {field: (stored[name],) for name, field in resource.timestamps.items()}
     clock = int(dt.datetime.fromisoformat(modified).timestamp() * 1000)
-    found = SimpleNamespace(**values, clock=(clock,), modified=(modified,))
-    [encoded] = briefs(resource, [found], underscored=underscored)
+    doc_values = SimpleNamespace(**values, clock=(clock,), modified=(modified,))
+    [encoded] = encode_timestamps(resource, [doc_values], underscored=underscored)
     return orjson.loads(encoded)
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
-    read: dict[str, dict[str, Any]] = orjson.loads(resources.files("service.openapi").joinpath(FILE).read_bytes())
-    return read
+def _stored_examples() -> dict[str, dict[str, Any]]:
+    stored: dict[str, dict[str, Any]] = orjson.loads(
+        resources.files("service.openapi").joinpath(EXAMPLES_FILE).read_bytes()
+    )
+    return stored

@@ -1,16 +1,16 @@
-"""What is served beside the operations, without a key: the probes, and the document itself."""
+"""The paths that need no key: the probes, and the document itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from service.openapi import problems
-from service.openapi.headers import OF_A_BODY, OF_EVERY_ANSWER, references
-from service.openapi.nested import REFERENCE
+from service.openapi import problem_responses
+from service.openapi.header_components import CACHE_HEADERS, COMMON_HEADERS, header_references
+from service.openapi.nested_schemas import SCHEMA_REFERENCE
 
 SERVICE_TAG = "Service"
-# What a request is refused with before anybody looks at where it goes.
-_OF_ANY_REQUEST = (400, 414, 431)
+# Errors that are detected before routing.
+_EARLY_STATUSES = (400, 414, 431)
 
 _TEXT = {"type": "string"}
 _CHECK = {
@@ -19,10 +19,10 @@ _CHECK = {
     "properties": dict.fromkeys(("subject", "state", "problem"), _TEXT),
     "required": ["subject", "state"],
 }
-STATE: dict[str, Any] = {
+PROBE_STATE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        # No `enum`: clients that are generated from one refuse the word that a later version adds.
+        # No `enum`: generated clients reject values that a later version adds.
         "status": _TEXT | {"description": "One of: ok, ready, not ready, starting, started."},
         "reason": _TEXT,
         "age_seconds": {"type": ["number", "null"]},
@@ -33,12 +33,12 @@ STATE: dict[str, Any] = {
 _VERBOSE = {
     "in": "query",
     "name": "verbose",
-    "description": "1, true or nothing: tell what every check found. All else is ignored.",
+    "description": "1, true or an empty value: include the result of every check. Other values are ignored.",
     "schema": _TEXT,
 }
 
 
-def _unguarded(
+def _public_operation(
     operation_id: str, summary: str, responses: dict[str, Any], *parameters: dict[str, Any]
 ) -> dict[str, Any]:
     return {
@@ -47,39 +47,40 @@ def _unguarded(
         "summary": summary,
         "security": [],
         "parameters": list(parameters),
-        "responses": responses | {str(status): problems.reference(status) for status in _OF_ANY_REQUEST},
+        "responses": responses
+        | {str(status): problem_responses.response_reference(status) for status in _EARLY_STATUSES},
     }
 
 
 def _probe(operation_id: str, summary: str, *statuses: int, verbose: bool = False) -> dict[str, Any]:
     responses = {
         str(status): {
-            "description": "Yes." if status == 200 else "No, and why.",
-            "headers": references(*OF_EVERY_ANSWER),
-            "content": {"application/json": {"schema": {"$ref": REFERENCE.format("ProbeState")}}},
+            "description": "Yes." if status == 200 else "No, with the reason.",
+            "headers": header_references(*COMMON_HEADERS),
+            "content": {"application/json": {"schema": {"$ref": SCHEMA_REFERENCE.format("ProbeState")}}},
         }
         for status in statuses
     }
-    described = _unguarded(operation_id, summary, responses, *([_VERBOSE] if verbose else []))
-    # Beside the operations, not below their root.
+    described = _public_operation(operation_id, summary, responses, *([_VERBOSE] if verbose else []))
+    # At the server root, not below `/v1`.
     return described | {"servers": [{"url": "/"}]}
 
 
 _DOCUMENT = {
     "200": {
         "description": "An OpenAPI 3.1 document.",
-        "headers": references(*OF_EVERY_ANSWER, *OF_A_BODY),
+        "headers": header_references(*COMMON_HEADERS, *CACHE_HEADERS),
         "content": {"application/json": {"schema": {"type": "object", "required": ["openapi", "info", "paths"]}}},
     },
     "304": {
         "description": "The document is the one whose ETag was sent.",
-        "headers": references(*OF_EVERY_ANSWER, *OF_A_BODY),
+        "headers": header_references(*COMMON_HEADERS, *CACHE_HEADERS),
     },
 }
 
 SERVICE_PATHS: dict[str, dict[str, Any]] = {
-    "/openapi.json": _unguarded("describe", "Answer this document", _DOCUMENT),
-    "/livez": _probe("live", "Tell whether the process answers", 200),
-    "/readyz": _probe("ready", "Tell whether the process should be sent requests", 200, 503, verbose=True),
-    "/startupz": _probe("started", "Tell whether the process has ever been ready", 200, 503),
+    "/openapi.json": _public_operation("describe", "Get this document", _DOCUMENT),
+    "/livez": _probe("live", "Check whether the process responds", 200),
+    "/readyz": _probe("ready", "Check whether the process is ready for requests", 200, 503, verbose=True),
+    "/startupz": _probe("started", "Check whether the process has ever been ready", 200, 503),
 }

@@ -1,1 +1,1 @@
-"""Query parameters: a vocabulary of fields, shared groups, and the parser that reports all faults at once."""
+"""Query parameters: their types, clauses and shared groups, and the parser, which reports all errors at once."""

@@ -1,14 +1,14 @@
-"""Groups of query parameters that several operations share."""
+"""Query parameters that several operations share."""
 
 from __future__ import annotations
 
 from marshmallow import Schema
 
-from service.parameters.fields import Text, Truth, UnixSecond, Uuid, WholeNumber
+from service.parameters.types import Boolean, Text, UnixSecond, Uuid, WholeNumber
 
-LARGEST_PAGE = 1_000
-# The usual page of everything but listings, of which one is 200 (decisions, Page size).
-SMALL_PAGE = 100
+MAX_PAGE_SIZE = 1_000
+# The default except for listings, whose pages have 200 records (decisions, Page size).
+DEFAULT_PAGE_SIZE = 100
 
 
 class CompanyScope(Schema):
@@ -23,61 +23,67 @@ class ParentScope(CompanyScope):
     parent_company_id = Text("A parent company: its key or its numeric id. Alone: all companies under it.")
 
 
-class Underscored(Schema):
-    """The spelling of the answer's keys."""
+class UnderscoreOption(Schema):
+    """The spelling of response keys."""
 
-    underscore_response = Truth("True answers with underscored keys.")
-
-
-class Timestamped(Schema):
-    """The short form of an index."""
-
-    timestamps_only = Truth("True answers identifiers and times of change only.")
+    underscore_response = Boolean("True returns underscored keys, such as list_agent_uuid for ListAgentUUID.")
 
 
-def _page_size(usual: int) -> WholeNumber:
-    return WholeNumber(f"Records a page; {usual} when absent.", least=1, most=LARGEST_PAGE, load_default=usual)
+class TimestampsOption(Schema):
+    """The brief form of a collection."""
+
+    timestamps_only = Boolean("True returns only identifiers and times of change.")
 
 
-class Walked(Schema):
-    """Paging by the last identifier."""
+def _page_size(default: int) -> WholeNumber:
+    return WholeNumber(
+        f"Records per page; {default} when absent.", minimum=1, maximum=MAX_PAGE_SIZE, load_default=default
+    )
+
+
+class CursorPaging(Schema):
+    """Paging with the last identifier as the cursor."""
 
     page_size = _page_size(200)
     last_platform_listing_id = Text("The PlatformListingId of the last listing received.")
 
 
 class PageNumber(Schema):
-    """Which page is answered."""
+    """The page number."""
 
-    # Any page that could lie within the result window; the window itself is checked with the page size.
-    page_number = WholeNumber("The page to return; the first is 1.", least=1, most=10_000_000)
+    # A generous bound: the result window is checked together with the page size.
+    page_number = WholeNumber("The page to return; the first is 1.", minimum=1, maximum=10_000_000)
 
 
-class Numbered(PageNumber):
+class NumberedPaging(PageNumber):
     """Paging by number."""
 
-    page_size = _page_size(SMALL_PAGE)
+    page_size = _page_size(DEFAULT_PAGE_SIZE)
 
 
-class WholeOrNumbered(PageNumber):
-    """Paging by number, and the whole collection where neither of the two is sent."""
+class OptionalPaging(PageNumber):
+    """Paging by number; the whole collection if neither parameter is sent."""
 
     page_size = WholeNumber(
-        f"Records a page; when absent {SMALL_PAGE} with page_number and all without it.", least=1, most=LARGEST_PAGE
+        f"Records per page; when absent {DEFAULT_PAGE_SIZE} with page_number, and all records without it.",
+        minimum=1,
+        maximum=MAX_PAGE_SIZE,
     )
 
 
 class AgentReferences(Schema):
-    """Restriction to the listings of an agent or of an office."""
+    """Filters by agent or office."""
 
     agent_uuid = Uuid("Listings of this agent.")
-    platform_agent_id = Text("Listings of this agent; `[platform_company_id]:[internal_agent_id]` works too.")
+    platform_agent_id = Text("Listings of this agent; `[platform_company_id]:[internal_agent_id]` is accepted too.")
     source_agent_id = Text("Listings of the agent with this id in the company's own system.")
     platform_office_id = Text("Listings of this office.")
 
 
-class Deactivation(Schema):
-    """The deactivated records of an index."""
+class DeactivationFilter(Schema):
+    """The filter for deactivated records."""
 
-    deactivated = Truth("True answers the records deactivated after deactivated_since.")
-    deactivated_since = UnixSecond("With deactivated: the start of the window; seven days ago when absent.")
+    deactivated = Boolean("True returns only deactivated records, which are excluded by default.")
+    deactivated_since = UnixSecond(
+        "With deactivated: records deactivated at or after this second; seven days ago when absent."
+    )

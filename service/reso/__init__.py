@@ -1,1 +1,1 @@
-"""The same records as a RESO Web API: read-only OData 4.01 under Data Dictionary names (decision 0014)."""
+"""The RESO Web API: read-only OData 4.01 with Data Dictionary names (decision 0014)."""

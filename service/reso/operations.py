@@ -1,4 +1,4 @@
-"""The operations of the RESO Web API: the way of a request is that of all others."""
+"""The operations of the RESO Web API, with keys as bearer tokens and absolute links."""
 
 from __future__ import annotations
 
@@ -6,97 +6,103 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from service.authentication import authenticate
 from service.errors import NotFound
-from service.operation import Call, Operation
-from service.reso import events
-from service.reso.answers import HEADERS, entity_answer, page_answer
-from service.reso.entities import ENTITY_SETS, EntitySet
-from service.reso.happenings import happening, happenings
-from service.reso.links import origin_of, root_of
-from service.reso.metadata import metadata, service_document
-from service.reso.options import COLLECTION, DOCUMENT, METADATA, SINGLE, refuse_elsewhere
-from service.reso.token import Walk
-from service.reso.wording import entities, entity
-from service.responses import json_answer
+from service.http.responses import json_response
+from service.keys.authentication import authenticate
+from service.operation import Operation, RequestContext
+from service.reso.entity_events import event_rows
+from service.reso.entity_events.event_query import query_event, query_events
+from service.reso.entity_sets.declarations import ENTITY_SETS, EntitySet
+from service.reso.entity_sets.entity_query import query_entities, query_entity
+from service.reso.metadata_document import metadata_document, service_document
+from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
+from service.reso.paging.skip_token import SkipToken
+from service.reso.protocol.links import request_origin, service_root_url
+from service.reso.query_options import (
+    COLLECTION_OPTIONS,
+    ENTITY_OPTIONS,
+    METADATA_OPTIONS,
+    SERVICE_DOCUMENT_OPTIONS,
+    refuse_unimplemented,
+)
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
-    from service.layers import Laps
     from service.services import Services
+    from service.telemetry.timing import Timer
 
 _XML = "application/xml"
-# What is asked for by its key is one row of a walk.
-_ONE = Walk(b"", 1)
+# An entity is read by its key as a page of one row.
+_SINGLE_ROW = SkipToken(b"", 1)
 
 
 @dataclass(frozen=True)
 class ResoOperation(Operation):
-    """An operation below `/reso`: it takes a key as a bearer token too, and links to absolute URLs."""
+    """An operation below `/reso`: it also accepts the key as a bearer token, and links are absolute URLs."""
 
     async def _authenticated(self, request: web.Request, keys: KeyRing) -> ApiKey:
-        return await authenticate(request, keys, takes_bearer=True)
+        return await authenticate(request, keys, allow_bearer=True)
 
-    async def _accept(self, services: Services, request: web.Request, laps: Laps, key: ApiKey) -> Call:
-        refuse_elsewhere(request.query, self.schema)
-        call = await super()._accept(services, request, laps, key)
-        return replace(call, origin=origin_of(request, services.trusted))
-
-
-async def show_service(call: Call) -> web.Response:
-    """Answer the service document: the names of the entity sets."""
-    return json_answer([service_document(root_of(call))], HEADERS)
+    async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
+        refuse_unimplemented(request.query, self.schema)
+        call = await super()._accept(services, request, timer, key)
+        return replace(call, origin=request_origin(request, services.trusted_proxies))
 
 
-async def show_metadata(_: Call) -> web.Response:
-    """Answer the metadata document in XML."""
-    return json_answer([metadata()], HEADERS, _XML)
+async def show_service(call: RequestContext) -> web.Response:
+    """Return the service document: the names of the entity sets."""
+    return json_response([service_document(service_root_url(call))], RESPONSE_HEADERS)
 
 
-async def list_entities(entity_set: EntitySet, call: Call) -> web.Response:
-    """Answer a page of an entity set."""
-    return await page_answer(call, entities(call, entity_set))
+async def show_metadata(_: RequestContext) -> web.Response:
+    """Return the metadata document in XML."""
+    return json_response([metadata_document()], RESPONSE_HEADERS, _XML)
 
 
-async def show_entity(entity_set: EntitySet, call: Call) -> web.Response:
-    """Answer the entity with a key, or raise NotFound; one out of scope looks like one that is not there."""
+async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Response:
+    """Return a page of an entity set."""
+    return await page_response(call, query_entities(call, entity_set))
+
+
+async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Response:
+    """Return the entity with a key, or raise NotFound, also for a record outside the scope."""
     key = call.path["key"].replace("''", "'")
-    found = entity(call, entity_set, key)
-    rows = await found.rows(_ONE, 1)
+    source = query_entity(call, entity_set, key)
+    rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
-    return entity_answer(call, entity_set.name, *found.encoded(rows))
+    return entity_response(call, entity_set.name, *source.encode_rows(rows))
 
 
-async def list_events(call: Call) -> web.Response:
-    """Answer a page of events."""
-    return await page_answer(call, await happenings(call))
+async def list_events(call: RequestContext) -> web.Response:
+    """Return a page of events."""
+    return await page_response(call, await query_events(call))
 
 
-async def show_event(call: Call) -> web.Response:
-    """Answer the event with a number, in quotes or not, or raise NotFound."""
+async def show_event(call: RequestContext) -> web.Response:
+    """Return the event with a number, quoted or not, or raise NotFound."""
     number = call.path["key"].strip("'")
     if number.isascii() and number.isdigit():
-        found = await happening(call, number)
-        if rows := await found.rows(_ONE, 1):
-            return entity_answer(call, found.name, *found.encoded(rows))
-    raise NotFound(f"There is no {events.NAME} with {events.NUMBER} {number!r}.")
+        source = await query_event(call, number)
+        if rows := await source.rows(_SINGLE_ROW, 1):
+            return entity_response(call, source.name, *source.encode_rows(rows))
+    raise NotFound(f"There is no {event_rows.EVENT_ENTITY_SET} with {event_rows.SEQUENCE_PROPERTY} {number!r}.")
 
 
-def _of(name: str, entity_set: EntitySet) -> tuple[Operation, ...]:
+def _entity_set_operations(name: str, entity_set: EntitySet) -> tuple[Operation, ...]:
     return (
-        ResoOperation(f"/reso/{name}", COLLECTION, partial(list_entities, entity_set)),
-        ResoOperation(f"/reso/{name}('{{key}}')", SINGLE, partial(show_entity, entity_set)),
+        ResoOperation(f"/reso/{name}", COLLECTION_OPTIONS, partial(list_entities, entity_set)),
+        ResoOperation(f"/reso/{name}('{{key}}')", ENTITY_OPTIONS, partial(show_entity, entity_set)),
     )
 
 
 RESO_OPERATIONS: tuple[Operation, ...] = (
-    ResoOperation("/reso", DOCUMENT, show_service),
-    ResoOperation("/reso/$metadata", METADATA, show_metadata),
-    ResoOperation(f"/reso/{events.NAME}", COLLECTION, list_events),
-    ResoOperation(f"/reso/{events.NAME}({{key}})", SINGLE, show_event),
-    *(operation for name, each in ENTITY_SETS.items() for operation in _of(name, each)),
+    ResoOperation("/reso", SERVICE_DOCUMENT_OPTIONS, show_service),
+    ResoOperation("/reso/$metadata", METADATA_OPTIONS, show_metadata),
+    ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
+    ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
+    *(operation for name, entity_set in ENTITY_SETS.items() for operation in _entity_set_operations(name, entity_set)),
 )

@@ -1,7 +1,7 @@
-"""The operations: those of the contract, a module for each resource, and those of the feed."""
+"""The operations of the contract: one module per resource."""
 
 from service.operation import Operation
-from service.resources import agents, changes, companies, digest, listings, offices, snapshot, sold_listings, teams
+from service.resources import agents, companies, listings, offices, sold_listings, teams
 
 OPERATIONS: tuple[Operation, ...] = (
     *listings.OPERATIONS,
@@ -11,5 +11,3 @@ OPERATIONS: tuple[Operation, ...] = (
     *teams.OPERATIONS,
     *companies.OPERATIONS,
 )
-# Beside the contract: what keeps a copy (decision 12).
-FEED_OPERATIONS: tuple[Operation, ...] = (*changes.OPERATIONS, *snapshot.OPERATIONS, *digest.OPERATIONS)

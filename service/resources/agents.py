@@ -2,83 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mappings import AGENT
-from mappings.fields import View
-from service.errors import NotFound
-from service.operation import Call, Operation
-from service.paging import numbered_page
-from service.parameters.fields import Text, Truth, UnixSecond
-from service.parameters.groups import Deactivation, Numbered, ParentScope, Timestamped
-from service.query import Clause, Selection, since, term, window_start
-from service.references import agent_identifiers, find_agents, office_of, refuse_ambiguous
-from service.resources.activity import activity
-from service.resources.walks import next_watermark
-from service.responses import array, json_answer
+from service.operation import Operation
+from service.parameters.clauses import is_true, since
+from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
+from service.parameters.types import Boolean, Text, UnixSecond
+from service.resources.deactivation import ACTIVITY
+from service.resources.numbered import PageResponse
+from service.resources.record_show import RecordResponse
+from service.resources.references import office_rule
+from service.search.query import window_start
+from service.search.references import find_agents, guid_clauses, require_unique
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from service.http.payload import JsonBytes
+    from service.operation import RequestContext
+    from service.records.projection import Variant
 
 
-class AgentsParameters(ParentScope, Numbered, Deactivation, Timestamped):
+class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):
     """Parameters of the agents index."""
 
     platform_office_id = Text("Agents of this office.")
-    updated_since = UnixSecond("Agents updated at or after this second; seven days ago when absent.")
-    has_company_programs = Truth("True answers agents with company programs only.")
-    include_access_level = Truth("True adds access_level and view_level.")
-    include_company_programs = Truth("True adds company_programs.")
-    include_partners = Truth("True adds partners, the affiliate data.")
-    include_website = Truth("True adds website_base_url.")
-    include_reviews = Truth("True adds user_reviews.")
-    include_bio = Truth("True adds bio.")
-    envelope = Truth("True answers {page_number, total_pages, agents} instead of an array.")
+    updated_since = UnixSecond(
+        "Agents updated at or after this second; seven days ago when absent.",
+        clause=since("clock", default=window_start, unless=("deactivated",)),
+    )
+    has_company_programs = Boolean(
+        "True returns only agents with company programs.", clause=is_true("has_company_programs")
+    )
+    include_access_level = Boolean("True adds access_level and view_level.")
+    include_company_programs = Boolean("True adds company_programs.")
+    include_partners = Boolean("True adds partners, the affiliate data.")
+    include_website = Boolean("True adds website_base_url.")
+    include_reviews = Boolean("True adds user_reviews.")
+    include_bio = Boolean("True adds bio.")
+    envelope = Boolean("True returns {page_number, total_pages, agents} instead of an array.")
 
 
 class AgentParameters(ParentScope):
     """Parameters of the agent show."""
 
-    include_access_level = Truth("True adds access_level and view_level.")
-    include_gci_goals = Truth("True adds gci_goal, buyer_commission_rate and seller_commission_rate.")
-    include_partners = Truth("True adds partners, the affiliate data.")
-    include_reviews = Truth("True adds user_reviews.")
+    include_access_level = Boolean("True adds access_level and view_level.")
+    include_gci_goals = Boolean("True adds gci_goal, buyer_commission_rate and seller_commission_rate.")
+    include_partners = Boolean("True adds partners, the affiliate data.")
+    include_reviews = Boolean("True adds user_reviews.")
 
 
-async def list_agents(call: Call) -> web.Response:
-    """Answer a page of agents; paging is in headers, the body is the array itself."""
-    clauses = [activity(call.parameters), *_updated(call), *await _restrictions(call)]
-    watermark = await next_watermark(call, AGENT)
-    selection = Selection(AGENT, call.scope, tuple(clauses))
-    page = await numbered_page(call, selection, call.variant(AGENT, View.INDEX), call.parameters["page_size"])
-    body = page.enclosed("agents") if call.parameters["envelope"] else array(page.records)
-    return json_answer(body, {**page.headers(call), **watermark})
+@dataclass(frozen=True)
+class AgentResponse(RecordResponse):
+    """One agent, by `agent_uuid`, `platform_agent_id` or, within a company or parent, `source_agent_id`."""
 
-
-def _updated(call: Call) -> list[Clause]:
-    begins = call.parameters["updated_since"]
-    if begins is None and call.parameters["deactivated"]:
-        return []
-    return [since("clock", window_start() if begins is None else begins)]
-
-
-async def _restrictions(call: Call) -> list[Clause]:
-    office = await office_of(call)
-    clauses = [] if office is None else [term("office", office)]
-    return [*clauses, term("has_company_programs", value=True)] if call.parameters["has_company_programs"] else clauses
-
-
-async def show_agent(call: Call) -> web.Response:
-    """Answer one agent, by `agent_uuid`, `platform_agent_id` or, within a company or parent, `source_agent_id`."""
-    guid = call.path["guid"]
-    found = await find_agents(call, agent_identifiers(call, guid), source=True)
-    if not found:
-        raise NotFound(f"There is no agent {guid!r}.")
-    refuse_ambiguous("guid", found)
-    return json_answer([call.variant(AGENT, View.SHOW).render(found[0]["_source"]["record"])])
+    async def find(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
+        """Return the agent by the first kind of identifier that matches; raise InvalidRequest for several matches."""
+        hits = await find_agents(call, guid_clauses(call, identifier), with_source=True)
+        if not hits:
+            return None
+        require_unique("guid", hits)
+        return variant.render(hits[0]["_source"]["record"])
 
 
 OPERATIONS = (
-    Operation("/agents", AgentsParameters(), list_agents),
-    Operation("/agents/{guid}", AgentParameters(), show_agent),
+    Operation("/agents", AgentsParameters(), PageResponse(AGENT, (ACTIVITY, office_rule("office")))),
+    Operation("/agents/{guid}", AgentParameters(), AgentResponse(AGENT)),
 )

@@ -6,73 +6,77 @@ from typing import TYPE_CHECKING
 
 from mappings import LISTING
 from mappings.legends import COMING_SOON, ON_MARKET_STATUSES
-from service.operation import Call, Operation
-from service.parameters.fields import Choice, PropertyTypes, Text, Truth, UnixSecond
-from service.parameters.groups import AgentReferences, ParentScope, Timestamped, Underscored, Walked
-from service.query import Clause, either, neither, since, term, terms, window_start
-from service.references import agents_of, office_of
-from service.resources.records import show
-from service.resources.walks import feed, of_agents, of_office, of_types
+from service.operation import Operation
+from service.parameters.clauses import any_of, is_true
+from service.parameters.groups import AgentReferences, CursorPaging, ParentScope, TimestampsOption, UnderscoreOption
+from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond
+from service.resources.filters import FilterRule
+from service.resources.listing_pages import WalkResponse
+from service.resources.record_show import RecordResponse
+from service.resources.references import agent_rule, office_rule
+from service.search.query import Clause, at_or_after, match_any, match_none, term, terms, window_start
 
 if TYPE_CHECKING:
-    from typing import Any
+    from service.operation import RequestContext
 
-    from aiohttp import web
-
-_MARKET: dict[str, list[Clause]] = {
+_MARKET_STATUS_CLAUSES: dict[str, list[Clause]] = {
     "on-market": [terms("status", ON_MARKET_STATUSES)],
-    "off-market": [neither(terms("status", (*ON_MARKET_STATUSES, COMING_SOON)))],
+    "off-market": [match_none(terms("status", (*ON_MARKET_STATUSES, COMING_SOON)))],
     "all": [],
 }
 
 
-class ListingsParameters(ParentScope, AgentReferences, Walked, Underscored, Timestamped):
+class ListingsParameters(ParentScope, AgentReferences, CursorPaging, UnderscoreOption, TimestampsOption):
     """Parameters of the listings index."""
 
     platform_company_id = Text("The company: its key or its numeric id.", required=True)
     updated_since = UnixSecond("Listings updated at or after this second; seven days ago when absent.")
     shared_partner_data_updated_since = UnixSecond(
-        "Adds listings whose partner data changed at or after this second."
+        "Also returns listings whose partner data changed at or after this second."
     ).guarded("partner_data")
-    market_status = Choice("Which listings by market status.", tuple(_MARKET))
-    property_types = PropertyTypes("Numbers of the property type legend, separated by commas; all types when absent.")
-    only_agent_created = Truth("True answers agent-created listings only.")
-    coming_soon = Truth("True answers listings of status ComingSoon only.")
+    market_status = Choice(
+        "on-market: Active, Pending and Contingent; off-market: every status but these and ComingSoon.",
+        tuple(_MARKET_STATUS_CLAUSES),
+    )
+    property_types = PropertyTypes(
+        "Numbers of the property type legend, separated by commas; all types when absent.",
+        clause=any_of("property_type_id"),
+    )
+    only_agent_created = Boolean("True returns only agent-created (non-MLS) listings.", clause=is_true("agent_created"))
+    coming_soon = Boolean("True returns only listings with the status ComingSoon, whatever market_status says.")
 
 
-class ListingParameters(ParentScope, Underscored):
+class ListingParameters(ParentScope, UnderscoreOption):
     """Parameters of the listing show."""
 
     platform_listing_id = Text("May repeat the identifier in the path.")
 
 
-async def list_listings(call: Call) -> web.Response:
-    """Answer a page of the listings feed."""
-    clauses = [*_updated(call.parameters), *_market(call.parameters), *of_types(call.parameters["property_types"])]
-    if call.parameters["only_agent_created"]:
-        clauses.append(term("agent_created", value=True))
-    clauses += of_agents(("agents",), await agents_of(call))
-    clauses += of_office(("offices",), await office_of(call))
-    return await feed(call, LISTING, clauses)
+async def _updated_clauses(call: RequestContext) -> list[Clause]:
+    """Return the clause for both update times, joined by or: updated listings, and those with changed partner data."""
+    sent = call.parameters
+    since = sent["updated_since"] if sent["updated_since"] is not None else window_start()
+    partner_since = sent["shared_partner_data_updated_since"]
+    partner = [] if partner_since is None else [at_or_after("partner_clock", partner_since)]
+    return [match_any(at_or_after("clock", since), *partner)]
 
 
-def _updated(sent: dict[str, Any]) -> list[Clause]:
-    begins = sent["updated_since"] if sent["updated_since"] is not None else window_start()
-    partner_begins = sent["shared_partner_data_updated_since"]
-    partner = [] if partner_begins is None else [since("partner_clock", partner_begins)]
-    return [either(since("clock", begins), *partner)]
+async def _market_status_clauses(call: RequestContext) -> list[Clause]:
+    sent = call.parameters
+    return [term("status", COMING_SOON)] if sent["coming_soon"] else _MARKET_STATUS_CLAUSES[sent["market_status"]]
 
 
-def _market(sent: dict[str, Any]) -> list[Clause]:
-    return [term("status", COMING_SOON)] if sent["coming_soon"] else _MARKET[sent["market_status"]]
-
-
-async def show_listing(call: Call) -> web.Response:
-    """Answer one listing."""
-    return await show(call, LISTING, "platform_listing_id")
-
-
+_RULES = (
+    FilterRule(
+        parameters=("updated_since", "shared_partner_data_updated_since"),
+        fields=("clock", "partner_clock"),
+        clauses=_updated_clauses,
+    ),
+    FilterRule(parameters=("market_status", "coming_soon"), fields=("status",), clauses=_market_status_clauses),
+    agent_rule("agents"),
+    office_rule("offices"),
+)
 OPERATIONS = (
-    Operation("/listings", ListingsParameters(), list_listings),
-    Operation("/listings/{platform_listing_id}", ListingParameters(), show_listing),
+    Operation("/listings", ListingsParameters(), WalkResponse(LISTING, _RULES)),
+    Operation("/listings/{platform_listing_id}", ListingParameters(), RecordResponse(LISTING)),
 )

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mappings import TEAM
-from service.operation import Call, Operation
-from service.parameters.groups import CompanyScope, WholeOrNumbered
-from service.resources.records import show
-from service.resources.wholes import small_collection
-
-if TYPE_CHECKING:
-    from aiohttp import web
+from service.operation import Operation
+from service.parameters.groups import CompanyScope, OptionalPaging
+from service.resources.record_show import RecordResponse
+from service.resources.small_collections import CollectionResponse
 
 
-class TeamsParameters(CompanyScope, WholeOrNumbered):
+class TeamsParameters(CompanyScope, OptionalPaging):
     """Parameters of the teams index."""
 
 
@@ -22,17 +17,7 @@ class TeamParameters(CompanyScope):
     """Parameters of the team show."""
 
 
-async def list_teams(call: Call) -> web.Response:
-    """Answer the teams as a JSON array."""
-    return await small_collection(call, TEAM)
-
-
-async def show_team(call: Call) -> web.Response:
-    """Answer one team."""
-    return await show(call, TEAM, "platform_team_id")
-
-
 OPERATIONS = (
-    Operation("/teams", TeamsParameters(), list_teams),
-    Operation("/teams/{platform_team_id}", TeamParameters(), show_team),
+    Operation("/teams", TeamsParameters(), CollectionResponse(TEAM)),
+    Operation("/teams/{platform_team_id}", TeamParameters(), RecordResponse(TEAM)),
 )

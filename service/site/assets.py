@@ -1,4 +1,4 @@
-"""What pages load. The digest of each stands in its address, so that clients may keep it for good."""
+"""The assets of pages. Each URL contains a digest of the content, so that clients may cache it for ever."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 
 import xxhash
 
-from service.site.pages import FOLDER, ROOT
+from service.site.pages import DOCS_ROOT, SITE_FILES
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _FILES = (
@@ -18,8 +18,8 @@ _SWAGGER_UI = ("swagger_ui/swagger-ui.css", "swagger_ui/swagger-ui-bundle.js")
 
 
 @dataclass(frozen=True)
-class Asset:
-    """One file: its address, its content type and its bytes."""
+class SiteAsset:
+    """One file: its URL path, content type and bytes."""
 
     path: str
     content_type: str
@@ -27,13 +27,13 @@ class Asset:
 
 
 @cache
-def assets() -> dict[str, Asset]:
-    """Return all by file name, such as `site.css`."""
-    return {file.rpartition("/")[2]: _read(file) for file in (*_FILES, *_SWAGGER_UI)}
+def site_assets() -> dict[str, SiteAsset]:
+    """Return all assets by file name, such as `site.css`."""
+    return {file.rpartition("/")[2]: _load_asset(file) for file in (*_FILES, *_SWAGGER_UI)}
 
 
-def _read(file: str) -> Asset:
-    body = FOLDER.joinpath(file).read_bytes()
-    stem, _, ending = file.rpartition("/")[2].rpartition(".")
+def _load_asset(file: str) -> SiteAsset:
+    body = SITE_FILES.joinpath(file).read_bytes()
+    stem, _, extension = file.rpartition("/")[2].rpartition(".")
     digest = xxhash.xxh3_64_hexdigest(body)
-    return Asset(f"{ROOT}/assets/{stem}.{digest}.{ending}", _TYPES[ending], body)
+    return SiteAsset(f"{DOCS_ROOT}/assets/{stem}.{digest}.{extension}", _TYPES[extension], body)

@@ -1,4 +1,4 @@
-"""From Markdown to HTML: headings that can be linked to, code in colours, tables and code that scroll by themselves."""
+"""Markdown to HTML: headings with anchors, highlighted code, scrollable tables and code blocks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
-_NO_WORD = re.compile(r"[^a-z0-9_]+")
-# A line that must be scrolled sideways is reached by the keyboard too.
-_SCROLLED = 'class="scroll" tabindex="0"'
+_NON_WORD = re.compile(r"[^a-z0-9_]+")
+# `tabindex` makes horizontal scrolling reachable by keyboard.
+_SCROLLABLE = 'class="scroll" tabindex="0"'
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading below the page's own: its anchor, its text, its level."""
+class PageSection:
+    """A heading below the page title: its anchor, text and level."""
 
     anchor: str
     title: str
@@ -34,36 +34,36 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """A text in HTML, its first heading and its sections."""
+class RenderedPage:
+    """A rendered text: its HTML, title and sections."""
 
     html: str
     title: str
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
 
 
-def render(text: str) -> Rendered:
+def render_markdown(text: str) -> RenderedPage:
     """Return a text in HTML. Tags in it stay: texts are ours, never a client's."""
-    markdown = MarkdownIt("commonmark", {"highlight": _coloured}).enable("table")
+    markdown = MarkdownIt("commonmark", {"highlight": _highlighted}).enable("table")
     for name, rule in _RULES.items():
         markdown.add_render_rule(name, rule)
     tokens = markdown.parse(text)
-    title, *sections = _anchored(tokens)
-    return Rendered(markdown.renderer.render(tokens, markdown.options, {}), title.title, tuple(sections))
+    title, *sections = _add_anchors(tokens)
+    return RenderedPage(markdown.renderer.render(tokens, markdown.options, {}), title.title, tuple(sections))
 
 
 def slug(title: str) -> str:
     """Return the anchor of a heading."""
-    return _NO_WORD.sub("-", title.lower()).strip("-")
+    return _NON_WORD.sub("-", title.lower()).strip("-")
 
 
-def _anchored(tokens: Sequence[Token]) -> Iterator[Section]:
-    """Give each heading its anchor and each table the name of the section that it stands in; yield the sections."""
+def _add_anchors(tokens: Sequence[Token]) -> Iterator[PageSection]:
+    """Add an anchor to each heading and the section title to each table; yield the sections."""
     section = None
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
             title = "".join(child.content for child in following.children or ())
-            section = Section(slug(title), title, int(token.tag[1:]))
+            section = PageSection(slug(title), title, int(token.tag[1:]))
             token.attrSet("id", section.anchor)
             yield section
         elif token.type == "heading_close" and section is not None:
@@ -74,11 +74,11 @@ def _anchored(tokens: Sequence[Token]) -> Iterator[Section]:
             token.attrSet("scope", "col")
 
 
-def _coloured(code: str, language: str, _: str) -> str:
+def _highlighted(code: str, language: str, _: str) -> str:
     if not language:
-        return f"<pre {_SCROLLED}><code>{escape(code)}</code></pre>"
+        return f"<pre {_SCROLLABLE}><code>{escape(code)}</code></pre>"
     formatter = HtmlFormatter(nowrap=True)
-    return f"<pre {_SCROLLED}><code>{highlight(code, get_lexer_by_name(language), formatter)}</code></pre>"
+    return f"<pre {_SCROLLABLE}><code>{highlight(code, get_lexer_by_name(language), formatter)}</code></pre>"
 
 
 def _heading_close(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
@@ -88,7 +88,7 @@ def _heading_close(_: RendererHTML, tokens: Sequence[Token], at: int, __: Option
 
 
 def _table_open(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
-    return f'<div {_SCROLLED} role="group" aria-label="Table: {escape(tokens[at].meta["name"])}"><table>\n'
+    return f'<div {_SCROLLABLE} role="group" aria-label="Table: {escape(tokens[at].meta["name"])}"><table>\n'
 
 
 def _table_close(*_: Any) -> str:

@@ -1,64 +1,64 @@
-"""The pages of the site, in the order in which they are listed and turned over. Their texts are in `text/`."""
+"""The pages of the site, in navigation order. Their texts are in `text/`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import resources
 
-ROOT = "/docs"
-FOLDER = resources.files("service.site")
+DOCS_ROOT = "/docs"
+SITE_FILES = resources.files("service.site")
 
 
 @dataclass(frozen=True)
-class Page:
-    """One page: what follows `/docs` in its path, and what lists call it. `name` is also that of its text."""
+class SitePage:
+    """One page: its path below `/docs`, which is also the name of its text file, and its title."""
 
     name: str
     title: str
 
     @property
     def path(self) -> str:
-        """The path of the page."""
-        return ROOT if self is START else f"{ROOT}/{self.name}"
+        """The URL path of the page."""
+        return DOCS_ROOT if self is START_PAGE else f"{DOCS_ROOT}/{self.name}"
 
     @property
     def text(self) -> str:
-        """The Markdown that it is made from."""
-        return FOLDER.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
+        """The Markdown source."""
+        return SITE_FILES.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
 
 
-START = Page("start", "Get started")
-REFERENCE = Page("reference", "Interactive reference")
-MAP = Page("map", "Map of listings")
-# They load scripts, which ask the service, and take the whole width.
-WITH_SCRIPTS = frozenset({REFERENCE, MAP})
+START_PAGE = SitePage("start", "Get started")
+REFERENCE_PAGE = SitePage("reference", "Interactive reference")
+MAP_PAGE = SitePage("map", "Map of listings")
+# These load scripts, which call the service, and take the full width.
+SCRIPTED_PAGES = frozenset({REFERENCE_PAGE, MAP_PAGE})
 
-GROUPS: dict[str, tuple[Page, ...]] = {
-    "Begin": (
-        START,
-        Page("keys", "Keys and companies"),
-        Page("parameters", "Operations and parameters"),
+PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
+    "Get started": (
+        START_PAGE,
+        SitePage("keys", "Keys and companies"),
+        SitePage("parameters", "Operations and parameters"),
     ),
     "Guides": (
-        Page("walk", "Walk a whole feed"),
-        Page("sync", "Stay in sync"),
-        Page("changes", "Changes, snapshots, digests"),
-        Page("copy", "Keep a copy"),
-        Page("reso", "RESO Web API"),
-        Page("resume", "Resume"),
-        Page("timestamps", "What each timestamp means"),
-        Page("errors", "Errors and retries"),
-        Page("limits", "Limits"),
-        Page("transfer", "Compression and caching"),
-        Page("geojson", "GeoJSON"),
-        Page("clients", "Typed clients"),
+        SitePage("walk", "Walk a whole feed"),
+        SitePage("sync", "Stay in sync"),
+        SitePage("changes", "Changes, snapshots, digests"),
+        SitePage("copy", "Keep a copy"),
+        SitePage("reso", "RESO Web API"),
+        SitePage("resume", "Resume"),
+        SitePage("timestamps", "What each timestamp means"),
+        SitePage("errors", "Errors and retries"),
+        SitePage("limits", "Limits"),
+        SitePage("transfer", "Compression and caching"),
+        SitePage("geojson", "GeoJSON"),
+        SitePage("clients", "Typed clients"),
     ),
     "Reference": (
-        REFERENCE,
-        MAP,
-        Page("fields", "Field dictionary"),
-        Page("problems", "Problem codes"),
-        Page("changelog", "Changelog"),
+        REFERENCE_PAGE,
+        MAP_PAGE,
+        SitePage("fields", "Field dictionary"),
+        SitePage("problems", "Problem codes"),
+        SitePage("changelog", "Changelog"),
     ),
 }
-PAGES: dict[str, Page] = {page.path: page for pages in GROUPS.values() for page in pages}
+PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}

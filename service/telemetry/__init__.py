@@ -1,1 +1,1 @@
-"""What the service tells operators of its own work: numbers for metrics, lines for logs, spans for traces."""
+"""Observability of the service: metrics, logs and traces."""

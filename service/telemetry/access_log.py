@@ -1,6 +1,6 @@
-"""One line for each request. It holds nothing that a client chose: no path, no query, no header, no name of a tool.
+"""The access log: one line per request, without any text sent by a client (no path, query or header).
 
-So it needs no masking, and goes past `logging`, whose records, masked, cost three times as much as all the rest.
+It therefore needs no masking and bypasses `logging`, whose masked records cost three times as much as everything else.
 """
 
 from __future__ import annotations
@@ -10,71 +10,73 @@ from typing import TYPE_CHECKING, Any
 
 from multidict import MultiMapping
 
-from service.addresses import forwarded
-from service.telemetry.observation import NONE
+from service.http.client_address import forwarded_address
+from service.telemetry.observation import NO_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from aiohttp import web
 
-    from service.addresses import Address, Network
-    from service.telemetry.observation import Observation
+    from service.http.client_address import IpAddress, IpNetwork
+    from service.telemetry.observation import RequestObservation
 
-    # Takes a message and the fields of a line.
-    Emit = Callable[[str, dict[str, Any]], None]
+    # Writes a message and fields as one line.
+    EmitLine = Callable[[str, dict[str, Any]], None]
 
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-# An orchestrator asks them every few seconds; what is worth a line is that one says no.
+# Orchestrators request them every few seconds; only failures are logged.
 _PROBES = frozenset({"/livez", "/readyz", "/startupz"})
 
 
-class Told(StrEnum):
-    """Which requests get a line."""
+class AccessLogMode(StrEnum):
+    """The requests to log."""
 
-    ALL = "all"  # but probes that were answered 200
-    ERRORS = "errors"  # statuses from 400 on
+    ALL = "all"  # except probes with status 200
+    ERRORS = "errors"  # status 400 and above
     NONE = "none"
 
 
 class AccessLog:
-    """Writes the line of a request that has ended."""
+    """Logs completed requests."""
 
-    def __init__(self, told: Told, trusted: Sequence[Network], emit: Emit | None) -> None:
-        """Write what is `told`, by `emit`; `trusted` are the proxies in front, which say who asks."""
-        self._told = told if emit is not None else Told.NONE
+    def __init__(self, mode: AccessLogMode, trusted: Sequence[IpNetwork], emit: EmitLine | None) -> None:
+        """Write lines with `emit`; `trusted` are the proxies whose `X-Forwarded-For` is used."""
+        self._mode = mode if emit is not None else AccessLogMode.NONE
         self._trusted = trusted
         self._emit = emit
 
-    def write(self, request: web.BaseRequest, seen: Observation, status: int, body_bytes: int, seconds: float) -> None:
-        """Write the line, if this request gets one; `seconds` until the last byte was handed to the connection."""
-        if self._emit is None or not self._tells(seen, status):
+    def write(
+        self, request: web.BaseRequest, seen: RequestObservation, status: int, body_bytes: int, seconds: float
+    ) -> None:
+        """Write the line of a request, if enabled; `seconds` until the connection has accepted the last byte."""
+        if self._emit is None or not self._is_logged(seen, status):
             return
         method = known_method(request.method)
         fields = _fields(seen, method, status, body_bytes, seconds)
         if not seen.key_id and (client := self._client(request)) is not None:
-            # Where a key was accepted its id says who asks, and the address of a person would be kept for nothing.
+            # Once a key was accepted, its id identifies the caller, so the address is not stored.
             fields["client"] = str(client)
         self._emit(f"{method} {seen.route} {status}", fields)
 
-    def _client(self, request: web.BaseRequest) -> Address | None:
-        # What could not be parsed has no headers, and they stand in a plain dict.
+    def _client(self, request: web.BaseRequest) -> IpAddress | None:
+        # A request that could not be parsed has no headers, only an empty dict.
         headers: object = request.headers
         lines = headers.getall("X-Forwarded-For", ()) if isinstance(headers, MultiMapping) else ()
-        return forwarded(request.remote or "", lines, self._trusted)
+        return forwarded_address(request.remote or "", lines, self._trusted)
 
-    def _tells(self, seen: Observation, status: int) -> bool:
-        if self._told is Told.ALL:
+    def _is_logged(self, seen: RequestObservation, status: int) -> bool:
+        if self._mode is AccessLogMode.ALL:
             return status >= 400 or seen.route not in _PROBES
-        return self._told is Told.ERRORS and status >= 400
+        return self._mode is AccessLogMode.ERRORS and status >= 400
 
 
 def known_method(method: str) -> str:
-    """Return a method that HTTP knows, `OTHER` for what a client made up."""
+    """Return the method if it is an HTTP method, otherwise `OTHER`."""
     return method if method in _KNOWN_METHODS else "OTHER"
 
 
-def _fields(seen: Observation, method: str, status: int, body_bytes: int, seconds: float) -> dict[str, Any]:
+def _fields(seen: RequestObservation, method: str, status: int, body_bytes: int, seconds: float) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "request_id": seen.request_id,
         "method": method,
@@ -90,7 +92,7 @@ def _fields(seen: Observation, method: str, status: int, body_bytes: int, second
         fields["shared"] = True
     if seen.key_id:
         fields["key_id"] = seen.key_id
-    if seen.tier != NONE:
+    if seen.tier != NO_LABEL:
         fields["tier"] = seen.tier
     if seen.trace_id:
         fields["trace_id"] = seen.trace_id

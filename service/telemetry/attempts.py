@@ -1,4 +1,4 @@
-"""The requests to Elasticsearch: how long each took and how it ended, as a sum and, where traces are on, as a span."""
+"""Durations and outcomes of requests to Elasticsearch, as histograms and, with tracing, as spans."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol, Self
 
 from service.telemetry.histogram import Histogram
-from service.telemetry.observation import NONE
+from service.telemetry.observation import NO_LABEL
 from service.telemetry.traffic import status_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Begins a span for the method and the target of a request; None where nobody traces what it is for.
-    Trace = Callable[[str, str], "AttemptSpan | None"]
+    # Starts a span for the method and target of a request; None outside a trace.
+    StartSpan = Callable[[str, str], "AttemptSpan | None"]
 
 
 class AttemptSpan(Protocol):
     """The span of one request to Elasticsearch."""
 
     def end(self, status: int | None) -> None:
-        """End it, with the status of the answer, None where none came."""
+        """End the span with the status of the response, None without a response."""
 
 
 class Attempts:
-    """The seconds of all requests to Elasticsearch by the class of their status, `none` where no answer came."""
+    """Histograms of requests to Elasticsearch, in seconds, by status class; `none` without a response."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
-        """Begin with no request; `trace` begins the span of each."""
-        self.trace = trace
+    def __init__(self, start_span: StartSpan | None = None) -> None:
+        """Start with no requests."""
+        self.start_span = start_span
         self.seconds: dict[str, Histogram] = defaultdict(Histogram)
 
-    def begun(self, method: str, target: str) -> Attempt:
-        """Return one request, which is counted at the end of its `with`."""
-        return Attempt(self, None if self.trace is None else self.trace(method, target))
+    def start(self, method: str, target: str) -> Attempt:
+        """Return a context manager that measures one request."""
+        return Attempt(self, None if self.start_span is None else self.start_span(method, target))
 
 
 class Attempt:
-    """One request; set its `status` once there is one."""
+    """One measured request; set its `status` when the response arrives."""
 
     __slots__ = ("_attempts", "_began", "_span", "status")
 
     def __init__(self, attempts: Attempts, span: AttemptSpan | None) -> None:
-        """Begin now."""
+        """Start measuring."""
         self.status: int | None = None
         self._attempts = attempts
         self._span = span
         self._began = time.perf_counter()
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return the attempt."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Count it, whatever became of it."""
-        outcome = NONE if self.status is None else status_class(self.status)
+        """Record the duration and outcome."""
+        outcome = NO_LABEL if self.status is None else status_class(self.status)
         self._attempts.seconds[outcome].add(time.perf_counter() - self._began)
         if self._span is not None:
             self._span.end(self.status)

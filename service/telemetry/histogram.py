@@ -1,4 +1,4 @@
-"""A histogram of plain numbers: a look in a sorted tuple and two additions are all that a value costs."""
+"""A histogram of plain numbers: adding a value costs one binary search and two additions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Seconds; around the latencies of pages, up to the longest deadline that makes sense.
+# Seconds: the range of page latencies, up to the longest reasonable deadline.
 REQUEST_BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# Seconds that the event loop was late: what harms begins at tens of milliseconds.
+# Seconds of event loop lag: tens of milliseconds are harmful.
 LAG_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class Histogram:
-    """How many values were at most as large as each bound, and their sum."""
+    """The number of values per bucket, and their sum."""
 
     __slots__ = ("_bounds", "_counts", "sum")
 
     def __init__(self, bounds: tuple[float, ...] = REQUEST_BOUNDS) -> None:
-        """Count in buckets that end at the bounds, in rising order, and one for what is larger."""
+        """Count in buckets with these ascending upper bounds, and in one for larger values."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
@@ -34,19 +34,19 @@ class Histogram:
 
     @property
     def counts(self) -> dict[float, int]:
-        """The number of values in each bucket, by its upper bound."""
+        """The number of values in each bucket, by upper bound."""
         return dict(zip((*self._bounds, inf), self._counts, strict=True))
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return the upper bound of each bucket with the number of values up to it, as Prometheus wants them."""
+        """Return the cumulative counts by upper bound, in the format of Prometheus."""
         names = [*map(str, self._bounds), "+Inf"]
         return list(zip(names, map(float, accumulate(self._counts)), strict=True))
 
 
 def quantile(counts: Mapping[float, int], share: float) -> float | None:
-    """Return the value that a share of all values is at most, as far as buckets tell; None where there are none.
+    """Estimate a quantile, such as 0.99, from counts by upper bound; None without values.
 
-    Within a bucket values are taken to lie evenly, as Prometheus does it; beyond the last bound it is that bound.
+    Interpolates linearly within a bucket, like Prometheus; beyond the last bound it returns that bound.
     """
     rank, below, lower = share * sum(counts.values()), 0, 0.0
     for upper, count in sorted(counts.items()):

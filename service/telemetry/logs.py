@@ -1,4 +1,4 @@
-"""The form of log lines: JSON for machines, one object a line, or text for people."""
+"""Log formats: JSON, one object per line, or readable text."""
 
 from __future__ import annotations
 
@@ -14,44 +14,46 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from prometheus_client import Counter
 
-from service.telemetry.observation import OBSERVED
+from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
-    from service.telemetry.access_log import Emit
+    from service.telemetry.access_log import EmitLine
 
-DROPPED = Counter("brokerage_access_lines_dropped", "Lines of the access log that whoever reads it had no room for.")
+DROPPED_LINES = Counter(
+    "brokerage_access_lines_dropped", "Lines of the access log dropped because the reader was too slow."
+)
 
 _ACCESS = "service.access"
 
 
-class Form(StrEnum):
-    """How lines are written."""
+class LogFormat(StrEnum):
+    """The format of log lines."""
 
-    AUTO = "auto"  # for people on a terminal, else for machines
+    AUTO = "auto"  # text on a terminal, otherwise JSON
     JSON = "json"
     CONSOLE = "console"
 
     @property
     def is_console(self) -> bool:
-        """Whether lines are for people."""
-        return self is Form.CONSOLE or (self is Form.AUTO and sys.stderr.isatty())
+        """Whether lines are readable text."""
+        return self is LogFormat.CONSOLE or (self is LogFormat.AUTO and sys.stderr.isatty())
 
 
-class JsonLines(logging.Formatter):
-    """An object a line: time, level, logger, process, message; `request_id` and `error` where there is one."""
+class JsonLogFormatter(logging.Formatter):
+    """One JSON object per line: time, level, logger, process, message, and if applicable `request_id` and `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line without its end."""
+        """Return the line without a line break."""
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
         fields = _fields(self, record)
-        return _line(moment, record.levelname.lower(), record.name, _sound(record.getMessage()), fields).decode()
+        return _line(moment, record.levelname.lower(), record.name, _encodable(record.getMessage()), fields).decode()
 
 
-class Console(logging.Formatter):
-    """A line for people: time of day, level, message, fields; a traceback behind it."""
+class ConsoleLogFormatter(logging.Formatter):
+    """A readable line: time of day, level, message, fields; followed by the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text."""
+        """Return the text without a final line break."""
         fields = _fields(self, record)
         error = fields.pop("error", "")
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
@@ -59,15 +61,15 @@ class Console(logging.Formatter):
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
-    seen = OBSERVED.get(None)
+    seen = CURRENT_OBSERVATION.get(None)
     fields = {"request_id": seen.request_id} if seen is not None else {}
     trace = record.exc_text or (formatter.formatException(record.exc_info) if record.exc_info else "")
     error = "\n".join(filter(None, (trace, record.stack_info)))
-    return fields | ({"error": _sound(error)} if error else {})
+    return fields | ({"error": _encodable(error)} if error else {})
 
 
-def _sound(text: str) -> str:
-    """Return a text that JSON can hold: names of files may hold what is no character."""
+def _encodable(text: str) -> str:
+    """Escape surrogates, which file names may contain and JSON cannot."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -77,17 +79,17 @@ def _line(moment: dt.datetime, level: str, logger: str, message: str, fields: di
 
 
 def _text(moment: dt.datetime, level: str, message: str, fields: dict[str, Any]) -> str:
-    told = "".join(f" {name}={value}" for name, value in fields.items())
-    return f"{moment.astimezone():%H:%M:%S} {level:8} {message}{told}"
+    members = "".join(f" {name}={value}" for name, value in fields.items())
+    return f"{moment.astimezone():%H:%M:%S} {level:8} {message}{members}"
 
 
-def set_up(form: Form) -> Emit:
-    """Have this process write its log to standard error in a form: of the service all, of libraries warnings.
+def configure_logging(form: LogFormat) -> EmitLine:
+    """Log to standard error: all records of the service from INFO on, and warnings of libraries.
 
-    Return what writes lines of the access log beside it.
+    Returns the function that writes lines of the access log.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(Console() if form.is_console else JsonLines())
+    handler.setFormatter(ConsoleLogFormatter() if form.is_console else JsonLogFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("service").setLevel(logging.INFO)
     return _emit_text if form.is_console else _emit_json
@@ -102,19 +104,19 @@ def _emit_text(message: str, fields: dict[str, Any]) -> None:
 
 
 def _write(line: bytes) -> None:
-    """Write a line in one call, so that those of several processes in one pipe stay whole; drop it rather than wait.
+    """Write a line in one call, so that processes can share a pipe; drop it if the pipe is full.
 
-    Who reads a pipe slowly, or no more, would hold up all requests.
+    A blocked write would stall all requests.
     """
     with suppress(OSError):
         if _has_room(sys.stderr.fileno()):
             os.write(sys.stderr.fileno(), line)
             return
-    DROPPED.inc()
+    DROPPED_LINES.inc()
 
 
 def _has_room(descriptor: int) -> bool:
-    """Tell whether a line can be written at once: of a pipe this is said when 4,096 bytes find room."""
-    looking = select.poll()
-    looking.register(descriptor, select.POLLOUT)
-    return any(event & select.POLLOUT for _, event in looking.poll(0))
+    """Return whether a line can be written without blocking; for a pipe, whether 4,096 bytes fit."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLOUT for _, event in poll.poll(0))

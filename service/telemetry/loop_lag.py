@@ -1,4 +1,4 @@
-"""How late the event loop is: work that holds it up holds up every request of the process."""
+"""Event loop lag: work that blocks the loop delays every request of the process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _PERIOD_SECONDS = 0.25
 
 
 class LoopLag:
-    """By how many seconds a timer came too late, tried four times a second."""
+    """How late a timer fires, in seconds, measured four times a second."""
 
     def __init__(self) -> None:
-        """Begin with no value."""
+        """Start without values."""
         self.seconds = Histogram(LAG_BOUNDS)
 
     async def run(self) -> None:
-        """Try for ever."""
+        """Measure forever."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + _PERIOD_SECONDS

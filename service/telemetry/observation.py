@@ -1,6 +1,6 @@
-"""What is noted of one request on its way through the service, for metrics, logs and traces.
+"""Observations about one request, for metrics, logs and traces.
 
-Nothing of it but the page is text that a client chose: a route is a template, a key its public id.
+Only the feed page contains text sent by a client: a route is a template, a key its public id.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from service.layers import Layer
+from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
-    from service.layers import Laps
+    from service.telemetry.timing import Timer
 
-# For what has no route, no key or no tier.
-NONE = "none"
+# The label of a request without a route, key or tier.
+NO_LABEL = "none"
 
 
 class FeedPage(msgspec.Struct, frozen=True):
-    """One page of a walk: behind the cursor `after`, up to `last`; a first page has the `watermark` told with it."""
+    """One page of a feed: from the cursor `after` to `last`; a first page also has a `watermark`."""
 
     resource: str
     company: str
@@ -32,44 +32,44 @@ class FeedPage(msgspec.Struct, frozen=True):
     watermark: int | None
 
 
-class Observation:
-    """Notes on one request: made when it comes, written to by each step, read once it has ended."""
+class RequestObservation:
+    """Observations about one request: created on arrival, filled in by each step, read when it has completed."""
 
     __slots__ = (
-        "answered_at",
-        "began",
         "is_shared",
         "key_id",
-        "laps",
         "page",
+        "ready_at",
         "request_id",
         "route",
         "rows",
         "sent_bytes",
+        "started_at",
         "tier",
+        "timer",
         "trace_id",
     )
 
     def __init__(self, request_id: str = "") -> None:
-        """Begin now. `request_id` is empty where the request was refused before it had one."""
+        """Start the clock. `request_id` is empty if the request was refused before it had one."""
         self.request_id = request_id
-        self.route = NONE  # template of the path
-        self.key_id = ""  # the public id of the key, once that was accepted
-        self.tier = NONE  # the rate tier of the key, if the settings know it
-        self.rows = 0  # records in the answer
-        self.sent_bytes = 0  # of an answer whose length was not known before
-        self.is_shared = False  # whether it waited for a search that another request had begun
-        self.page: FeedPage | None = None  # what of a feed was answered; for the console, in no label and no line
-        self.laps: Laps | None = None
+        self.route = NO_LABEL  # template of the path
+        self.key_id = ""  # the public id of the key, once accepted
+        self.tier = NO_LABEL  # the rate tier of the key, if configured
+        self.rows = 0  # records in the response
+        self.sent_bytes = 0  # of a response without a known length
+        self.is_shared = False  # whether it used a search started by another request
+        self.page: FeedPage | None = None  # for the console only, never in labels or log lines
+        self.timer: Timer | None = None
         self.trace_id = ""
-        self.began = time.perf_counter()
-        self.answered_at = 0.0  # when the answer was ready to be sent
+        self.started_at = time.perf_counter()
+        self.ready_at = 0.0  # when the response was ready to send
 
     @property
     def upstream_seconds(self) -> float | None:
-        """Seconds that this request waited for searches; None where none has ended."""
-        return None if self.laps is None else self.laps.seconds.get(Layer.ELASTICSEARCH)
+        """Seconds this request waited for searches; None if none has completed."""
+        return None if self.timer is None else self.timer.seconds.get(Layer.ELASTICSEARCH)
 
 
-# The request that is worked on. aiohttp gives each request a context of its own, so that nothing has to be reset.
-OBSERVED: ContextVar[Observation] = ContextVar("observed request")
+# The current request. aiohttp runs each request in its own context, so it is never reset.
+CURRENT_OBSERVATION: ContextVar[RequestObservation] = ContextVar("observed request")

@@ -1,6 +1,6 @@
-"""Whether requests are traced: OpenTelemetry's own variables say so, and the extra `otel` has to be installed.
+"""Optional tracing, enabled by the standard OpenTelemetry variables; requires the extra `otel`.
 
-What needs the extra is imported only then: without it traces cost nothing.
+OpenTelemetry is imported only if it is enabled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from aiohttp.typedefs import Middleware
 
-    from service.telemetry.attempts import Trace
+    from service.telemetry.attempts import StartSpan
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -22,33 +22,33 @@ _log = logging.getLogger("service")
 
 
 class Tracing(Protocol):
-    """Makes spans of requests and of what they ask of Elasticsearch."""
+    """Creates spans for requests and for their requests to Elasticsearch."""
 
     @property
     def middleware(self) -> Middleware:
-        """Traces a request."""
+        """The middleware that traces requests."""
 
     @property
-    def trace(self) -> Trace:
-        """Begins the span of a request to Elasticsearch."""
+    def start_span(self) -> StartSpan:
+        """The function that starts the span of a request to Elasticsearch."""
 
     def close(self) -> None:
-        """Send what was not sent yet; this takes seconds where nobody answers."""
+        """Export the remaining spans; takes seconds if the collector does not respond."""
 
 
-def tracing(environ: Mapping[str, str]) -> Tracing | None:
-    """Return what traces requests, None where that is not asked for or not installed."""
-    if not _is_asked_for(environ):
+def load_tracing(environ: Mapping[str, str]) -> Tracing | None:
+    """Return the tracing, or None if it is disabled or not installed."""
+    if not _is_enabled(environ):
         return None
     try:
-        traced: Tracing = import_module("service.telemetry.opentelemetry").exporting()
+        tracing: Tracing = import_module("service.telemetry.opentelemetry").create_tracing()
     except ImportError as missing:
-        _log.warning("No traces: OTEL_* variables ask for them, but the extra `otel` is not installed: %s", missing)
+        _log.warning("Tracing is off: OTEL_* variables enable it, but the extra `otel` is not installed: %s", missing)
         return None
-    return traced
+    return tracing
 
 
-def _is_asked_for(environ: Mapping[str, str]) -> bool:
+def _is_enabled(environ: Mapping[str, str]) -> bool:
     exporter = environ.get("OTEL_TRACES_EXPORTER", "")
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter not in {"", "otlp"}:
         return False

@@ -1,6 +1,6 @@
-"""The sums of all requests: plain numbers, turned into metrics when Prometheus asks.
+"""Totals of all requests: plain numbers, converted to metrics on each scrape.
 
-The labels are bounded by construction: routes are the templates of the service, statuses its own, tiers the settings'.
+The labels are bounded: path templates, the statuses that the service returns, and configured tiers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from service.telemetry.histogram import Histogram
 
 if TYPE_CHECKING:
-    from service.telemetry.observation import Observation
+    from service.telemetry.observation import RequestObservation
 
 
 def status_class(status: int) -> str:
@@ -21,16 +21,16 @@ def status_class(status: int) -> str:
 
 
 @dataclass
-class Traffic:
-    """What was answered, by route."""
+class TrafficTotals:
+    """Requests, rows, bytes and durations by route."""
 
     requests: dict[tuple[str, int, str], int] = field(default_factory=lambda: defaultdict(int))  # route, status, tier
     rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     body_bytes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     seconds: dict[tuple[str, str], Histogram] = field(default_factory=lambda: defaultdict(Histogram))
 
-    def add(self, seen: Observation, status: int, rows: int, body_bytes: int, seconds: float) -> None:
-        """Add one request; `seconds` until its answer was ready to be sent, bytes as they are sent, packed or not."""
+    def add(self, seen: RequestObservation, status: int, rows: int, body_bytes: int, seconds: float) -> None:
+        """Add one request: `seconds` until its response was ready to send, bytes as sent, after compression."""
         route = seen.route
         self.requests[route, status, seen.tier] += 1
         self.rows[route] += rows

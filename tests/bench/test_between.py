@@ -1,4 +1,4 @@
-"""What stands between a client and Elasticsearch in a run: the pass-through and the tap change nothing."""
+"""What stands between a client and Elasticsearch in a run: the tap changes nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from bench.floor import create_app
 from bench.tap import Heard, tapped
 from embedded.ports import free_ports
 from tests.bench.servers import serving
@@ -32,20 +30,6 @@ async def upstream() -> AsyncIterator[str]:
     """A server that answers what came."""
     async with serving(_echo) as url:
         yield url
-
-
-async def test_the_pass_through_sends_the_body_with_the_cursor_in_its_place(upstream: str) -> None:
-    app = create_app(f"{upstream}/listings/_search?a=b", b'{"gt":"one:5eed5eed","lt":"one;"}')
-    async with TestClient(TestServer(app)) as client:
-        response = await client.get("/?cursor=f8000000")
-        told = await response.json()
-    assert told == ["POST", "/listings/_search?a=b", '{"gt":"one:f8000000","lt":"one;"}', ""]
-    assert response.content_type == "application/json"
-
-
-async def test_the_pass_through_passes_a_failure_on(upstream: str) -> None:
-    async with TestClient(TestServer(create_app(f"{upstream}/missing", b""))) as client:
-        assert (await client.get("/?cursor=00000000")).status == 404
 
 
 async def test_the_tap_passes_everything_on_and_writes_it_down(upstream: str) -> None:

@@ -67,7 +67,6 @@ async def test_a_body_in_chunks_of_a_real_server_is_put_together(pool: Pool) -> 
             kept = await connection.fetch(get(url, "/"), keep=True)
             assert kept.body == expected
             assert kept.length == len(expected)
-            assert kept.tail(10).endswith(expected[-10:])
 
 
 @pytest.mark.parametrize("at", range(1, len(CHUNKED)))

@@ -1,18 +1,12 @@
-"""What is loaded is used again; what is not whole is loaded anew, and the textbook holds what the service answers."""
+"""Loaded data is used again, is one segment, and can be removed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import orjson
-
-from bench.arms import TEXTBOOK, UNSORTED
-from bench.changes import change, segments
 from bench.facts import companies, identifiers
 from bench.loading import load, unload
 from bench.progress import Progress
-from bench.textbook import INDICES, search_body
-from cluster.raw import RAW_HEADERS
 from mappings import LISTING
 
 if TYPE_CHECKING:
@@ -23,61 +17,36 @@ if TYPE_CHECKING:
 LISTINGS = 60
 
 
-async def _created(client: AsyncElasticsearch, prefix: str) -> dict[str, str]:
-    """Return what tells an index from another of the same name, by the names of all indices of listings."""
-    found = await client.indices.get_settings(index=f"{prefix}listings-*,{prefix}textbook-*")
+async def _generations(client: AsyncElasticsearch, prefix: str) -> dict[str, str]:
+    """Return the UUIDs of all indices of listings by name."""
+    found = await client.indices.get_settings(index=f"{prefix}listings-*")
     return {name: settings["settings"]["index"]["uuid"] for name, settings in found.items()}
 
 
-async def _sources(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    answer = await client.perform_request("POST", f"/{index}/_search", headers=RAW_HEADERS, body=orjson.dumps(body))
-    return {hit["_id"]: hit["_source"] for hit in orjson.loads(answer.body)["hits"]["hits"]}
-
-
-async def test_data_is_loaded_once_used_again_and_taken_away(
+async def test_data_is_loaded_once_used_again_and_removed(
     client: AsyncElasticsearch, connection: ConnectionSettings, prefix: str
 ) -> None:
+    alias = connection.alias(LISTING)
     await load(connection, LISTINGS, Progress())
-    first = await _created(client, prefix)
-    assert len(first) == 1 + len(TEXTBOOK)
-
-    every = {"size": 100, "query": {"match_all": {}}}
-    live = await _sources(client, connection.alias(LISTING), every)
-    assert len(live) == LISTINGS
-    for name, _ in INDICES.values():
-        assert await _sources(client, prefix + name, every) == live
-        assert await segments(connection, prefix + name) == 1
-
-    # Nothing is loaded twice, and what was changed meanwhile lies in one segment again.
-    assert 0 < await change(connection, 0.3) < LISTINGS
-    assert await segments(connection, connection.alias(LISTING)) > 1
-    changed = await _sources(client, connection.alias(LISTING), every)
-    prices = {each: (live[each]["record"]["ListPrice"], changed[each]["record"]["ListPrice"]) for each in live}
-    assert {after - before for before, after in prices.values()} == {0, 1000}
-    await load(connection, LISTINGS, Progress())
-    assert await _created(client, prefix) == first
-    assert await segments(connection, connection.alias(LISTING)) == 1
-
-    # An index that is not whole is filled anew, and no other.
-    broken = prefix + INDICES[UNSORTED][0]
-    await client.delete(index=broken, id=next(iter(live)), refresh=True)
-    await load(connection, LISTINGS, Progress())
-    again = await _created(client, prefix)
-    assert {name for name in first if again[name] != first[name]} == {broken}
-
-    await _ask_the_textbook(client, connection)
-    await unload(connection)
-    assert await client.indices.get(index=f"{prefix}*", expand_wildcards="all") == {}
-
-
-async def _ask_the_textbook(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
-    """Every textbook query answers the same listings of a company behind a cursor, in the order of identifiers."""
+    first = await _generations(client, prefix)
+    assert len(first) == 1
+    assert (await client.count(index=alias))["count"] == LISTINGS
     [largest, *others] = await companies(connection)
     assert largest.listings + sum(each.listings for each in others) == LISTINGS
     shown = sorted(await identifiers(connection))
-    assert len(shown) == largest.listings
-    for arm in TEXTBOOK:
-        index = connection.prefix + INDICES[arm][0]
-        body = orjson.loads(search_body(arm, largest.key, 5, shown[3]))
-        assert list(await _sources(client, index, body)) == shown[4:9]
-        assert list(await _sources(client, index, orjson.loads(search_body(arm, largest.key, 100, None)))) == shown
+    assert (len(shown), shown[-1]) == (largest.listings, largest.last)
+
+    # Nothing is loaded twice, and changed records are merged into one segment again.
+    await client.update(index=alias, id=shown[0], doc={}, detect_noop=False, refresh=True)
+    await load(connection, LISTINGS, Progress())
+    assert await _generations(client, prefix) == first
+    segments = await client.indices.stats(index=alias, metric="segments")
+    assert segments["_all"]["primaries"]["segments"]["count"] == 1
+
+    # Incomplete data is loaded again.
+    await client.delete(index=alias, id=shown[0], refresh=True)
+    await load(connection, LISTINGS, Progress())
+    assert not first.items() & (await _generations(client, prefix)).items()
+
+    await unload(connection)
+    assert await client.indices.get(index=f"{prefix}*", expand_wildcards="all") == {}

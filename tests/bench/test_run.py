@@ -51,7 +51,7 @@ def test_every_arm_is_measured(found: Results, group: str) -> None:
 def test_every_arm_has_its_rounds_and_answers_of_some_size(found: Results) -> None:
     for group in found.groups.values():
         for name, measured in group.items():
-            assert (len(measured.rounds), measured.bytes > 0, len(measured.percents_ms)) == (1, True, 101), name
+            assert (len(measured.rounds), measured.bytes > 0) == (1, True), name
             assert 0 < measured.latency_ms.low <= measured.latency_ms.median <= measured.p99_ms, name
 
 
@@ -63,29 +63,19 @@ def test_an_answer_of_the_service_is_smaller_than_the_one_it_is_cut_from(found: 
         assert 0.5 * raw.bytes < ours.bytes < raw.bytes
 
 
-def test_every_way_walks_all_companies_in_as_many_pages(found: Results) -> None:
-    assert {name: len(walks) for name, walks in found.walks.items()} == dict.fromkeys(arms.WALKED, 1)
-    walks = [walk for each in found.walks.values() for walk in each]
-    companies = found.environment.companies
+def test_all_companies_are_walked(found: Results) -> None:
+    [walk] = found.walks
+    companies, size = found.environment.companies, found.environment.large_page
     assert sum(companies.values()) == found.environment.listings == 400
-    assert {frozenset(walk.seconds) for walk in walks} == {frozenset(companies)}
-    size = found.environment.large_page
-    assert {walk.pages for walk in walks} == {sum(-(-count // size) for count in companies.values())}
-
-
-def test_memory_and_updates_are_measured(found: Results) -> None:
-    assert found.memory is not None
-    assert found.memory.idle < found.memory.peaks[0]
-    assert 0 < found.changed < 100
-    segments = found.environment.segments
-    assert segments["live"] == 1
-    assert segments["live, after updates"] > 1
+    assert walk.seconds.keys() == companies.keys()
+    assert walk.pages == sum(-(-count // size) for count in companies.values())
+    assert walk.cpu_seconds.keys() == {arms.SERVICE}
 
 
 def test_the_page_is_written(docs: Path) -> None:
     text = (docs / "performance.md").read_text(encoding="utf-8")
-    assert "| walk of all listings, largest pages: service / best textbook walk, time | ≤ 0.85 |" in text
-    assert (docs / "performance" / "depth.svg").read_bytes().startswith(b"<?xml")
+    assert "| pages per second, 8 clients: service / same body | ≥ 0.85 |" in text
+    assert "### Walks of all listings" in text
 
 
 @pytest.mark.usefixtures("docs")

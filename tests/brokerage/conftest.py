@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded.folders import cache_folder
+from embedded.cache_folders import cache_folder
 from tests.processes import workers_of
 from tests.waiting import wait_until
 
@@ -25,7 +25,7 @@ COMMAND = str(Path(sys.executable).with_name("brokerage"))
 _PATIENCE_SECONDS = 120
 
 
-class Running:
+class RunningCommand:
     """A command that goes on until it is told to stop."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -61,7 +61,7 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str, environment: dict[str, str]) -> Iterator[Running]:
+def running(*arguments: str, environment: dict[str, str]) -> Iterator[RunningCommand]:
     """Start `brokerage ARGUMENTS` as a group of its own; whatever happens, it and its workers are gone afterwards."""
     process = subprocess.Popen(  # noqa: S603 - our own command
         [COMMAND, *arguments],
@@ -71,7 +71,7 @@ def running(*arguments: str, environment: dict[str, str]) -> Iterator[Running]:
         process_group=0,
     )
     try:
-        yield Running(process)
+        yield RunningCommand(process)
     finally:
         # A worker that hangs would keep the pipe open.
         with suppress(ProcessLookupError):

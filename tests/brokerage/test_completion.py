@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mappings import RESOURCES
-from tests.brokerage.commands import COMMANDS
+from tests.brokerage.command_tree import COMMANDS
 from tests.brokerage.conftest import run
 
 _BASH = """source "$0"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedded.ports import free_ports
-from tests.brokerage.conftest import Running, run, running
+from tests.brokerage.conftest import RunningCommand, run, running
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
@@ -34,7 +34,7 @@ def _do(words: list[str]) -> Any:
         return json.loads(answer.read())
 
 
-def _started(demo: Running) -> list[list[str]]:
+def _started(demo: RunningCommand) -> list[list[str]]:
     return _curls(demo.read_until(LAST_LINE))
 
 
@@ -46,7 +46,7 @@ def _nodes_of(cache: Path) -> list[int]:
             command = path.read_bytes().decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if "embedded.process" in command and str(cache) in command:
+        if "embedded.node_main" in command and str(cache) in command:
             found.append(int(path.parent.name))
     return found
 

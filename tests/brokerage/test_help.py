@@ -12,10 +12,11 @@ import orjson
 import pytest
 import rich_click as click
 
-from brokerage.failures import Exit
-from brokerage.kinds import KINDS
-from tests.brokerage.commands import COMMANDS, examples, parsed
+from brokerage.exit_codes import ExitCode
+from brokerage.settings_types import SETTINGS_TYPES
+from tests.brokerage.command_tree import COMMANDS, examples, parse_command_line
 from tests.brokerage.conftest import COMMAND, run
+from tests.terminal import read_to_end
 
 _COLOUR = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
 _STOPPED = {128 + signal.SIGINT, 128 + signal.SIGTERM}
@@ -28,21 +29,21 @@ def test_every_command_has_examples_and_exit_codes(path: str) -> None:
     assert examples(command)
     (told,) = re.findall(r"Exit codes: (.*)\.$", command.epilog or "")
     codes = {int(code) for code in re.findall(r"\b\d+\b", told)}
-    assert {Exit.SUCCESS, Exit.USAGE} <= codes
-    assert codes <= set(Exit) | _STOPPED
+    assert {ExitCode.SUCCESS, ExitCode.USAGE} <= codes
+    assert codes <= set(ExitCode) | _STOPPED
 
 
 @pytest.mark.parametrize(("path", "line"), _LINES)
 def test_an_example_is_a_call_of_its_own_command(path: str, line: str) -> None:
-    called = parsed(line)
+    called = parse_command_line(line)
     assert called == path or (isinstance(COMMANDS[path], click.Group) and called.startswith(f"{path} "))
 
 
 def test_an_example_that_is_none_would_be_found() -> None:
     with pytest.raises(click.UsageError):
-        parsed("brokerage keys create")
+        parse_command_line("brokerage keys create")
     with pytest.raises(click.UsageError):
-        parsed("brokerage index update - --resource homes")
+        parse_command_line("brokerage index update - --resource homes")
 
 
 def _shown_on_terminal(*arguments: str, environment: dict[str, str]) -> str:
@@ -53,18 +54,7 @@ def _shown_on_terminal(*arguments: str, environment: dict[str, str]) -> str:
     with os.fdopen(ours, "rb") as screen:
         subprocess.run([COMMAND, *arguments], stdout=theirs, env=given, check=True)  # noqa: S603 - our own command
         os.close(theirs)
-        return _all_of(screen.fileno()).decode()
-
-
-def _all_of(screen: int) -> bytes:
-    """Read a terminal to its end, which Linux tells by an error."""
-    read = b""
-    try:
-        while part := os.read(screen, 65536):
-            read += part
-    except OSError:
-        pass
-    return read
+        return read_to_end(screen.fileno())
 
 
 def test_every_example_is_one_line_of_80_columns() -> None:
@@ -85,7 +75,9 @@ def test_settings_are_told_in_json_by_group_and_without_secrets() -> None:
     environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
     shown = run("settings", "--json", environment=environment)
     told = {each["variable"]: each for each in orjson.loads(shown.stdout)}
-    assert {each["group"] for each in told.values()} == {kind.__name__[: -len("Settings")].lower() for kind in KINDS}
+    assert {each["group"] for each in told.values()} == {
+        kind.__name__[: -len("Settings")].lower() for kind in SETTINGS_TYPES
+    }
     port = told["BROKERAGE_PORT"]
     assert (port["group"], port["value"], port["origin"]) == ("service", "81", "environment")
     assert told["BROKERAGE_ELASTICSEARCH_API_KEY"]["value"] == "********"

@@ -100,7 +100,7 @@ async def test_a_resource_that_is_not_live_is_told(
     await client.indices.delete(index=f"{prefix}teams-v0001")
     told = verify(source)
     assert told.returncode == 1
-    assert told.stdout.splitlines()[1] == "teams: the source has it, but nothing is live."
+    assert told.stdout.splitlines()[1] == "teams: the source has records, but no generation is live."
 
 
 def test_without_a_source_the_earlier_generation_is_compared(
@@ -108,7 +108,7 @@ def test_without_a_source_the_earlier_generation_is_compared(
 ) -> None:
     refused = verify()
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "There is no earlier generation to compare with: name a SOURCE.\n"
+    assert refused.stderr == "There is no earlier generation to compare with: specify a SOURCE.\n"
     write(source, {TEAM: TEAMS[1:]})
     assert run("index", "reindex", str(source), "teams", environment=on_engine).returncode == 0
     for arguments in ([], ["teams"], ["--against", "teams-v0001"]):
@@ -121,8 +121,8 @@ def test_without_a_source_the_earlier_generation_is_compared(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["SOURCE", "pets"], "pets is no resource: there are companies, offices"),
-        (["teams", "SOURCE"], "is no resource"),
+        (["SOURCE", "pets"], "pets is not a resource: use one of companies, offices"),
+        (["teams", "SOURCE"], "is not a resource"),
         (["SOURCE", "--against", "teams-v0001"], "not both"),
         (["SOURCE", "offices"], "The source has nothing for: offices."),
         (["nowhere"], "The source nowhere does not exist"),

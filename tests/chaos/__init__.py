@@ -1,1 +1,1 @@
-"""Faults, one after the other, while consumers read: `python -m tests.chaos` writes what came of it."""
+"""Fault injection while consumers read: `python -m tests.chaos` writes the results."""

@@ -1,4 +1,4 @@
-"""All faults in turn: `python -m tests.chaos [--short] [--only NAME...] [--write docs/reliability.md] [--report-only]`.
+"""Run all faults: `python -m tests.chaos [--short] [--only NAME...] [--write docs/reliability.md] [--report-only]`.
 
 Progress goes to standard error and the table to standard output. The exit code is 1 when anything was violated.
 """
@@ -14,27 +14,27 @@ from pathlib import Path
 
 import uvloop
 
-from tests.chaos.ground import FULL, SHORT, Ground, grounded
-from tests.chaos.outcome import Outcome
 from tests.chaos.report import concluded
-from tests.chaos.results import Results
+from tests.chaos.results import ChaosResults
+from tests.chaos.scenario_cluster import FULL, SHORT, ScenarioCluster, scenario_cluster
+from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenarios import SCENARIOS
 
 
 def main() -> int:
-    """Play, write, print."""
+    """Run the scenarios, write the results, print the table."""
     given = _arguments()
-    # The nodes and services of a run end with it, whoever ends it.
+    # The nodes and services of a run end with it, however it ends.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    played = Results() if given.report_only else uvloop.run(_play(given))
+    played = ChaosResults() if given.report_only else uvloop.run(_play(given))
     return concluded(played, given.write, SCENARIOS)
 
 
-async def _play(given: argparse.Namespace) -> Results:
-    """Play the chosen scenarios on one cluster, each on a whole one."""
-    played = Results()
+async def _play(given: argparse.Namespace) -> ChaosResults:
+    """Run the chosen scenarios on one cluster, each after it has recovered."""
+    played = ChaosResults()
     _tell("starting three nodes and loading them")
-    async with grounded(SHORT if given.short else FULL) as ground:
+    async with scenario_cluster(SHORT if given.short else FULL) as ground:
         for name in given.only or SCENARIOS:
             started = time.monotonic()
             _tell(name)
@@ -47,14 +47,14 @@ async def _play(given: argparse.Namespace) -> Results:
     return played
 
 
-async def _outcome(name: str, ground: Ground) -> Outcome:
-    """Play one scenario; one that breaks down is a violation, and the others are played all the same."""
+async def _outcome(name: str, ground: ScenarioCluster) -> ScenarioResult:
+    """Run one scenario; an exception is a violation and does not stop the others."""
     try:
         return await SCENARIOS[name](ground)
     except Exception as error:
         traceback.print_exc()
         broken = f"it could not be played: {error!r}"
-        return Outcome(fault=name, requests=0, wrong=0, failed=0, outage_seconds=0.0, violations=[broken])
+        return ScenarioResult(fault=name, requests=0, wrong=0, failed=0, outage_seconds=0.0, violations=[broken])
 
 
 def _tell(what: str) -> None:
@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="everything for a moment; times are not judged")
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, metavar="NAME", help=", ".join(SCENARIOS))
     parser.add_argument("--write", type=Path, metavar="PAGE", help="page that the tables are written to")
-    parser.add_argument("--report-only", action="store_true", help="write the page anew from the results beside it")
+    parser.add_argument("--report-only", action="store_true", help="write the page again from the existing results")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""One cluster of three for all tests that need it, started by the first of them."""
+"""One cluster of three, shared by all tests that need it and started by the first."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.ground import SHORT, grounded
+from tests.chaos.scenario_cluster import SHORT, scenario_cluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.chaos.ground import Ground
+    from tests.chaos.scenario_cluster import ScenarioCluster
 
 
 @pytest.fixture(scope="session")
-async def shared_ground() -> AsyncIterator[Ground]:
+async def shared_ground() -> AsyncIterator[ScenarioCluster]:
     """Three nodes with a little data."""
-    async with grounded(SHORT) as ground:
+    async with scenario_cluster(SHORT) as ground:
         yield ground
 
 
 @pytest.fixture
-async def ground(shared_ground: Ground) -> Ground:
-    """The same, whole again whatever a test before has done to it."""
+async def ground(shared_ground: ScenarioCluster) -> ScenarioCluster:
+    """The same cluster, recovered from earlier tests."""
     await shared_ground.nodes.complete()
     return shared_ground

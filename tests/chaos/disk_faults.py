@@ -1,4 +1,4 @@
-"""Disks that fill up: Elasticsearch stops writing, and reading goes on."""
+"""Full disks: Elasticsearch refuses writes, and reads continue."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from elasticsearch import ApiError
 
 from tests.chaos.index_faults import live
-from tests.chaos.play import playing
+from tests.chaos.scenario_run import run_scenario
 
 if TYPE_CHECKING:
-    from tests.chaos.ground import Ground
-    from tests.chaos.outcome import Outcome
+    from tests.chaos.scenario_cluster import ScenarioCluster
+    from tests.chaos.scenario_result import ScenarioResult
 
 _WATERMARK = "cluster.routing.allocation.disk.watermark."
 _STAGES = ("low", "high", "flood_stage")
@@ -23,10 +23,10 @@ _PATIENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
 
 
-async def disks_full(ground: Ground) -> Outcome:
-    """Tell Elasticsearch that every disk is at the flood stage, and then that none is."""
+async def disks_full(ground: ScenarioCluster) -> ScenarioResult:
+    """Set the flood stage for all disks, then remove it."""
     settings = ground.nodes.client.cluster.put_settings
-    async with playing(ground) as play:
+    async with run_scenario(ground) as play:
         try:
             await settings(persistent={_WATERMARK + stage: _MORE_THAN_ANY_DISK for stage in _STAGES})
             play.must(await _blocked(ground, until=True), "Elasticsearch did not block writing: nothing was tried")
@@ -39,8 +39,8 @@ async def disks_full(ground: Ground) -> Outcome:
     return play.outcome("the disks of all nodes at the flood stage")
 
 
-async def _blocked(ground: Ground, *, until: bool) -> bool:
-    """Wait until the live index refuses to be written to, or takes it again; False when it never does."""
+async def _blocked(ground: ScenarioCluster, *, until: bool) -> bool:
+    """Wait until the live index refuses writes, or accepts them again; return False after the timeout."""
     index, ends = await live(ground), time.monotonic() + _PATIENCE_SECONDS
     while await _refuses(ground, index) is not until:
         if time.monotonic() > ends:
@@ -49,8 +49,8 @@ async def _blocked(ground: Ground, *, until: bool) -> bool:
     return True
 
 
-async def _refuses(ground: Ground, index: str) -> bool:
-    """Whether deleting a document that is not there is refused as a write."""
+async def _refuses(ground: ScenarioCluster, index: str) -> bool:
+    """Whether the deletion of a missing document is refused as a write."""
     try:
         await ground.nodes.client.options(ignore_status=404).delete(index=index, id="no-such-listing")
     except ApiError as error:

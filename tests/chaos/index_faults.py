@@ -1,4 +1,4 @@
-"""Aliases and indices that are not as they should be: gone, swapped, closed, stale, lacking a shard."""
+"""Faults of aliases and indices: deleted, swapped, closed, outdated, with an unassigned shard."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch.helpers import async_bulk, async_scan
 
 from mappings import LISTING
-from mappings.index import index_body
-from tests.chaos.play import playing
-from tests.chaos.tally import GOOD
+from mappings.index_body import index_body
+from tests.chaos.request_totals import GOOD
+from tests.chaos.scenario_run import run_scenario
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
-    from tests.chaos.ground import Ground
-    from tests.chaos.outcome import Outcome
-    from tests.chaos.play import Play
+    from tests.chaos.scenario_cluster import ScenarioCluster
+    from tests.chaos.scenario_result import ScenarioResult
+    from tests.chaos.scenario_run import ScenarioRun
 
-# Pages that were read ahead are up to a second old, and requests on their way end by their own time.
+# Shared searches are up to a second old, and running requests take some time.
 _SETTLED_SECONDS = 1.5
 _LEAST_SECONDS = 4.0  # who is refused comes back after about two
 
 
-async def live(ground: Ground) -> str:
+async def live(ground: ScenarioCluster) -> str:
     """Return the index behind the alias of the listings."""
     [index] = await ground.nodes.client.indices.get_alias(name=ground.stage.connection.alias(LISTING))
     return str(index)
 
 
-async def point(ground: Ground, index: str, instead_of: str) -> None:
-    """Move the alias of the listings in one step."""
+async def point(ground: ScenarioCluster, index: str, instead_of: str) -> None:
+    """Move the alias of the listings atomically."""
     alias = ground.stage.connection.alias(LISTING)
     remove = {"index": instead_of, "alias": alias, "must_exist": True}
     await ground.nodes.client.indices.update_aliases(
@@ -41,34 +41,34 @@ async def point(ground: Ground, index: str, instead_of: str) -> None:
     )
 
 
-async def _unusable(ground: Ground, fault: str, spoilt: AbstractAsyncContextManager[None]) -> Outcome:
-    """Play a fault under which no listing can be read whole: all of that is refused, and nothing else is."""
-    async with playing(ground) as play:
+async def _unusable(ground: ScenarioCluster, fault: str, spoilt: AbstractAsyncContextManager[None]) -> ScenarioResult:
+    """Inject a fault that makes listings unreadable: they must be refused, and nothing else."""
+    async with run_scenario(ground) as play:
         async with spoilt:
             await play.read(_SETTLED_SECONDS)
             began, ended = await play.read(max(_LEAST_SECONDS, ground.extent.during / 3))
-        mended = time.monotonic()
+        recovered = time.monotonic()
         await play.read(_LEAST_SECONDS)
         _judge_refusals(play, began, ended)
-        back = [one for one in play.tally.between(mended, time.monotonic(), "/listings") if one.kind == GOOD]
-        play.figures["first listings"] = f"{back[0].at - mended:.1f} s after it was mended" if back else "never"
+        back = [one for one in play.tally.between(recovered, time.monotonic(), "/listings") if one.kind == GOOD]
+        play.figures["first listings again"] = f"{back[0].at - recovered:.1f} s after the repair" if back else "never"
         play.must(bool(back), "the listings did not come back")
     play.punctual()
     return play.outcome(fault)
 
 
-def _judge_refusals(play: Play, began: float, ended: float) -> None:
+def _judge_refusals(play: ScenarioRun, began: float, ended: float) -> None:
     kinds = {one.kind for one in play.tally.between(began, ended, "/listings")}
     others = play.tally.between(began, ended, "/sold_listings")
     failed = [one for one in others if one.kind != GOOD]
-    play.figures["sold listings meanwhile"] = f"{len(others) - len(failed)} of {len(others)} answered with 200"
+    play.figures["sold listings meanwhile"] = f"{len(others) - len(failed)} of {len(others)} requests succeeded"
     play.must(kinds == {"503"}, f"listings were answered with {sorted(kinds)}, not with 503 alone")
-    play.must(bool(others), "no sold listings were asked for meanwhile")
+    play.must(bool(others), "no sold listings were requested meanwhile")
     play.must(not failed, f"{len(failed)} requests for sold listings failed")
 
 
-async def alias_gone(ground: Ground) -> Outcome:
-    """Take the alias of the listings away, and give it back."""
+async def alias_gone(ground: ScenarioCluster) -> ScenarioResult:
+    """Delete the alias of the listings, and restore it."""
 
     @asynccontextmanager
     async def gone() -> AsyncIterator[None]:
@@ -79,11 +79,11 @@ async def alias_gone(ground: Ground) -> Outcome:
         finally:
             await indices.put_alias(index=index, name=alias)
 
-    return await _unusable(ground, "the alias of the listings vanishes", gone())
+    return await _unusable(ground, "the alias of the listings is deleted", gone())
 
 
-async def closed(ground: Ground) -> Outcome:
-    """Close the index of the listings, and open it."""
+async def closed(ground: ScenarioCluster) -> ScenarioResult:
+    """Close the index of the listings, and reopen it."""
 
     @asynccontextmanager
     async def shut() -> AsyncIterator[None]:
@@ -98,29 +98,29 @@ async def closed(ground: Ground) -> Outcome:
     return await _unusable(ground, "the index of the listings is closed", shut())
 
 
-async def stale(ground: Ground) -> Outcome:
-    """Let the alias name an index without the field that orders and bounds a company's feed."""
+async def stale(ground: ScenarioCluster) -> ScenarioResult:
+    """Point the alias to an index without the field that sorts and bounds a company's feed."""
     body: dict[str, Any] = index_body(LISTING)
     body["mappings"] |= {"dynamic": False, "_meta": {"resource": LISTING.alias, "fingerprint": "0" * 16}}
     del body["mappings"]["properties"]["feed_key"]
     body["settings"] = {"index.number_of_shards": 1, "index.number_of_replicas": 0}
-    return await _unusable(ground, "the alias names an index of another shape", _another(ground, body))
+    return await _unusable(ground, "the alias points to an outdated index", _another(ground, body))
 
 
-async def shard_unassigned(ground: Ground) -> Outcome:
-    """Let the alias name an index with a shard that is on no node: what the other has could look like whole pages."""
+async def shard_unassigned(ground: ScenarioCluster) -> ScenarioResult:
+    """Point the alias to an index with an unassigned shard: the other shard alone must not look complete."""
     body: dict[str, Any] = index_body(LISTING)
     node = ground.nodes.cluster.processes[0].name
     body["settings"] |= {"index.number_of_shards": 2, "index.number_of_replicas": 0}
     # One node may have one shard, and no other node any.
     only = "index.routing.allocation."
     body["settings"] |= {f"{only}require._name": node, f"{only}total_shards_per_node": 1}
-    return await _unusable(ground, "one of two shards of the listings is on no node", _another(ground, body))
+    return await _unusable(ground, "one of two shards of the listings is unassigned", _another(ground, body))
 
 
 @asynccontextmanager
-async def _another(ground: Ground, body: dict[str, Any]) -> AsyncIterator[None]:
-    """Let the alias name another index, which has the same documents, as many as it takes."""
+async def _another(ground: ScenarioCluster, body: dict[str, Any]) -> AsyncIterator[None]:
+    """Point the alias to a different index with the same documents."""
     index, name = await live(ground), f"{ground.stage.connection.alias(LISTING)}-v9001"
     client = ground.nodes.client
     await client.indices.delete(index=name, ignore_unavailable=True)

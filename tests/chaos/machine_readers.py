@@ -1,69 +1,71 @@
-"""Those who read while the records of a run change: walks under way, and consumers that poll."""
+"""Readers during a run: open walks, and consumers that poll."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.chaos.machine_asks import ASKS, POLLED
-from tests.chaos.machine_follower import FOLLOWED, Follower
-from tests.chaos.machine_play import Play
-from tests.chaos.machine_truth import ENDS
-from tests.chaos.machine_walks import Consumer, Walk
+from tests.chaos.machine_followers import FOLLOWED, SnapshotFollower
+from tests.chaos.machine_model import ENDS
+from tests.chaos.machine_queries import FEED_QUERIES, POLLED
+from tests.chaos.machine_run import MachineRun
+from tests.chaos.machine_walks import FeedWalk, PollingCopy
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mappings import Resource
-    from tests.chaos.machine_asks import Ask
-    from tests.chaos.machine_corner import Corner
-    from tests.chaos.machine_gates import Replica
+    from tests.chaos.machine_control import ControlledReplica
+    from tests.chaos.machine_environment import MachineEnvironment
+    from tests.chaos.machine_queries import FeedQuery
 
     Way = tuple[int, dict[str, str]]  # the page size and the form of the answer
 
 _TO_THE_END = 1_000  # pages
 
 
-class Readers:
-    """The walks and the consumers of one run. Each walk stays with the replica that it began with."""
+class MachineReaders:
+    """The walks and consumers of one run. Each walk stays on the replica on which it started."""
 
-    def __init__(self, corner: Corner, resource: Resource, polling: Sequence[Way]) -> None:
-        """Nobody walks yet; the consumers know nothing."""
-        self.play = Play(corner, resource, self.witness)
-        self.walks: list[Walk] = []
+    def __init__(self, corner: MachineEnvironment, resource: Resource, polling: Sequence[Way]) -> None:
+        """Start without walks and with empty consumers."""
+        self.play = MachineRun(corner, resource, self.witness)
+        self.walks: list[FeedWalk] = []
         self.is_compared = False
-        asked = [ASKS[resource][at] for at in POLLED[resource]]
-        self.consumers = [Consumer(ask, *way) for ask, way in zip(asked, polling, strict=True)]
-        self.followers = [Follower(ask, size) for ask, (size, _) in zip(FOLLOWED[resource], polling, strict=True)]
+        asked = [FEED_QUERIES[resource][at] for at in POLLED[resource]]
+        self.consumers = [PollingCopy(ask, *way) for ask, way in zip(asked, polling, strict=True)]
+        self.followers = [
+            SnapshotFollower(ask, size) for ask, (size, _) in zip(FOLLOWED[resource], polling, strict=True)
+        ]
         self._corner = corner
-        self._asked: list[tuple[Ask, int, dict[str, str]]] = []
+        self._asked: list[tuple[FeedQuery, int, dict[str, str]]] = []
 
     def witness(self) -> None:
-        """Let every walk under way take note of what is true now."""
+        """Let every open walk record the visible states."""
         self.is_compared = False
         for walk in [*self.walks, *(consumer.walk for consumer in self.consumers)]:
             if walk is not None:
                 walk.witness(self.play.truth, self.play.identifiers)
 
-    def begin(self, choice: int, way: Way, replica: int, *, is_again: bool) -> Walk:
-        """Begin a walk, or the one that was begun last once more."""
-        asks = ASKS[self.play.resource]
+    def begin(self, choice: int, way: Way, replica: int, *, is_again: bool) -> FeedWalk:
+        """Start a walk, or repeat the one that was started last."""
+        asks = FEED_QUERIES[self.play.resource]
         if not (is_again and self._asked):
             self._asked.append((asks[choice % len(asks)], *way))
-        self.walks.append(Walk(*self._asked[-1], replica=replica))
+        self.walks.append(FeedWalk(*self._asked[-1], replica=replica))
         self.witness()
         return self.walks[-1]
 
-    async def walk_on(self, walk: Walk, count: int) -> None:
-        """Walk so many pages, or to the end."""
+    async def walk_on(self, walk: FeedWalk, count: int) -> None:
+        """Read this number of pages of a walk, or to its end."""
         while count and not walk.is_over:
             await walk.page(*self._way(walk))
             count -= 1
         self.walks = [each for each in self.walks if not each.is_over]
 
-    async def poll(self, consumer: Consumer, count: int, replica: int) -> None:
-        """Let a consumer go on with its poll for so many pages, or to its end; it begins one if none is under way."""
+    async def poll(self, consumer: PollingCopy, count: int, replica: int) -> None:
+        """Continue the poll of a consumer for this number of pages, or to its end; start one if there is none."""
         if consumer.walk is None:
             consumer.begin(replica)
             self.witness()
@@ -71,12 +73,12 @@ class Readers:
             await consumer.go_on(*self._way(consumer.walk))
             count -= 1
 
-    async def follow(self, follower: Follower, count: int, replica: int) -> None:
-        """Let a follower go on for so many pages, or to the end."""
+    async def follow(self, follower: SnapshotFollower, count: int, replica: int) -> None:
+        """Let a follower read this number of pages, or to the end."""
         await follower.go_on(self._corner.replicas[replica], self._corner.keys[follower.ask.key], count)
 
     async def watch(self, which: int, replica: int, step: int, milliseconds: int) -> None:
-        """Let the work go on step by step, each after some time; before one of them a copy is read to the end."""
+        """Resume the work step by step, with some time before each; before one of them, read a copy to the end."""
         while not self.play.is_idle:
             if step == 0:
                 await self._read(which, replica)
@@ -90,8 +92,8 @@ class Readers:
         else:
             await self.follow(self.followers[which - len(self.consumers)], _TO_THE_END, replica)
 
-    async def overtake(self, consumer: Consumer, replica: int, change: Callable[[], Awaitable[None]]) -> None:
-        """Let records change while the first search of a poll is under way, and someone else ask the same then."""
+    async def overtake(self, consumer: PollingCopy, replica: int, change: Callable[[], Awaitable[None]]) -> None:
+        """Change records during the first search of a poll, and send the same request meanwhile."""
         first = consumer.begin(replica)
         self.witness()
         held, key = self._way(first)
@@ -100,7 +102,7 @@ class Readers:
         early = asyncio.create_task(consumer.go_on(held, key))
         await held.is_holding.wait()
         await change()
-        second = Walk(first.ask, first.size, first.style, first.since)
+        second = FeedWalk(first.ask, first.size, first.style, first.since)
         second.witness(self.play.truth, self.play.identifiers)
         late = asyncio.create_task(second.page(held, key))
         await until(lambda: late.done() or held.joined())
@@ -108,7 +110,7 @@ class Readers:
         await asyncio.gather(early, late)
 
     async def compare(self) -> None:
-        """Let nobody write, and everyone who keeps a copy read to the end: all have what is there."""
+        """Stop writes and let all copies read to the end: they must equal the live records."""
         await self.play.go_on()
         await self.play.check()
         for replica, consumer in enumerate(self.consumers):
@@ -122,9 +124,9 @@ class Readers:
         self.is_compared = True
 
     def forget(self) -> None:
-        """Let every consumer begin anew, as after a rollback."""
+        """Let every consumer start over, as after a rollback."""
         for consumer in self.consumers:
             consumer.forget()
 
-    def _way(self, walk: Walk) -> tuple[Replica, str]:
+    def _way(self, walk: FeedWalk) -> tuple[ControlledReplica, str]:
         return self._corner.replicas[walk.replica], self._corner.keys[walk.ask.key]

@@ -1,4 +1,4 @@
-"""Consumers of a feed: walks page by page, what must hold of every page, and copies that are kept by polling."""
+"""Consumers of a feed: walks page by page, the invariants of every page, and copies kept by polling."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.chaos.machine_asks import Ask
-    from tests.chaos.machine_gates import Replica
-    from tests.chaos.machine_truth import Truth
-    from tests.indexer.model import State
+    from tests.chaos.machine_control import ControlledReplica
+    from tests.chaos.machine_model import MachineModel
+    from tests.chaos.machine_queries import FeedQuery
+    from tests.indexer.expected_state import TeamState
 
 EVER = 1  # second
 
 
 @dataclass(frozen=True)
-class Page:
-    """An answered page: the state's name by identifier, in order, whether it is the last, and the next watermark."""
+class FeedPageView:
+    """A page: states by identifier, in order, whether it is the last, and the next watermark."""
 
     names: list[tuple[str, str]]
     is_final: bool
@@ -28,10 +28,10 @@ class Page:
 
 
 @dataclass
-class Walk:
-    """A walk under way, and what it may and must show so far."""
+class FeedWalk:
+    """An open walk, and what it may and must have returned so far."""
 
-    ask: Ask
+    ask: FeedQuery
     size: int
     style: dict[str, str]
     since: int = EVER
@@ -43,8 +43,8 @@ class Walk:
     may: dict[str, set[str]] = field(default_factory=dict)  # by identifier, the names of states that did at some time
     seen: list[str] = field(default_factory=list)
 
-    def witness(self, truth: Truth, identifiers: Iterable[str]) -> None:
-        """Take note of what is true now; to be called at the beginning and after every change."""
+    def witness(self, truth: MachineModel, identifiers: Iterable[str]) -> None:
+        """Record the visible states; called at the start and after every change."""
         must = set()
         for identifier in identifiers:
             states, (low, high) = truth.possible(identifier), truth.clocks(identifier)
@@ -55,8 +55,8 @@ class Walk:
                 must.add(identifier)
         self.must = must if self.must is None else self.must & must
 
-    async def page(self, replica: Replica, key: str) -> Page:
-        """Ask for the next page and check it; what is read ahead then is there when this returns."""
+    async def page(self, replica: ControlledReplica, key: str) -> FeedPageView:
+        """Request the next page and check it."""
         query = {
             **self.ask.query,
             **self.style,
@@ -69,54 +69,53 @@ class Walk:
             body = await answer.read()
             assert answer.status == 200, body
             page = _page(orjson.loads(body), answer.headers.get("X-Next-Updated-Since"))
-        await replica.landed()
         self._check(page)
         return page
 
-    def _check(self, page: Page) -> None:
+    def _check(self, page: FeedPageView) -> None:
         identifiers = [identifier for identifier, _ in page.names]
-        told = f"{self}\nanswered {page}"
-        assert (page.watermark is not None) is (not self.cursor), f"a watermark with the first page alone: {told}"
-        assert identifiers == sorted(set(identifiers)), f"not in order, or twice: {told}"
-        assert not identifiers or identifiers[0] > self.cursor, f"behind the cursor: {told}"
-        assert len(identifiers) == self.size or (page.is_final and len(identifiers) < self.size), f"not full: {told}"
-        strangers = [(each, name) for each, name in page.names if name not in self.may.get(each, ())]
-        assert not strangers, f"never matched, or not in this state: {strangers} {told}"
+        context = f"{self}\nreturned {page}"
+        assert (page.watermark is not None) is (not self.cursor), f"only the first page has a watermark: {context}"
+        assert identifiers == sorted(set(identifiers)), f"not in order, or twice: {context}"
+        assert not identifiers or identifiers[0] > self.cursor, f"not after the cursor: {context}"
+        assert len(identifiers) == self.size or (page.is_final and len(identifiers) < self.size), f"not full: {context}"
+        unexpected = [(each, name) for each, name in page.names if name not in self.may.get(each, ())]
+        assert not unexpected, f"never matched, or not in this state: {unexpected} {context}"
         last = identifiers[-1] if identifiers else self.cursor
         passed = {each for each in self.must or () if self.cursor < each <= last}
-        assert passed <= {*identifiers}, f"left out: {passed - {*identifiers}} {told}"
+        assert passed <= {*identifiers}, f"left out: {passed - {*identifiers}} {context}"
         follow = [each for each in (self.must if page.is_final else self.may) or () if each > last]
-        assert bool(follow) is not page.is_final, f"FinalPage is wrong: {follow} {told}"
+        assert bool(follow) is not page.is_final, f"FinalPage is wrong: {follow} {context}"
         self.seen += identifiers
         self.cursor, self.is_over = last, page.is_final
         self.watermark = page.watermark if self.watermark is None else self.watermark
 
 
-def _page(body: dict[str, Any], watermark: str | None) -> Page:
+def _page(body: dict[str, Any], watermark: str | None) -> FeedPageView:
     final, listings = ("FinalPage", "Listings") if "Listings" in body else ("final_page", "listings")
     spelt = [("PlatformListingId", "ListingID"), ("platform_listing_id", "listing_id")]
     found = [(one[key], one[name]) for one in body[listings] for key, name in spelt if key in one]
-    return Page(found, body[final], None if watermark is None else int(watermark))
+    return FeedPageView(found, body[final], None if watermark is None else int(watermark))
 
 
 @dataclass
-class Consumer:
-    """Keeps a copy: walks everything once, then what has changed since the watermark of the walk before."""
+class PollingCopy:
+    """Keeps a copy: walks everything once, then the changes since the watermark of the previous walk."""
 
-    ask: Ask
+    ask: FeedQuery
     size: int
     style: dict[str, str]
     watermark: int = EVER
     copy: dict[str, str] = field(default_factory=dict)
-    walk: Walk | None = None
+    walk: FeedWalk | None = None
 
-    def begin(self, replica: int, size: int = 0) -> Walk:
-        """Begin to poll, whatever is left of the poll before; in pages of another size if one is given."""
-        self.walk = Walk(self.ask, size or self.size, self.style, self.watermark, replica)
+    def begin(self, replica: int, size: int = 0) -> FeedWalk:
+        """Start a poll, even if the previous one is unfinished; optionally with a different page size."""
+        self.walk = FeedWalk(self.ask, size or self.size, self.style, self.watermark, replica)
         return self.walk
 
-    async def go_on(self, replica: Replica, key: str) -> None:
-        """Take over the next page; at the end of the walk the watermark of its first page counts."""
+    async def go_on(self, replica: ControlledReplica, key: str) -> None:
+        """Apply the next page; at the end of the walk, keep the watermark of its first page."""
         walk = self.walk
         assert walk is not None
         page = await walk.page(replica, key)
@@ -128,14 +127,14 @@ class Consumer:
             assert walk.watermark >= self.watermark, "the watermark stepped back"
             self.watermark, self.walk = walk.watermark, None
 
-    def compare(self, live: dict[str, State]) -> None:
-        """Compare the copy with what is live: all that is there is in it; what else is in it was deleted or moved."""
+    def compare(self, live: dict[str, TeamState]) -> None:
+        """Compare the copy with the live records: it has all of them; other records in it were deleted or moved."""
         there = {name: state.name for name, state in live.items() if self.ask.matches(state)}
         missed = {name: (self.copy.get(name), live[name]) for name in there if self.copy.get(name) != there[name]}
         assert not missed, f"missed: {missed} {self}"
         unknown = self.copy.keys() - live.keys()
-        assert not unknown, f"neither there nor told to be gone: {unknown} {self}"
+        assert not unknown, f"neither live nor known to be deleted: {unknown} {self}"
 
     def forget(self) -> None:
-        """Begin anew, as after a rollback."""
+        """Start over, as after a rollback."""
         self.copy, self.watermark, self.walk = {}, EVER, None

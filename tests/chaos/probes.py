@@ -1,4 +1,4 @@
-"""Single looks at the service and at Elasticsearch."""
+"""Single probes of the service and of Elasticsearch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def ready_status(url: str) -> int:
 
 
 async def search_tasks(client: AsyncElasticsearch, prefix: str) -> list[float]:
-    """Return for how many seconds each search in indices of a prefix has been worked on."""
+    """Return the age in seconds of each running search in indices with a prefix."""
     answer = await client.perform_request("GET", "/_tasks?actions=*search*&detailed=true", headers=_JSON)
     tasks = [task for node in answer.body["nodes"].values() for task in node["tasks"].values()]
     return [task["running_time_in_nanos"] / _NANOSECONDS for task in tasks if prefix in task.get("description", "")]

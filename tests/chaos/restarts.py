@@ -1,4 +1,4 @@
-"""Restarts while consumers read: workers that are replaced, a process that takes over, workers that are killed."""
+"""Restarts during reads: replaced workers, a process that takes over, killed workers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.chaos.keeping import pages_of, port_of, reading
+from tests.chaos.keepalive_consumers import pages_of, port_of, reading
 from tests.processes import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.chaos.outcome import Outcome
-    from tests.chaos.stage import Stage
+    from tests.chaos.loaded_service import LoadedCluster
+    from tests.chaos.scenario_result import ScenarioResult
 
 _ROLL_SECONDS = 300
 _LOOK_SECONDS = 0.02
@@ -25,9 +25,9 @@ _ROLLED = "All workers were replaced."
 
 
 async def rolled(
-    stage: Stage, *, rolls: int = 5, consumers: int = 20, pause: Callable[[], float] = lambda: 0.01
-) -> Outcome:
-    """SIGHUP to a service of two workers, again and again."""
+    stage: LoadedCluster, *, rolls: int = 5, consumers: int = 20, pause: Callable[[], float] = lambda: 0.01
+) -> ScenarioResult:
+    """Send SIGHUP to a service with two workers repeatedly."""
     async with stage.service("--workers", "2") as serving:
         pages = await pages_of(stage, serving)
         before = workers_of(serving.process.pid)
@@ -44,9 +44,9 @@ async def rolled(
 
 
 async def taken_over(
-    stage: Stage, *, times: int = 5, consumers: int = 20, pause: Callable[[], float] = lambda: 0.01
-) -> Outcome:
-    """Start a second service of one process on the same port, then stop the first, again and again."""
+    stage: LoadedCluster, *, times: int = 5, consumers: int = 20, pause: Callable[[], float] = lambda: 0.01
+) -> ScenarioResult:
+    """Start a second process on the same port, then stop the first; repeat."""
     async with AsyncExitStack() as stack:
         current = await stack.enter_async_context(stage.service(share_port=True))
         port = port_of(current)
@@ -59,14 +59,15 @@ async def taken_over(
                 await current.process.wait()
                 current = following
     return tally.outcome(
-        f"{times} times a second process on the same port, then SIGTERM to the first, {consumers} keep-alive clients",
+        f"{times} times: start a second process on the same port, then SIGTERM to the first, "
+        f"under {consumers} keep-alive clients",
         {},
         [],
     )
 
 
-async def killed_workers(stage: Stage, *, kills: int = 10, consumers: int = 20) -> Outcome:
-    """SIGKILL to one of two workers that serve, each second; failures are what was open there."""
+async def killed_workers(stage: LoadedCluster, *, kills: int = 10, consumers: int = 20) -> ScenarioResult:
+    """Send SIGKILL to one of two workers each second; only its open requests may fail."""
     async with stage.service("--workers", "2") as serving:
         pages = await pages_of(stage, serving)
         async with reading(pages, port_of(serving), consumers) as tally:
@@ -75,11 +76,11 @@ async def killed_workers(stage: Stage, *, kills: int = 10, consumers: int = 20) 
                 os.kill(min(workers_of(serving.process.pid)), signal.SIGKILL)
                 await asyncio.sleep(_BETWEEN_KILLS_SECONDS)
             await _until(lambda: len(workers_of(serving.process.pid)) == 2)
-        ended = serving.log.read_text().count("ended: SIGKILL.")
+        ended = serving.log.read_text().count("exited: SIGKILL.")
     return tally.outcome(
         f"SIGKILL of one of two workers each second, {kills} times, under {consumers} keep-alive clients",
         {},
-        [] if ended == kills else [f"{ended} of {kills} deaths were told."],
+        [] if ended == kills else [f"{ended} of {kills} deaths were logged."],
     )
 
 
@@ -90,6 +91,6 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def listening_on(port: int) -> int:
-    """Count the sockets that listen on a port of this machine."""
+    """Count the sockets that listen on a local port."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[1].partition(":")[2], 16) == port and row[3] == "0A" for row in rows)

@@ -1,4 +1,4 @@
-"""What a run found, as JSON: the page is written from it, so it can be written again."""
+"""Results of runs as JSON, from which the page can be rendered again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from embedded import VERSION
-from tests.chaos.outcome import Outcome  # noqa: TC001 - the rows are decoded by it
+from tests.chaos.scenario_result import ScenarioResult  # noqa: TC001 - the rows are decoded by it
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
 _PACKAGES = ("brokerage", "aiohttp", "elasticsearch", "uvloop")
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One scenario: what came of it, when, and the command that did it."""
+class ResultRow(msgspec.Struct, frozen=True):
+    """One scenario: its result, its date and the command that ran it."""
 
-    outcome: Outcome
+    outcome: ScenarioResult
     date: str
     command: str
     seconds: float
 
 
-class Results(msgspec.Struct):
-    """All rows by the names of their scenarios, and where the latest of them come from."""
+class ChaosResults(msgspec.Struct):
+    """All rows by scenario, and the environment of the latest run."""
 
-    rows: dict[str, Row] = {}
+    rows: dict[str, ResultRow] = {}
     versions: dict[str, str] = {}
     machine: str = ""
 
-    def take(self, name: str, outcome: Outcome, seconds: float) -> None:
-        """Add what a scenario found, made by this command."""
+    def take(self, name: str, outcome: ScenarioResult, seconds: float) -> None:
+        """Add the result of a scenario that this command ran."""
         module = Path(sys.argv[0]).stem.replace("__main__", "")
         command = shlex.join(["python", "-m", f"tests.chaos.{module}".rstrip("."), *sys.argv[1:]])
-        self.rows[name] = Row(outcome, dt.datetime.now(dt.UTC).date().isoformat(), command, round(seconds, 1))
+        self.rows[name] = ResultRow(outcome, dt.datetime.now(dt.UTC).date().isoformat(), command, round(seconds, 1))
         self.versions = {"Python": platform.python_version(), "Elasticsearch": VERSION}
         self.versions |= {name: version(name) for name in _PACKAGES}
         self.machine = f"{len(os.sched_getaffinity(0))} cores ({_processor()})"
 
-    def join(self, later: Results) -> None:
-        """Let the rows of a later run replace those that it repeats."""
+    def join(self, later: ChaosResults) -> None:
+        """Replace rows with those of a later run."""
         if later.rows:
             self.rows |= later.rows
             self.versions, self.machine = later.versions, later.machine
 
     @property
     def violations(self) -> Mapping[str, list[str]]:
-        """Each scenario that violated something, with what."""
+        """The violations by scenario."""
         return {name: row.outcome.violations for name, row in self.rows.items() if row.outcome.violations}
 
 
-def read(path: Path) -> Results:
-    """Return what earlier runs found; nothing where there was none."""
-    return msgspec.json.decode(path.read_bytes(), type=Results) if path.exists() else Results()
+def read(path: Path) -> ChaosResults:
+    """Return the results of earlier runs; empty if there are none."""
+    return msgspec.json.decode(path.read_bytes(), type=ChaosResults) if path.exists() else ChaosResults()
 
 
-def write(results: Results, path: Path) -> None:
-    """Write the results, one member a line so that differences can be read."""
+def write(results: ChaosResults, path: Path) -> None:
+    """Write the results, one member per line to keep differences readable."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 

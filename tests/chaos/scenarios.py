@@ -1,4 +1,4 @@
-"""All scenarios, in the order in which they are played. A further one is a line here."""
+"""All scenarios, in the order in which they run. Add new ones here."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.chaos import index_faults, network_faults
+from tests.chaos.alias_swaps import swapped
+from tests.chaos.client_disconnects import hang_ups
+from tests.chaos.cpu_affinity import separate_cpus
 from tests.chaos.disk_faults import disks_full
-from tests.chaos.hang_ups import hang_ups
 from tests.chaos.node_faults import frozen, killed, killed_master
 from tests.chaos.overload import overload
-from tests.chaos.processors import apart
 from tests.chaos.restarts import killed_workers, rolled, taken_over
-from tests.chaos.swaps import swapped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.chaos.ground import Ground
-    from tests.chaos.outcome import Outcome
+    from tests.chaos.scenario_cluster import ScenarioCluster
+    from tests.chaos.scenario_result import ScenarioResult
 
-    Scenario = Callable[[Ground], Awaitable[Outcome]]
+    Scenario = Callable[[ScenarioCluster], Awaitable[ScenarioResult]]
 
 
-async def _overload_apart(ground: Ground) -> Outcome:
-    """Play the same with a processor for Elasticsearch alone: without it everybody waits for a turn on one."""
-    with apart(process.pid for process in ground.nodes.cluster.processes):
+async def _overload_apart(ground: ScenarioCluster) -> ScenarioResult:
+    """Run the overload with a CPU reserved for Elasticsearch, so that refusals do not wait for it."""
+    with separate_cpus(process.pid for process in ground.nodes.cluster.processes):
         outcome = await overload(ground.stage)
-    return replace(outcome, fault=f"{outcome.fault}, Elasticsearch on a processor of its own")
+    return replace(outcome, fault=f"{outcome.fault}, Elasticsearch on a separate core")
 
 
 SCENARIOS: dict[str, Scenario] = {

@@ -1,4 +1,4 @@
-"""The page says what was found, keeps what earlier runs found, and a violation is an exit code."""
+"""The page shows new and earlier results, and a violation sets the exit code."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.outcome import Outcome
 from tests.chaos.report import concluded
-from tests.chaos.results import Results, read
+from tests.chaos.results import ChaosResults, read
+from tests.chaos.scenario_result import ScenarioResult
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _found(name: str, **changes: object) -> Results:
-    played = Results()
+def _found(name: str, **changes: object) -> ChaosResults:
+    played = ChaosResults()
     whole = {"fault": f"the fault {name}", "requests": 1000, "wrong": 0, "failed": 5, "outage_seconds": 0.25}
-    played.take(name, Outcome(**{**whole, **changes}), 12.0)  # type: ignore[arg-type]
+    played.take(name, ScenarioResult(**{**whole, **changes}), 12.0)  # type: ignore[arg-type]
     return played
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """A page with text round the marks."""
+    """A page with text around the markers."""
     page = tmp_path / "reliability.md"
     page.write_text("# Before\n\n<!-- results:begin -->\n<!-- results:end -->\n\nBehind\n")
     return page
@@ -40,16 +40,16 @@ def test_the_page_has_a_row_for_each_scenario_in_order_and_keeps_its_text(page: 
         "| the fault first | 1,000 | 0 | 5 (0.50 %) | 0.2 s |",
         "| the fault second | 1,000 | 0 | 5 (0.50 %) | 0.2 s |",
     ]
-    assert "2 scenarios, 2,000 requests, 0 wrong answers." in text
+    assert "2 scenarios, 2,000 requests, 0 wrong responses." in text
     assert "| the fault second | how | so |" in text
     assert "### Violations\n\nNone." in text
 
 
-def test_a_violation_is_told_until_a_later_run_is_free_of_it(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_violation_is_reported_until_a_later_run_has_none(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert concluded(_found("first", wrong=1, violations=["1 wrong answer"]), page) == 1
     assert "- first: 1 wrong answer" in page.read_text()
     assert "first: 1 wrong answer" in capsys.readouterr().out
-    assert concluded(Results(), page) == 1  # written again from the results beside it
+    assert concluded(ChaosResults(), page) == 1  # written again from the existing results
     assert concluded(_found("first"), page) == 0
     assert "1 wrong answer" not in page.read_text()
 

@@ -1,4 +1,4 @@
-"""The scenarios in short: every fault really happens, and no page is wrong. Their times are `make chaos`'s matter."""
+"""Short runs of the scenarios: every fault happens and no page is wrong. `make chaos` checks the times."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import pytest
 from tests.chaos.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
-    from tests.chaos.ground import Ground
-    from tests.chaos.outcome import Outcome
+    from tests.chaos.scenario_cluster import ScenarioCluster
+    from tests.chaos.scenario_result import ScenarioResult
 
 
-def _sound(outcome: Outcome) -> None:
+def _sound(outcome: ScenarioResult) -> None:
     assert outcome.requests > 50, outcome
     assert (outcome.wrong, outcome.violations) == (0, []), outcome
 
 
-async def test_full_disks_cut_answers_and_reset_connections_make_no_page_wrong(ground: Ground) -> None:
-    """Full disks are noticed after ten seconds; the others are played meanwhile, each with a service of its own."""
-    async with asyncio.TaskGroup() as group:  # what fails ends the others, which mend what they broke
+async def test_full_disks_truncated_responses_and_resets_cause_no_wrong_page(ground: ScenarioCluster) -> None:
+    """Full disks are detected after ten seconds; the other scenarios run meanwhile, each with its own service."""
+    async with asyncio.TaskGroup() as group:  # a failure cancels the others, which repair what they broke
         played = [group.create_task(_played(name, ground)) for name in ("disk", "cuts", "resets")]
     for each in played:
         _sound(each.result())
 
 
-async def _played(name: str, ground: Ground) -> Outcome:
+async def _played(name: str, ground: ScenarioCluster) -> ScenarioResult:
     return await SCENARIOS[name](ground)
 
 
-# The last one leaves a node that has to be started again.
+# The last one leaves a node that must be restarted.
 @pytest.mark.parametrize("name", ["alias-gone", "freeze", "kill"])
-async def test_no_page_is_wrong(ground: Ground, name: str) -> None:
+async def test_no_page_is_wrong(ground: ScenarioCluster, name: str) -> None:
     _sound(await SCENARIOS[name](ground))

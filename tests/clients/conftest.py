@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.clients.generated import Client, python_client, typescript_client
+from tests.clients.generated_client import GeneratedClient, python_client, typescript_client
 from tests.contract.conftest import world
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def feed(world: World) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-async def python(root: str, tmp_path_factory: pytest.TempPathFactory) -> Client:
+async def python(root: str, tmp_path_factory: pytest.TempPathFactory) -> GeneratedClient:
     """The generated Python client."""
     return await python_client(root, tmp_path_factory.mktemp("python"))
 
 
 @pytest.fixture(scope="session")
-async def typescript(root: str, tmp_path_factory: pytest.TempPathFactory) -> Client:
+async def typescript(root: str, tmp_path_factory: pytest.TempPathFactory) -> GeneratedClient:
     """The generated TypeScript client."""
     return await typescript_client(root, tmp_path_factory.mktemp("typescript"))

@@ -13,10 +13,10 @@ import pytest
 
 from service.resources import OPERATIONS
 from tests.clients.conftest import COMPANY
-from tests.clients.generated import PACKAGE, Client
-from tests.contract.asking import paths
-from tests.contract.world import identifiers
-from tests.openapi.described import GETS
+from tests.clients.generated_client import PACKAGE, GeneratedClient
+from tests.contract.request_variants import request_paths
+from tests.contract.world import source_identifiers
+from tests.openapi.document_validators import GET_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -72,7 +72,7 @@ _EVERYTHING: dict[str, Any] = {"platform_company_id": COMPANY, "updated_since": 
 
 
 @pytest.fixture
-def package(python: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def package(python: GeneratedClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The generated package, for as long as a test lasts."""
     monkeypatch.syspath_prepend(python.folder)
     yield importlib.import_module(PACKAGE)
@@ -100,20 +100,20 @@ def with_key(package: ModuleType, root: str, key: str) -> Any:
 
 async def asked(client: Any, path: str, *variables: str, **parameters: object) -> Any:
     """Return the answer of an operation, with its status."""
-    described = GETS[path]
+    described = GET_OPERATIONS[path]
     tag = described["tags"][0].lower().replace(" ", "_")
     module = importlib.import_module(f"{PACKAGE}.api.{tag}.{described['operationId']}")
     return await module.asyncio_detailed(*variables, client=client, **parameters)
 
 
-def test_the_generator_has_nothing_to_warn_of_but_the_stream(python: Client) -> None:
-    assert python.generating.code == 0
-    warnings = re.findall(r"^WARNING (.*)$", python.generating.all, re.MULTILINE)
+def test_the_generator_has_nothing_to_warn_of_but_the_stream(python: GeneratedClient) -> None:
+    assert python.generation.code == 0
+    warnings = re.findall(r"^WARNING (.*)$", python.generation.all, re.MULTILINE)
     assert warnings == ["parsing GET /snapshot/{resource} within feed."]
-    assert "application/x-ndjson" in python.generating.all
+    assert "application/x-ndjson" in python.generation.all
 
 
-async def test_the_program_has_the_types_that_it_uses_and_wrong_uses_are_found(python: Client) -> None:
+async def test_the_program_has_the_types_that_it_uses_and_wrong_uses_are_found(python: GeneratedClient) -> None:
     files = ("walk.py", "wrong.py")
     (python.folder / "wrong.py").write_text(_WRONG_USES, encoding="utf-8")
     checked = await python.run(
@@ -124,13 +124,17 @@ async def test_the_program_has_the_types_that_it_uses_and_wrong_uses_are_found(p
     assert "walk.py" not in checked.output
 
 
-async def test_the_program_walks_the_feed(python: Client, asking: dict[str, str], feed: list[dict[str, Any]]) -> None:
+async def test_the_program_walks_the_feed(
+    python: GeneratedClient, asking: dict[str, str], feed: list[dict[str, Any]]
+) -> None:
     walked = await python.run(sys.executable, "walk.py", **asking)
     assert (walked.code, walked.errors) == (0, "")
     assert [json.loads(line) for line in walked.output.splitlines()] == feed
 
 
-async def test_a_refusal_ends_the_program_with_what_the_service_said(python: Client, asking: dict[str, str]) -> None:
+async def test_a_refusal_ends_the_program_with_what_the_service_said(
+    python: GeneratedClient, asking: dict[str, str]
+) -> None:
     walked = await python.run(sys.executable, "walk.py", **{**asking, "COMPANY": "nobody"})
     assert (walked.code, walked.output) == (1, "")
     assert walked.errors.startswith("invalid-parameter: platform_company_id")
@@ -138,13 +142,13 @@ async def test_a_refusal_ends_the_program_with_what_the_service_said(python: Cli
 
 def _variables(world: World, operation: Operation) -> list[str]:
     """Return the identifier of a record where a path takes one."""
-    return [paths(world, operation)[0].rpartition("/")[2]] if "{" in operation.path else []
+    return [request_paths(world, operation)[0].rpartition("/")[2]] if "{" in operation.path else []
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 async def test_every_operation_answers_its_type(models: Any, client: Any, world: World, operation: Operation) -> None:
     path = operation.path
-    known = {parameter["name"] for parameter in GETS[path]["parameters"] if parameter["in"] == "query"}
+    known = {parameter["name"] for parameter in GET_OPERATIONS[path]["parameters"] if parameter["in"] == "query"}
     sent = _EVERYTHING if path == "/listings" else {name: 0 for name in ("updated_since",) if name in known}
     answer = await asked(client, path, *_variables(world, operation), **sent)
     assert answer.status_code == 200
@@ -200,7 +204,9 @@ async def test_several_property_types_are_sent_as_the_service_reads_them(
     everything = {**_EVERYTHING, "market_status": models.ListListingsMarketStatus.ALL}
     answer = await asked(client, "/listings", **everything, property_types="1,2")
     found = [listing.platform_listing_id for listing in answer.parsed.listings]
-    assert found == identifiers(world.of("listings", COMPANY, where=lambda line: line["property_type_id"] in {1, 2}))
+    assert found == source_identifiers(
+        world.of("listings", COMPANY, where=lambda line: line["property_type_id"] in {1, 2})
+    )
     assert found
 
 

@@ -6,16 +6,19 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 from elasticsearch import ApiError, TransportError
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.control import mark_id
+from cluster.control_index import mark_id
 from cluster.settings import SettingError
 from mappings import RESOURCES, SOLD_LISTING
+from tests.network.http import HANG_UP, Reply, http
+from tests.network.server import serving
 
 if TYPE_CHECKING:
-    from pytest_aiohttp.plugin import AiohttpServer
+    from tests.network.http import Request
+
+UNAVAILABLE = Reply(status=503)
 
 
 def test_without_an_address_connecting_is_refused_with_the_way_out() -> None:
@@ -37,29 +40,26 @@ def test_no_index_of_the_product_shares_a_name_with_another() -> None:
     assert len({mark_id(name) for name in names}) == len(names)
 
 
-async def asked(aiohttp_server: AiohttpServer, *, hang_up: bool = False, **settings: Any) -> list[web.Request]:
-    """Return the requests that one call of a client makes, which is refused or, with `hang_up`, not answered."""
-    seen: list[web.Request] = []
+async def asked(reply: Reply = UNAVAILABLE, **settings: Any) -> list[Request]:
+    """Return the requests that one call of a client makes, which fails by this reply."""
+    seen: list[Request] = []
 
-    async def refuse(request: web.Request) -> web.Response:
+    async def refuse(request: Request) -> Reply:
         seen.append(request)
-        if hang_up and request.transport is not None:
-            request.transport.abort()
-        return web.json_response({}, status=503)
+        return reply
 
-    app = web.Application()
-    app.router.add_post("/_search", refuse)
-    server = await aiohttp_server(app)
-    url = (str(server.make_url("")).rstrip("/"),)
-    async with connect(ConnectionSettings(url=url, **settings), connections=1, timeout=5) as client:
+    async with (
+        serving(http(refuse)) as server,
+        connect(ConnectionSettings(url=(server.url,), **settings), connections=1, timeout=5) as client,
+    ):
         with pytest.raises((ApiError, TransportError)):
             await client.search()
     return seen
 
 
-@pytest.mark.parametrize("hang_up", [False, True])
-async def test_a_failed_call_is_not_repeated(aiohttp_server: AiohttpServer, hang_up: bool) -> None:
-    assert len(await asked(aiohttp_server, hang_up=hang_up)) == 1
+@pytest.mark.parametrize("reply", [UNAVAILABLE, HANG_UP])
+async def test_a_failed_call_is_not_repeated(reply: Reply) -> None:
+    assert len(await asked(reply)) == 1
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ async def test_a_failed_call_is_not_repeated(aiohttp_server: AiohttpServer, hang
     ],
 )
 async def test_the_cluster_is_sent_the_credentials_of_the_settings(
-    aiohttp_server: AiohttpServer, settings: dict[str, Any], header: str | None
+    settings: dict[str, Any], header: str | None
 ) -> None:
-    (request,) = await asked(aiohttp_server, **settings)
+    (request,) = await asked(**settings)
     assert request.headers.get("Authorization") == header

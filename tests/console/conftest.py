@@ -8,9 +8,9 @@ import pytest
 from msgspec import to_builtins
 
 from cluster.connection import ConnectionSettings
-from cluster.control import Mark
-from service.freshness import Ages
-from tests.console.operated import Clock, Operated, operated
+from cluster.control_index import Mark
+from service.search.cached_value import CacheAges
+from tests.console.console_service import ConsoleService, MovableClock, serve_console
 from tests.service.conftest import stand_in as empty_stand_in
 from tests.site.conftest import browser
 
@@ -56,14 +56,14 @@ def key(stand_in: StandIn) -> str:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep nothing that was read, and find no process late or slow: a busy machine is no defect."""
-    monkeypatch.setattr("service.console.resources._AGES", Ages(0.0, 0.0))
-    monkeypatch.setattr("service.console.verdict.LATE_SECONDS", float("inf"))
-    monkeypatch.setattr("service.console.verdict.SLOW_SECONDS", float("inf"))
+    monkeypatch.setattr("service.console.resource_summaries._AGES", CacheAges(0.0, 0.0))
+    monkeypatch.setattr("service.console.notices.MAX_LOOP_LAG_SECONDS", float("inf"))
+    monkeypatch.setattr("service.console.notices.MAX_P99_SECONDS", float("inf"))
 
 
 @pytest.fixture
-async def operating(stand_in: StandIn, key: str, at_once: None) -> AsyncIterator[Operated]:  # noqa: ARG001
+async def operating(stand_in: StandIn, key: str, at_once: None) -> AsyncIterator[ConsoleService]:  # noqa: ARG001
     """The service at noon."""
     connection = ConnectionSettings(url=(stand_in.url,))
-    async with operated(connection, Clock(NOON), fresh_seconds=0.0, stale_seconds=0.0) as opened:
+    async with serve_console(connection, MovableClock(NOON), fresh_seconds=0.0, stale_seconds=0.0) as opened:
         yield opened

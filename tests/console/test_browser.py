@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.async_api import expect
 
-from service.telemetry.consumers import STUCK_REPEATS
+from service.telemetry.feed_consumers import STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST
-from tests.console.operated import FEED
+from tests.console.console_service import FEED
 from tests.service.stand_in import refusal
-from tests.site.test_browser import NARROW, WIDE, visiting
+from tests.site.test_browser import NARROW, WIDE, open_visit
 from tests.waiting import until_told
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
-    from tests.console.operated import Operated
+    from tests.console.console_service import ConsoleService
     from tests.service.stand_in import StandIn
     from tests.site.test_browser import Looks
 
@@ -26,10 +26,10 @@ _ONE = f"{FEED}&page_size=1"
 
 @pytest.mark.parametrize("looks", [WIDE, NARROW], ids=["wide-light", "narrow-dark"])
 async def test_the_page_is_sound_and_says_that_all_is_well(
-    browser: Browser, operating: Operated, key: str, looks: Looks
+    browser: Browser, operating: ConsoleService, key: str, looks: Looks
 ) -> None:
     await operating.get(FEED, key)
-    async with visiting(browser, operating, looks) as visit:
+    async with open_visit(browser, operating, looks) as visit:
         await visit.open("/console")
         await expect(visit.page.get_by_role("heading", level=1)).to_have_text("✓ All is well.")
         await expect(visit.page.locator("#resources tr").filter(has_text="listings-v0000")).to_contain_text("17")
@@ -41,19 +41,21 @@ async def test_the_page_is_sound_and_says_that_all_is_well(
 
 
 async def test_it_says_in_words_what_is_wrong_and_that_it_has_passed(
-    browser: Browser, operating: Operated, stand_in: StandIn, key: str
+    browser: Browser, operating: ConsoleService, stand_in: StandIn, key: str
 ) -> None:
-    async with visiting(browser, operating, NARROW) as visit:
+    async with open_visit(browser, operating, NARROW) as visit:
         await visit.open("/console")
-        for _ in range(STUCK_REPEATS):
+        for _ in range(STUCK_AFTER_REPEATS):
             await operating.get(_ONE, key)
         heading, notices = visit.page.get_by_role("heading", level=1), visit.page.locator("#notices")
-        await expect(heading).to_have_text("! One thing needs a look.")
-        await expect(notices).to_contain_text("Look: North portal asked 5 times in a row for the same page")
+        await expect(heading).to_have_text("! 1 warning.")
+        await expect(notices).to_contain_text(
+            "Warning: North portal (listings) requested the same page 5 times in a row"
+        )
         assert await visit.findings() == []
         stand_in.is_away(refusal(503, "away"))
-        await expect(heading).to_have_text("✕ One thing is wrong.")
-        await expect(notices).to_contain_text("Wrong: elasticsearch: it cannot be asked.")
+        await expect(heading).to_have_text("✕ 1 problem.")
+        await expect(notices).to_contain_text("Error: elasticsearch: it is unreachable.")
         await expect(visit.page.locator("#verdict")).to_have_class("wrong")
         assert await visit.findings() == []
         stand_in.replies.clear()
@@ -63,9 +65,11 @@ async def test_it_says_in_words_what_is_wrong_and_that_it_has_passed(
         assert visit.is_clean()
 
 
-async def test_the_keyboard_reaches_everything_and_stays_where_it_is(browser: Browser, operating: Operated) -> None:
+async def test_the_keyboard_reaches_everything_and_stays_where_it_is(
+    browser: Browser, operating: ConsoleService
+) -> None:
     # Wide first: what does not overflow has the focus only if the page says so.
-    async with visiting(browser, operating, WIDE) as visit:
+    async with open_visit(browser, operating, WIDE) as visit:
         await visit.open("/console")
         stops = [await _tab(visit.page) for _ in range(6)]
         assert [name for name, _ in stops] == ["Skip to the content", "data", "walks", "uses", "ways", "Metrics"]
@@ -95,10 +99,10 @@ async def _tab(page: Page) -> tuple[str, str]:
     return str(await page.evaluate(_FOCUSED)), str(await page.evaluate(_OUTLINE))
 
 
-async def test_runs_and_builds_are_shown(browser: Browser, operating: Operated, stand_in: StandIn) -> None:
+async def test_runs_and_builds_are_shown(browser: Browser, operating: ConsoleService, stand_in: StandIn) -> None:
     stand_in.documents["control", "last-listings"] = LAST | {"dead": 3}
     stand_in.documents["control", "build-listings"] = {"progress": BUILD}
-    async with visiting(browser, operating, WIDE) as visit:
+    async with open_visit(browser, operating, WIDE) as visit:
         await visit.open("/console")
         name = visit.page.get_by_role("rowheader", name="listings", exact=True)
         line = visit.page.locator("#resources tr").filter(has=name)
@@ -106,15 +110,15 @@ async def test_runs_and_builds_are_shown(browser: Browser, operating: Operated, 
         await expect(line.get_by_role("cell").last).to_have_text("listings-v0002loading, line 1,200")
         stand_in.documents["control", "build-listings"] = {"progress": BUILD | {"refusal": "It lacks 30 of 50."}}
         await expect(line.get_by_role("cell").last).to_have_text("listings-v0002refused")
-        await expect(visit.page.locator("#notices")).to_contain_text("listings-v0002 was built and refused.")
+        await expect(visit.page.locator("#notices")).to_contain_text("the build of listings-v0002 was refused.")
         assert await visit.findings() == []
         assert visit.is_clean()
 
 
-async def test_it_says_that_the_service_does_not_answer(browser: Browser, operating: Operated) -> None:
-    async with visiting(browser, operating, WIDE) as visit:
+async def test_it_says_that_the_service_does_not_answer(browser: Browser, operating: ConsoleService) -> None:
+    async with open_visit(browser, operating, WIDE) as visit:
         await visit.open("/console")
         await expect(visit.page.locator("#headline")).to_have_text("All is well.")
         await visit.page.context.set_offline(offline=True)
-        await expect(visit.page.locator("#headline")).to_have_text("The service does not answer.")
-        await expect(visit.page.locator("#notices")).to_contain_text("What stands below is of ")
+        await expect(visit.page.locator("#headline")).to_have_text("The service is not responding.")
+        await expect(visit.page.locator("#notices")).to_contain_text("The data below is from ")

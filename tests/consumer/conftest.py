@@ -14,42 +14,43 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from aiohttp.test_utils import TestServer
 from click.testing import CliRunner
 
 from brokerage.command import main
-from consumer.answers import RESOURCES
-from consumer.copies.sqlite import SqliteCopy
+from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
+from consumer.copies.sqlite_copy import SqliteCopy
+from consumer.copy_updater import CopyUpdater
 from consumer.feed import Feed
-from consumer.pull import Pull
-from tests.consumer.stand_in import KEY, StandIn
+from tests.consumer.stand_in_service import KEY, StandInService
+from tests.network.http import http
+from tests.network.server import serving
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator
 
-    from consumer.standing import Standing
+    from consumer.pull_status import PullStatus
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 
 
 @dataclass
-class Served:
+class ServedStandIn:
     """A stand-in and its address."""
 
-    stand_in: StandIn
+    stand_in: StandInService
     url: str
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
+async def served() -> AsyncIterator[ServedStandIn]:
     """A stand-in with some of everything."""
-    stand_in = StandIn()
+    stand_in = StandInService()
     for name in RESOURCES:
         for number in range(7):
             stand_in.put(name, f"{name[0]}{number}", number=number)
-    async with TestServer(stand_in.app()) as server:
-        yield Served(stand_in, str(server.make_url("")).rstrip("/"))
+    async with serving(http(stand_in.reply)) as server:
+        yield ServedStandIn(stand_in, server.url)
 
 
 @pytest.fixture
@@ -61,19 +62,19 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waited.append(seconds)
         await asyncio.sleep(0)
 
-    monkeypatch.setattr("consumer.asking.sleep", sleep)
+    monkeypatch.setattr("consumer.http_client.sleep", sleep)
     return waited
 
 
 @asynccontextmanager
-async def pulling(
+async def open_pull(
     url: str, folder: Path, *, key: str = KEY, resources: tuple[str, ...] = RESOURCES, **scope: str
-) -> AsyncIterator[tuple[Pull, list[Standing]]]:
+) -> AsyncIterator[tuple[CopyUpdater, list[PullStatus]]]:
     """Open a pull into a folder; the standings that it tells are kept."""
-    told: list[Standing] = []
+    told: list[PullStatus] = []
     with SqliteCopy(folder, resources, str(scope)) as copy:
         async with Feed(url, key, scope) as feed:
-            yield Pull(feed, copy, resources, told.append), told
+            yield CopyUpdater(feed, copy, resources, told.append), told
 
 
 def copied(folder: Path) -> dict[str, dict[str, tuple[str, Any]]]:

@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from consumer.copies.export import export
-from consumer.rounds import Plan, once
-from tests.consumer.conftest import pulling, run
+from consumer.copies.export import export_resource
+from consumer.pull_loop import PullPlan, pull_once
+from tests.consumer.conftest import open_pull, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from tests.consumer.conftest import Served
+    from tests.consumer.conftest import ServedStandIn
 
 
-async def test_parquet_holds_what_the_copy_holds(served: Served, tmp_path: Path) -> None:
+async def test_parquet_holds_what_the_copy_holds(served: ServedStandIn, tmp_path: Path) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra of the product; the checks have it
 
-    async with pulling(served.url, tmp_path) as (pull, _):
-        await once(pull, Plan(tmp_path))
-        assert export(pull.copy, "listings", tmp_path, "parquet")
-        assert not export(pull.copy, "listings", tmp_path, "parquet")
+    async with open_pull(served.url, tmp_path) as (pull, _):
+        await pull_once(pull, PullPlan(tmp_path))
+        assert export_resource(pull.copy, "listings", tmp_path, "parquet")
+        assert not export_resource(pull.copy, "listings", tmp_path, "parquet")
     rows = pq.read_table(tmp_path / "listings.parquet").to_pylist()
     assert [(row["id"], row["content"], orjson.loads(row["record"])) for row in rows] == [
         (entry.id, entry.content, entry.record) for entry in served.stand_in.live("listings")
@@ -33,7 +33,7 @@ async def test_parquet_holds_what_the_copy_holds(served: Served, tmp_path: Path)
 
 
 async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("consumer.copies.export.find_spec", lambda _: None)
     code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
-from consumer import Away, Feed, Refused, TokenExpired
-from tests.consumer.stand_in import KEY, answering, hang_up
+from consumer import Feed, FeedRequestRejected, FeedUnavailable, TokenExpired
+from tests.consumer.stand_in_service import KEY, hang_up, respond_with
+from tests.network.http import Reply
 
 if TYPE_CHECKING:
-    from tests.consumer.conftest import Served
+    from tests.consumer.conftest import ServedStandIn
+    from tests.network.http import Request
 
 MANY = 500
 
@@ -22,14 +23,14 @@ async def read(feed: Feed, resource: str = "listings", after: str | None = None)
     return header.token, [record.id async for record in records]
 
 
-async def test_a_snapshot_that_is_cut_goes_on_behind_its_last_record(served: Served, waits: list[float]) -> None:
+async def test_a_snapshot_that_is_cut_goes_on_behind_its_last_record(served: ServedStandIn, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number:04}", text="é" * 300)
     expected = [entry.id for entry in served.stand_in.live("listings")]
     served.stand_in.cuts = [200, 0, 1, 133]
     token = f"listings.0.{served.stand_in.sequences['listings']}"
 
-    async def change(_: web.Request) -> None:
+    async def change(_: Request) -> None:
         served.stand_in.put("listings", "zz")
 
     served.stand_in.faults = [None, change]
@@ -43,7 +44,7 @@ async def test_a_snapshot_that_is_cut_goes_on_behind_its_last_record(served: Ser
     assert len(waits) == 4
 
 
-async def test_a_snapshot_without_its_last_line_is_not_whole(served: Served, waits: list[float]) -> None:
+async def test_a_snapshot_without_its_last_line_is_not_whole(served: ServedStandIn, waits: list[float]) -> None:
     served.stand_in.ends = 1
     async with Feed(served.url, KEY) as feed:
         assert len((await read(feed))[1]) == 7
@@ -51,28 +52,28 @@ async def test_a_snapshot_without_its_last_line_is_not_whole(served: Served, wai
     assert len(waits) == 1
 
 
-async def test_records_are_as_long_as_they_are(served: Served) -> None:
+async def test_records_are_as_long_as_they_are(served: ServedStandIn) -> None:
     served.stand_in.put("listings", "z", text="x" * 1_000_000)
     async with Feed(served.url + "/v1/", KEY) as feed:
         _, records = await feed.snapshot("listings", "acme:m")
         assert [len(bytes(record.record)) > 1_000_000 async for record in records] == [True]
 
 
-async def test_a_snapshot_that_is_not_what_it_says_is_read_again(served: Served, waits: list[float]) -> None:
+async def test_a_snapshot_that_is_not_what_it_says_is_read_again(served: ServedStandIn, waits: list[float]) -> None:
     expected = [entry.id for entry in served.stand_in.live("listings")]
     async with Feed(served.url, KEY, attempts=3) as feed:
         served.stand_in.lies = 2
         _, found = await read(feed)
         assert found == expected * 3
         served.stand_in.lies = 3
-        with pytest.raises(Away, match="is not what its last line says"):
+        with pytest.raises(FeedUnavailable, match="does not match the digest in its last line"):
             await read(feed)
     assert len(waits) == 2 + 2
 
 
-async def test_passing_failures_are_waited_out_as_the_service_wishes(served: Served, waits: list[float]) -> None:
-    busy, away = answering(429, "rate-limited", **{"Retry-After": "7"}), answering(503, "overloaded")
-    served.stand_in.faults = [busy, away, hang_up, hang_up, answering(504, "deadline-passed")]
+async def test_passing_failures_are_waited_out_as_the_service_wishes(served: ServedStandIn, waits: list[float]) -> None:
+    busy, away = respond_with(429, "rate-limited", **{"Retry-After": "7"}), respond_with(503, "overloaded")
+    served.stand_in.faults = [busy, away, hang_up, hang_up, respond_with(504, "deadline-passed")]
     told: list[str] = []
     # The first time it is hung up on a connection that had been used, which aiohttp itself tries again.
     async with Feed(served.url, KEY) as feed:
@@ -82,34 +83,39 @@ async def test_passing_failures_are_waited_out_as_the_service_wishes(served: Ser
     assert [page.at_end for page in pages] == [False] * 4 + [True]
     assert 7 <= waits[0] < 8
     assert all(wait <= 2.0**number for number, wait in enumerate(waits[1:], 1))
-    assert told[0] == "/v1/changes answered 429 rate-limited: Made up."
+    assert told[0] == "/v1/changes returned 429 rate-limited: Made up."
     assert len(told) == len(waits) == 4
 
 
-async def test_attempts_are_bounded(served: Served, waits: list[float]) -> None:
-    served.stand_in.faults = [answering(503, "overloaded")] * 9
+async def test_attempts_are_bounded(served: ServedStandIn, waits: list[float]) -> None:
+    served.stand_in.faults = [respond_with(503, "overloaded")] * 9
     async with Feed(served.url, KEY, attempts=4) as feed:
-        with pytest.raises(Away, match=r"No usable answer in 4 attempts\. The last: /v1/digest/agents answered 503"):
+        with pytest.raises(
+            FeedUnavailable, match=r"No valid response in 4 attempts\. The last error: /v1/digest/agents returned 503"
+        ):
             await feed.digest("agents")
     assert (len(waits), len(served.stand_in.faults)) == (3, 5)
 
 
-@pytest.mark.parametrize(("status", "kind"), [(410, TokenExpired), (401, Refused), (400, Refused), (404, Refused)])
-async def test_what_would_be_refused_again_is_not_asked_again(served: Served, status: int, kind: Any) -> None:
-    served.stand_in.faults = [answering(status, "some-code")]
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(410, TokenExpired), (401, FeedRequestRejected), (400, FeedRequestRejected), (404, FeedRequestRejected)],
+)
+async def test_what_would_be_refused_again_is_not_asked_again(served: ServedStandIn, status: int, kind: Any) -> None:
+    served.stand_in.faults = [respond_with(status, "some-code")]
     async with Feed(served.url, KEY) as feed:
-        with pytest.raises(kind, match=f"answered {status} some-code: Made up.") as caught:
+        with pytest.raises(kind, match=f"returned {status} some-code: Made up.") as caught:
             await anext(feed.changes(["listings.0.1"]))
     assert served.stand_in.faults == []
     assert KEY not in str(caught.value)
 
 
-async def test_the_key_goes_nowhere_else(served: Served) -> None:
-    async def elsewhere(_: web.Request) -> web.StreamResponse:
-        raise web.HTTPFound(f"{served.url}/v1/changes?elsewhere=1")
+async def test_the_key_goes_nowhere_else(served: ServedStandIn) -> None:
+    async def elsewhere(_: Request) -> Reply:
+        return Reply(status=302, body=b"302: Found", headers={"Location": f"{served.url}/v1/changes?elsewhere=1"})
 
     served.stand_in.faults = [elsewhere]
     async with Feed(served.url, KEY) as feed:
-        with pytest.raises(Refused, match=r"answered 302\. Is this the address of the service"):
+        with pytest.raises(FeedRequestRejected, match=r"returned 302\. Is this the address of the service"):
             await anext(feed.changes())
     assert len(served.stand_in.asked) == 1

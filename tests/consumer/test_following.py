@@ -19,10 +19,10 @@ import pytest
 from cluster.connection import connect
 from indexer import rollback
 from mappings import LISTING
-from service.keys.store import Grant, KeyStore
-from tests.consumer.follower import Follower, copied
-from tests.consumer.market import Market, number_of
-from tests.consumer.serving import FOLLOWED, serving
+from service.keys.store import KeyGrant, KeyStore
+from tests.consumer.market_source import MarketSource, number_of
+from tests.consumer.pull_process import PullProcess, copied
+from tests.consumer.service_process import FOLLOWED, run_service
 from tests.indexer.conftest import bench
 from tests.records import write
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mappings import Resource
-    from tests.consumer.serving import Service
+    from tests.consumer.service_process import ServiceProcess
     from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
@@ -41,14 +41,14 @@ CHANGES_A_SECOND = 200
 
 
 @dataclass
-class World:
+class FollowedService:
     """The source, the indexer, the service as a process, and who follows it."""
 
     bench: Bench
-    market: Market
+    market: MarketSource
     chance: random.Random
-    service: Service
-    follower: Follower
+    service: ServiceProcess
+    follower: PullProcess
     written: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -92,22 +92,22 @@ class World:
 
 
 @pytest.fixture
-async def world(bench: Bench, tmp_path: Path, amount: Callable[[int, int], int]) -> AsyncIterator[World]:
+async def world(bench: Bench, tmp_path: Path, amount: Callable[[int, int], int]) -> AsyncIterator[FollowedService]:
     """Three companies, of which the key reads two."""
     chance, counts = random.Random(9), Counter[str]()  # noqa: S311 - repeatable
-    market = Market(chance, counts)
+    market = MarketSource(chance, counts)
     market.open(amount(600, 8_000), amount(30, 300))
-    key = await KeyStore(bench.client, bench.connection.keys_index).create(Grant("two", tuple(SCOPE), rate=None))
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(KeyGrant("two", tuple(SCOPE), rate=None))
     assert (await bench.build(market.source())).exit_code == 0
-    async with serving(bench, key.reveal(), tmp_path / "service.log") as service:
-        follower = Follower(tmp_path / "copy", service.url, service.key, amount(2, 20))
+    async with run_service(bench, key.reveal(), tmp_path / "service.log") as service:
+        follower = PullProcess(tmp_path / "copy", service.url, service.key, amount(2, 20))
         try:
-            yield World(bench, market, chance, service, follower, counts=counts)
+            yield FollowedService(bench, market, chance, service, follower, counts=counts)
         finally:
             await follower.stop()
 
 
-async def kills(world: World, count: int, seconds: float) -> None:
+async def kills(world: FollowedService, count: int, seconds: float) -> None:
     """Kill who follows so often, whenever it is."""
     began = time.monotonic()
     for moment in sorted(world.chance.uniform(0.2 * seconds, seconds) for _ in range(count)):
@@ -115,7 +115,7 @@ async def kills(world: World, count: int, seconds: float) -> None:
         await world.follower.kill(world.chance.uniform(0, seconds / 100))
 
 
-async def upkeep(world: World, seconds: float, rebuilds: int) -> None:
+async def rebuild_and_roll_back(world: FollowedService, seconds: float, rebuilds: int) -> None:
     """Rebuild now and then; after the first, roll back to what was before it, and kill who follows then."""
     for _ in range(rebuilds):
         await asyncio.sleep(seconds / 4 / rebuilds)
@@ -127,11 +127,11 @@ async def upkeep(world: World, seconds: float, rebuilds: int) -> None:
             await world.follower.kill(0)
 
 
-async def test_a_copy_follows_whatever_happens(world: World, amount: Callable[[int, int], int]) -> None:
+async def test_a_copy_follows_whatever_happens(world: FollowedService, amount: Callable[[int, int], int]) -> None:
     seconds, times = amount(6, 600), amount(2, 10)
     await world.follower.start()
     async with asyncio.TaskGroup() as group:
-        works = kills(world, times - 1, seconds), upkeep(world, seconds, amount(1, 3))
+        works = kills(world, times - 1, seconds), rebuild_and_roll_back(world, seconds, amount(1, 3))
         took = await world.write(seconds, amount(300, 2_000), [group.create_task(each) for each in works])
 
     # What a rollback took back comes again.

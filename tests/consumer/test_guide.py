@@ -10,22 +10,22 @@ import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from consumer.proof import Sum, bucket, record_hash
+from consumer.record_hashes import RunningDigest, bucket_of, record_hash
 from mappings.digest import Digest
-from service.site.pages import PAGES
-from tests.consumer.stand_in import KEY
+from service.site.pages import PAGE_BY_PATH
+from tests.consumer.stand_in_service import KEY
 
 if TYPE_CHECKING:
-    from tests.consumer.conftest import Served
+    from tests.consumer.conftest import ServedStandIn
 
-TEXT = PAGES["/docs/copy"].text
+TEXT = PAGE_BY_PATH["/docs/copy"].text
 _ROW = re.compile(r"(?m)^\| `(\w+)` \| `([0-9a-f]{16})` \| `([0-9a-f]{4})` \| `([0-9a-f]{16})` \|$")
 
 
 def test_the_numbers_of_the_guide_are_those_of_client_and_service() -> None:
-    ours, theirs, rows = Sum(), Digest(), _ROW.findall(TEXT)
+    ours, theirs, rows = RunningDigest(), Digest(), _ROW.findall(TEXT)
     for identifier, content, told_bucket, told_hash in rows:
-        assert f"{bucket(identifier):04x}" == told_bucket == sha256(identifier.encode()).hexdigest()[:4]
+        assert f"{bucket_of(identifier):04x}" == told_bucket == sha256(identifier.encode()).hexdigest()[:4]
         assert f"{record_hash(identifier, content):016x}" == told_hash
         ours.add(identifier, content)
         number = int(content, 16)
@@ -35,7 +35,7 @@ def test_the_numbers_of_the_guide_are_those_of_client_and_service() -> None:
     assert ours.digest == f"{theirs.total:016x}"
 
 
-async def test_the_program_of_the_guide_runs(served: Served) -> None:
+async def test_the_program_of_the_guide_runs(served: ServedStandIn) -> None:
     [program] = re.findall(r"(?ms)^```python copy\.py\n(.*?)^```$", TEXT)
     environment = os.environ | {"API": served.url, "KEY": KEY}
     process = await asyncio.create_subprocess_exec(

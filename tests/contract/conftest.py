@@ -10,10 +10,10 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import ConnectionSettings, connect
-from indexer import Engine, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
 from service.app import create_app
-from service.keys.store import Grant, KeyStore
+from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.conftest import remove_indices
 from tests.contract.world import PARENT, World, read_source
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _LISTINGS = 700
 
 _GRANTS = {
-    "all": Grant("all", all_companies=True, rate=None),
-    "large": Grant("large", companies=("summit-crest",), rate=None),
-    "child": Grant("child", companies=("4101",), rate=None),
-    "parent": Grant("parent", parent_companies=(PARENT,), rate=None),
-    "two": Grant("two", companies=("tidewater-brokers", "orchard-street"), rate=None),
+    "all": KeyGrant("all", all_companies=True, rate=None),
+    "large": KeyGrant("large", companies=("summit-crest",), rate=None),
+    "child": KeyGrant("child", companies=("4101",), rate=None),
+    "parent": KeyGrant("parent", parent_companies=(PARENT,), rate=None),
+    "two": KeyGrant("two", companies=("tidewater-brokers", "orchard-street"), rate=None),
 }
 
 
@@ -43,13 +43,13 @@ async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 @asynccontextmanager
-async def open_world(engine_url: str, source: Path, grants: dict[str, Grant]) -> AsyncIterator[World]:
+async def open_world(engine_url: str, source: Path, grants: dict[str, KeyGrant]) -> AsyncIterator[World]:
     """Index a source, create a key for each grant, and serve."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
         settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
         with open_source(str(source)) as opened:
-            summary = await reindex(Engine(client, connection, settings), opened)
+            summary = await reindex(IndexerContext(client, connection, settings), opened)
         assert summary.exit_code == 0
         store = KeyStore(client, connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}

@@ -18,15 +18,15 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import ConnectionSettings, connect
-from cluster.control import ensure_index
-from indexer import Engine, IndexerSettings, open_source, reindex
+from cluster.control_index import ensure_index
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
-from mappings.fields import Field, Kind, View
-from mappings.naming import underscore
+from mappings.casing import underscore
+from mappings.fields import Field, FieldKind, View
 from service.app import create_app
-from service.keys.record import KEYS_BODY, ApiKey
-from service.keys.text import mint
-from service.parameters.fields import Truth
+from service.keys.key_text import generate_key
+from service.keys.record import KEYS_INDEX_BODY, ApiKey
+from service.parameters.types import Boolean
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
 from tests.conftest import remove_indices
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 GRANTS = [None, *(some for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count))]
 # What an index needs to answer all that it has.
 WIDE = {"platform_company_id": COMPANY_KEY, "updated_since": "1", "sold_since": "1", "deactivated_since": "1"}
-_NUMBERS = {Kind.INTEGER: 86_753_091, Kind.NUMBER: 86_753.25}
+_NUMBERS = {FieldKind.INTEGER: 86_753_091, FieldKind.NUMBER: 86_753.25}
 _COLLECTIONS = {"Listings", "listings", "agents", "offices"}
 
 
 @dataclass(frozen=True)
-class Doors:
+class KeyedClients:
     """The service, and a key for each combination of groups."""
 
     http: TestClient[Any, Any]
@@ -69,9 +69,9 @@ class Doors:
 def canary(field: Field) -> Any:
     """Return the value of a guarded field."""
     match field.kind:
-        case Kind.INTEGER | Kind.NUMBER:
+        case FieldKind.INTEGER | FieldKind.NUMBER:
             return _NUMBERS[field.kind] + len(field.name)
-        case Kind.OBJECT:
+        case FieldKind.OBJECT:
             return {member.name: f"canary {field.name}" for member in field.members}
         case kind:
             return [f"canary {field.name}"] if kind.is_list else f"canary {field.name}"
@@ -109,7 +109,7 @@ def lines(resource: Resource) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-async def doors(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Doors]:
+async def doors(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KeyedClients]:
     """The service over records that hold canaries, built by the indexer."""
     source = tmp_path_factory.mktemp("source")
     write(source, {resource: lines(resource) for resource in RESOURCES})
@@ -118,7 +118,7 @@ async def doors(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
         await build(client, connection, source)
         keys = {granted: await grant(client, connection, granted) for granted in GRANTS}
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
-            yield Doors(http, keys)
+            yield KeyedClients(http, keys)
         await remove_indices(client, connection.prefix)
 
 
@@ -126,13 +126,13 @@ async def build(client: AsyncElasticsearch, connection: ConnectionSettings, sour
     """Index a source folder."""
     settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
     with open_source(str(source)) as opened:
-        assert (await reindex(Engine(client, connection, settings), opened)).exit_code == 0
+        assert (await reindex(IndexerContext(client, connection, settings), opened)).exit_code == 0
 
 
 async def grant(client: AsyncElasticsearch, connection: ConnectionSettings, fields: tuple[str, ...] | None) -> str:
     """Store a key for all companies and some groups, without a rate, and return its text."""
-    await ensure_index(client, connection.keys_index, KEYS_BODY)
-    text = mint()
+    await ensure_index(client, connection.keys_index, KEYS_INDEX_BODY)
+    text = generate_key()
     about = {"key_id": text.key_id, "name": "test", "digest": text.digest, "created": dt.datetime.now(dt.UTC)}
     key = msgspec.convert(about | {"all_companies": True, "fields": fields, "rate": None}, ApiKey)
     await client.index(index=connection.keys_index, id=key.key_id, document=msgspec.to_builtins(key))
@@ -159,7 +159,7 @@ def queries(operation: Operation) -> Iterator[dict[str, str]]:
     """Yield queries: with no flag, with each alone, with all that ask for fields, and those with underscored keys."""
     fields = operation.schema.fields
     wide = {name: value for name, value in WIDE.items() if name in fields}
-    truths = [name for name, field in fields.items() if isinstance(field, Truth)]
+    truths = [name for name, field in fields.items() if isinstance(field, Boolean)]
     includes = [name for name in truths if name.startswith("include_")]
     for sent in ([], *([name] for name in truths), includes, [*includes, "underscore_response"]):
         if fields.keys() >= {*sent}:
@@ -176,7 +176,7 @@ def answered(body: bytes) -> list[dict[str, Any]]:
 
 def emptied(full: dict[str, Any], withheld: list[Field]) -> dict[str, Any]:
     """Return a record without the values of some fields, under either spelling."""
-    empty = {name: field.empty for field in withheld for name in (field.name, underscore(field.name))}
+    empty = {name: field.empty_value for field in withheld for name in (field.name, underscore(field.name))}
     return {name: empty.get(name, value) for name, value in full.items()}
 
 
@@ -191,7 +191,7 @@ def expected_keys(operation: Operation, query: dict[str, str]) -> set[str]:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 async def test_a_key_sees_the_groups_it_was_granted_and_of_the_others_no_trace(
-    doors: Doors, operation: Operation, amount: Callable[[int, int], int]
+    doors: KeyedClients, operation: Operation, amount: Callable[[int, int], int]
 ) -> None:
     fields = guarded(resource_of(operation), view_of(operation))
     grants = GRANTS[1 : amount(2 + len(FIELD_GROUPS), len(GRANTS))]
@@ -207,7 +207,7 @@ async def test_a_key_sees_the_groups_it_was_granted_and_of_the_others_no_trace(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
-async def test_all_of_it_comes_out_for_a_key_that_may_see_it(doors: Doors, operation: Operation) -> None:
+async def test_all_of_it_comes_out_for_a_key_that_may_see_it(doors: KeyedClients, operation: Operation) -> None:
     """Else there would be nothing to withhold, and the test above would pass for that reason."""
     fields = guarded(resource_of(operation), view_of(operation))
     *_, everything = (query for query in queries(operation) if "underscore_response" not in query)
@@ -219,7 +219,7 @@ async def test_all_of_it_comes_out_for_a_key_that_may_see_it(doors: Doors, opera
         assert {field.group for field in fields if trace(field) in body} <= {group}
 
 
-async def test_the_clock_of_partner_data_finds_what_only_it_finds(doors: Doors) -> None:
+async def test_the_clock_of_partner_data_finds_what_only_it_finds(doors: KeyedClients) -> None:
     """The parameter that is refused has an effect at all."""
     query = {"platform_company_id": COMPANY_KEY, "updated_since": "4102444800"}
     assert answered(await doors.get("/listings", None, query)) == []

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mappings import RESOURCES
+from mappings.casing import underscore
+from mappings.fields import View
 from tests.contract.parse_spec import FIXTURE
+from tests.mappings.test_fields import EXTENSIONS
 
 if TYPE_CHECKING:
     from tests.contract.world import World
@@ -42,8 +46,20 @@ def _listing_fields() -> dict[str, str]:
     return {name: kind for name, kind in (table["fields"] | table["untyped"]).items() if name not in _OPEN_HOUSE}
 
 
+_VIEWS = {resource.alias: (resource, View.INDEX) for resource in RESOURCES} | {
+    underscore(resource.name): (resource, View.SHOW) for resource in RESOURCES
+}
+
+
 def fields(variant: str) -> dict[str, str]:
-    """Return the fields that the contract gives to a variant, each with its cell in the tables."""
+    """Return the fields of a variant: those of the contract with their cells, and the extensions of its resource."""
+    resource, view = _VIEWS[variant]
+    shown = {field.name for field in resource.view(view)}
+    extensions = EXTENSIONS.get(resource.name, {})
+    return _contract_fields(variant) | {name: kind for name, kind in extensions.items() if name in shown}
+
+
+def _contract_fields(variant: str) -> dict[str, str]:
     if variant == "listings":
         return _listing_fields()
     if variant == "listing":

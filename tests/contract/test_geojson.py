@@ -9,29 +9,29 @@ import aiohttp
 import orjson
 import pytest
 
-from service.openapi.features import features
+from service.openapi.feature_bodies import feature_bodies
 from service.resources import OPERATIONS
-from tests.contract.asking import parameters, paths
-from tests.contract.test_codings import UNPACK
-from tests.contract.world import identifiers
-from tests.openapi.described import GEOJSON, JSON, body
+from tests.contract.request_variants import request_parameters, request_paths
+from tests.contract.test_content_codings import UNPACK
+from tests.contract.world import source_identifiers
+from tests.openapi.document_validators import GEOJSON, JSON, body_validator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from multidict import CIMultiDictProxy
 
-    from service.openapi.features import Features
+    from service.openapi.feature_bodies import FeatureBody
     from service.operation import Operation
     from tests.contract.world import World
 
 FEED = "/listings?platform_company_id=summit-crest&market_status=all&updated_since=1&page_size=30"
-_FORMS = [(operation, form) for operation in OPERATIONS for form in features(operation)]
+_FORMS = [(operation, form) for operation in OPERATIONS for form in feature_bodies(operation)]
 _VARYING = {"date", "x-request-id"}
 
 
 @dataclass(frozen=True)
-class Got:
+class RawReply:
     """An answer with its bytes as they came."""
 
     status: int
@@ -48,11 +48,11 @@ class Got:
 async def ask(world: World) -> AsyncIterator[Callable[..., Any]]:
     """Ask for GeoJSON, or with other headers."""
 
-    async def asked(path: str, method: str = "GET", /, **headers: str) -> Got:
+    async def asked(path: str, method: str = "GET", /, **headers: str) -> RawReply:
         sent = {"x-api-key": world.keys["all"], "Accept": GEOJSON, "Accept-Encoding": "identity"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         async with session.request(method, world.http.make_url(f"/v1{path}"), headers=sent) as response:
-            return Got(response.status, response.headers, await response.read())
+            return RawReply(response.status, response.headers, await response.read())
 
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         yield asked
@@ -62,14 +62,14 @@ async def ask(world: World) -> AsyncIterator[Callable[..., Any]]:
     ("operation", "form"), _FORMS, ids=[f"{operation.path} {form.name}" for operation, form in _FORMS]
 )
 async def test_every_form_is_the_json_one_with_places(
-    world: World, ask: Any, operation: Operation, form: Features
+    world: World, ask: Any, operation: Operation, form: FeatureBody
 ) -> None:
-    query = "&".join(f"{name}={value}" for name, value in parameters(world, operation, form.body).items())
-    for path in paths(world, operation)[:3]:
+    query = "&".join(f"{name}={value}" for name, value in request_parameters(world, operation, form.body).items())
+    for path in request_paths(world, operation)[:3]:
         plain, placed = await ask(f"{path}?{query}", Accept=JSON), await ask(f"{path}?{query}")
         assert [each.headers["Content-Type"] for each in (plain, placed)] == [JSON, GEOJSON]
-        body(operation.path, 200, GEOJSON).validate(placed.body)
-        body(operation.path, 200).validate(plain.body)
+        body_validator(operation.path, 200, GEOJSON).validate(placed.body)
+        body_validator(operation.path, 200).validate(plain.body)
         name = "listings" if "listings" in plain.body else "Listings"
         is_page = name in plain.body
         found = placed.body["features"] if is_page else [placed.body]
@@ -115,7 +115,7 @@ async def test_a_walk_brings_every_listing_once(world: World, ask: Any) -> None:
         page = (await ask(FEED + after)).body
         found += [each["id"] for each in page["features"]]
         after, is_final = f"&last_platform_listing_id={found[-1]}", page["FinalPage"]
-    assert found == identifiers(world.of("listings", "summit-crest"))
+    assert found == source_identifiers(world.of("listings", "summit-crest"))
     assert (await ask(FEED + after)).body == {"type": "FeatureCollection", "FinalPage": True, "features": []}
 
 

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mappings.casing import underscore
 from mappings.legends import PROPERTY_TYPES
-from mappings.naming import underscore
-from tests.contract.world import ON_MARKET, Envelope, identifiers, last_week, received, second, updated_after
+from tests.contract.world import (
+    ON_MARKET,
+    Envelope,
+    default_window_start,
+    response_identifiers,
+    source_identifiers,
+    unix_time,
+    updated_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +34,9 @@ def _status(*statuses: str) -> Callable[[Envelope], bool]:
 
 
 async def _walked(world: World, **parameters: Any) -> list[str]:
-    return received(await world.walk("/listings", platform_company_id=COMPANY, page_size=1000, **parameters))
+    return response_identifiers(
+        await world.walk("/listings", platform_company_id=COMPANY, page_size=1000, **parameters)
+    )
 
 
 async def test_the_company_is_required(world: World) -> None:
@@ -34,7 +44,7 @@ async def test_the_company_is_required(world: World) -> None:
     assert (reply.status, reply.parameters) == (400, {"platform_company_id"})
 
 
-async def test_the_company_is_required_beside_a_parent_too(world: World) -> None:
+async def test_the_company_is_required_with_a_parent_too(world: World) -> None:
     reply = await world.get("/listings", "parent", parent_company_id="4100")
     assert (reply.status, reply.parameters) == (400, {"platform_company_id"})
 
@@ -44,10 +54,10 @@ async def test_a_company_is_named_by_key_or_number(world: World) -> None:
     assert await world.answer("/listings", platform_company_id=world.numeric(COMPANY)) == by_key
 
 
-async def test_without_a_window_the_last_seven_days_on_the_market_are_answered(world: World) -> None:
-    recent = updated_after(last_week())
+async def test_without_a_window_the_last_seven_days_on_the_market_are_returned(world: World) -> None:
+    recent = updated_after(default_window_start())
     expected = world.of("listings", COMPANY, where=lambda e: recent(e) and _status(*ON_MARKET)(e))
-    assert await _walked(world) == identifiers(expected)
+    assert await _walked(world) == source_identifiers(expected)
     assert 0 < len(expected) < len(world.of("listings", COMPANY, where=_status(*ON_MARKET)))
 
 
@@ -55,12 +65,12 @@ async def test_without_a_window_the_last_seven_days_on_the_market_are_answered(w
 async def test_updated_since_answers_what_changed_from_that_second_on(world: World, days: int) -> None:
     begins = int(time.time()) - days * 24 * 3600
     expected = world.of("listings", COMPANY, where=updated_after(begins))
-    assert await _walked(world, market_status="all", updated_since=begins) == identifiers(expected)
+    assert await _walked(world, market_status="all", updated_since=begins) == source_identifiers(expected)
 
 
 async def test_the_boundary_second_of_updated_since_is_answered_again(world: World) -> None:
     [envelope, *_] = world.of("listings", COMPANY)
-    begins = int(second(envelope["updated_at"]))
+    begins = int(unix_time(envelope["updated_at"]))
     assert envelope["record"]["PlatformListingId"] in await _walked(world, market_status="all", updated_since=begins)
     later = await _walked(world, market_status="all", updated_since=begins + 1)
     assert envelope["record"]["PlatformListingId"] not in later
@@ -77,14 +87,14 @@ async def test_the_boundary_second_of_updated_since_is_answered_again(world: Wor
 async def test_market_status_follows_status(world: World, market_status: str, statuses: tuple[str, ...]) -> None:
     expected = world.of("listings", COMPANY, where=_status(*statuses))
     assert expected
-    assert await _walked(world, market_status=market_status, **EVER) == identifiers(expected)
+    assert await _walked(world, market_status=market_status, **EVER) == source_identifiers(expected)
 
 
 @pytest.mark.parametrize("market_status", [None, "on-market", "off-market", "all"])
 async def test_coming_soon_overrides_market_status(world: World, market_status: str | None) -> None:
     expected = world.of("listings", COMPANY, where=_status("ComingSoon"))
     assert expected
-    assert await _walked(world, coming_soon="true", market_status=market_status, **EVER) == identifiers(expected)
+    assert await _walked(world, coming_soon="true", market_status=market_status, **EVER) == source_identifiers(expected)
 
 
 async def test_coming_soon_false_changes_nothing(world: World) -> None:
@@ -94,13 +104,13 @@ async def test_coming_soon_false_changes_nothing(world: World) -> None:
 @pytest.mark.parametrize("number", sorted(PROPERTY_TYPES))
 async def test_each_property_type_answers_its_own(world: World, number: int) -> None:
     expected = world.of("listings", COMPANY, where=lambda e: e["record"]["PropertyType"] == PROPERTY_TYPES[number])
-    assert await _walked(world, property_types=number, **ALL) == identifiers(expected)
+    assert await _walked(world, property_types=number, **ALL) == source_identifiers(expected)
 
 
 async def test_several_property_types_answer_their_union(world: World) -> None:
     names = {PROPERTY_TYPES[1], PROPERTY_TYPES[2], PROPERTY_TYPES[9]}
     expected = world.of("listings", COMPANY, where=lambda e: e["record"]["PropertyType"] in names)
-    assert await _walked(world, property_types="1,2,9", **ALL) == identifiers(expected)
+    assert await _walked(world, property_types="1,2,9", **ALL) == source_identifiers(expected)
 
 
 @pytest.mark.parametrize("property_types", ["0", "24", "-2", "1,x", "1,,2", "", "1, 2", "one"])
@@ -112,7 +122,7 @@ async def test_a_property_type_outside_the_legend_is_refused(world: World, prope
 async def test_only_agent_created_answers_non_mls_listings(world: World) -> None:
     expected = world.of("listings", COMPANY, where=lambda e: bool(e["record"]["AgentCreatedListing"]))
     assert expected
-    assert await _walked(world, only_agent_created="1", **ALL) == identifiers(expected)
+    assert await _walked(world, only_agent_created="1", **ALL) == source_identifiers(expected)
 
 
 def _of_agent(uuid: str) -> Callable[[Envelope], bool]:
@@ -130,7 +140,7 @@ def _busy_agent(world: World) -> Envelope:
 async def test_an_agent_is_referred_to_in_four_ways(world: World) -> None:
     agent = _busy_agent(world)
     uuid = agent["record"]["agent_uuid"]
-    expected = identifiers(world.of("listings", COMPANY, where=_of_agent(uuid)))
+    expected = source_identifiers(world.of("listings", COMPANY, where=_of_agent(uuid)))
     assert expected
     for reference in (
         {"agent_uuid": uuid},
@@ -157,7 +167,7 @@ async def test_an_office_is_referred_to_by_its_id(world: World) -> None:
     [envelope, *_] = world.of("listings", COMPANY)
     office = envelope["record"]["ListAgentPlatformOfficeID"]
     expected = world.of("listings", COMPANY, where=lambda e: e["record"]["ListAgentPlatformOfficeID"] == office)
-    assert await _walked(world, platform_office_id=office, **ALL) == identifiers(expected)
+    assert await _walked(world, platform_office_id=office, **ALL) == source_identifiers(expected)
 
 
 async def test_shared_partner_data_adds_listings(world: World) -> None:
@@ -166,12 +176,12 @@ async def test_shared_partner_data_adds_listings(world: World) -> None:
 
     def partner(envelope: Envelope) -> bool:
         changed = envelope.get("shared_partner_data_updated_at")
-        return changed is not None and second(changed) >= 1
+        return changed is not None and unix_time(changed) >= 1
 
     recent = updated_after(begins)
     expected = world.of("listings", COMPANY, where=lambda e: recent(e) or partner(e))
     walked = await _walked(world, market_status="all", updated_since=begins, shared_partner_data_updated_since=1)
-    assert walked == identifiers(expected)
+    assert walked == source_identifiers(expected)
     assert len(walked) > len(world.of("listings", COMPANY, where=recent))
 
 
@@ -179,7 +189,7 @@ async def test_filters_together_answer_what_all_of_them_match(world: World) -> N
     agent = _busy_agent(world)["record"]["agent_uuid"]
     of_agent, active = _of_agent(agent), _status("Active", "Pending", "Contingent")
     expected = world.of("listings", COMPANY, where=lambda e: of_agent(e) and active(e))
-    assert await _walked(world, agent_uuid=agent, market_status="on-market", **EVER) == identifiers(expected)
+    assert await _walked(world, agent_uuid=agent, market_status="on-market", **EVER) == source_identifiers(expected)
 
 
 async def test_timestamps_only_answers_identifiers_and_times(world: World) -> None:
@@ -189,7 +199,7 @@ async def test_timestamps_only_answers_identifiers_and_times(world: World) -> No
         assert record == {
             "PlatformListingId": envelope["record"]["PlatformListingId"],
             "ListingID": envelope["record"]["ListingID"],
-            "last_updated": int(second(envelope["updated_at"])),
+            "last_updated": int(unix_time(envelope["updated_at"])),
             "modification_timestamp": envelope["record"]["ModificationTimestamp"],
         }
 
@@ -232,10 +242,10 @@ async def test_an_unknown_listing_is_not_found(world: World) -> None:
     assert (reply.status, reply.code) == (404, "not-found")
 
 
-async def test_the_first_page_tells_the_next_watermark_and_later_ones_do_not(world: World) -> None:
+async def test_the_first_page_has_the_next_watermark_and_later_ones_do_not(world: World) -> None:
     first = await world.get("/listings", platform_company_id=COMPANY, page_size=1)
     watermark = int(first.headers["X-Next-Updated-Since"])
-    assert max(second(e["updated_at"]) for e in world.of("listings")) < watermark + 1
+    assert max(unix_time(e["updated_at"]) for e in world.of("listings")) < watermark + 1
     assert watermark <= time.time()
     cursor = first.body["Listings"][0]["PlatformListingId"]
     later = await world.get("/listings", platform_company_id=COMPANY, page_size=1, last_platform_listing_id=cursor)
@@ -268,7 +278,7 @@ async def test_a_bad_value_is_refused_by_name(world: World, parameter: str, valu
     assert (reply.status, reply.parameters) == (400, {parameter})
 
 
-async def test_all_problems_of_a_request_are_told_at_once(world: World) -> None:
+async def test_all_problems_of_a_request_are_reported_at_once(world: World) -> None:
     reply = await world.get("/listings", market_status="x", property_types="99", page_size="0", updated_sinse="1")
     assert reply.parameters == {
         "platform_company_id",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.world import PARENT, identifiers, received
+from tests.contract.world import PARENT, response_identifiers, source_identifiers
 
 if TYPE_CHECKING:
     from tests.contract.world import Envelope, Reply, World
@@ -55,7 +55,7 @@ async def test_a_show_answers_own_records_and_hides_foreign_ones(world: World, k
 
 
 def _text(reply: Reply, identifier: str) -> tuple[int, str]:
-    """Return what a problem says, less the identifier that was asked for."""
+    """Return what a problem says, without the requested identifier."""
     return reply.status, str(reply.body["detail"]).replace(identifier, "…")
 
 
@@ -87,17 +87,21 @@ async def test_a_parent_never_widens_a_show(world: World, key: str, resource: st
 async def test_indexes_without_a_company_hold_exactly_what_the_key_may_read(world: World, key: str) -> None:
     mine = READABLE[key]
     sold = await world.walk("/sold_listings", key, **SINCE)
-    assert received(sold) == identifiers(world.of("sold_listings", *mine))
+    assert response_identifiers(sold) == source_identifiers(world.of("sold_listings", *mine))
     agents = await world.answer("/agents", key, deactivated="false", **SINCE)
     active = world.of("agents", *mine, where=lambda e: e.get("deactivated_at") is None)
-    assert received(agents, "agent_uuid") == identifiers(active, "agent_uuid")
+    assert response_identifiers(agents, "agent_uuid") == source_identifiers(active, "agent_uuid")
     offices = await world.get("/offices", key, page_size=1000)
     active = world.of("offices", *mine, where=lambda e: e.get("deactivated_at") is None)
-    assert received(offices.body["offices"], "platform_office_id") == identifiers(active, "platform_office_id")
+    assert response_identifiers(offices.body["offices"], "platform_office_id") == source_identifiers(
+        active, "platform_office_id"
+    )
     assert int(offices.headers["X-Total-Count"]) == len(active)
-    assert received(await world.answer("/teams", key), "uuid") == identifiers(world.of("teams", *mine), "uuid")
+    assert response_identifiers(await world.answer("/teams", key), "uuid") == source_identifiers(
+        world.of("teams", *mine), "uuid"
+    )
     companies = await world.answer("/companies", key)
-    assert received(companies, "platform_company_id") == sorted(mine)
+    assert response_identifiers(companies, "platform_company_id") == sorted(mine)
 
 
 @pytest.mark.parametrize("key", READABLE)
@@ -161,7 +165,7 @@ async def test_a_cursor_cannot_lead_into_another_company(world: World, key: str)
         page = await world.answer(
             "/listings", key, platform_company_id=own, market_status="all", last_platform_listing_id=cursor, **SINCE
         )
-        assert set(received(page["Listings"])) <= set(identifiers(world.of("listings", own)))
+        assert set(response_identifiers(page["Listings"])) <= set(source_identifiers(world.of("listings", own)))
 
 
 # Rules 1-6 of `parent_company_id`
@@ -170,10 +174,10 @@ async def test_a_cursor_cannot_lead_into_another_company(world: World, key: str)
 @pytest.mark.parametrize("form", [PARENT, "4100"])
 async def test_rule_1_a_parent_is_named_by_key_or_number(world: World, form: str) -> None:
     walked = await world.walk("/sold_listings", "parent", parent_company_id=form, **SINCE)
-    assert received(walked) == identifiers(world.of("sold_listings", *CHILDREN))
+    assert response_identifiers(walked) == source_identifiers(world.of("sold_listings", *CHILDREN))
 
 
-async def test_rule_1_a_company_that_is_no_parent_is_refused(world: World) -> None:
+async def test_rule_1_a_company_that_is_not_a_parent_is_refused(world: World) -> None:
     reply = await world.get("/offices", parent_company_id="orchard-street")
     assert (reply.status, reply.parameters) == (400, {"parent_company_id"})
 
@@ -195,11 +199,11 @@ async def test_rule_3_a_parent_does_not_replace_the_required_company(world: Worl
 async def test_rule_4_a_parent_does_not_broaden_the_scope_of_a_company(world: World) -> None:
     both = {"parent_company_id": PARENT, "platform_company_id": "4102"}
     walked = await world.walk("/sold_listings", "parent", **both, **SINCE)
-    assert received(walked) == identifiers(world.of("sold_listings", "harbor-lane-homes"))
+    assert response_identifiers(walked) == source_identifiers(world.of("sold_listings", "harbor-lane-homes"))
 
 
 @pytest.mark.parametrize("path", ["/listings", "/sold_listings", "/agents", "/offices"])
-async def test_rule_5_beside_a_parent_the_company_must_be_numeric(world: World, path: str) -> None:
+async def test_rule_5_with_a_parent_the_company_must_be_numeric(world: World, path: str) -> None:
     by_key = await world.get(path, "parent", parent_company_id=PARENT, platform_company_id="evergreen-realty")
     assert (by_key.status, by_key.parameters) == (400, {"platform_company_id"})
     assert (await world.get(path, "parent", parent_company_id=PARENT, platform_company_id="4101")).status == 200
@@ -215,22 +219,20 @@ async def test_rule_6_a_parent_is_for_keys_that_were_given_it(world: World, key:
 
 @pytest.mark.parametrize("key", ["parent", "all"])
 @pytest.mark.parametrize("company", ["4200", "4300", "4100"])
-async def test_a_company_that_is_not_under_the_parent_is_refused_beside_it(
-    world: World, key: str, company: str
-) -> None:
+async def test_a_company_that_is_not_under_the_parent_is_refused_with_it(world: World, key: str, company: str) -> None:
     reply = await world.get("/offices", key, parent_company_id=PARENT, platform_company_id=company)
     readable = key == "all" or company == "4100"
     assert (reply.status, reply.parameters) == (400 if readable else 403, {"platform_company_id"})
 
 
 @pytest.mark.parametrize("parameter", ["platform_company_id", "parent_company_id"])
-async def test_a_key_for_all_is_told_that_a_company_is_unknown(world: World, parameter: str) -> None:
+async def test_a_key_for_all_learns_that_a_company_is_unknown(world: World, parameter: str) -> None:
     reply = await world.get("/offices", **{parameter: "unknown"})
     assert (reply.status, reply.parameters) == (400, {parameter})
 
 
 # Every combination of key, parent form and company form. What a company is to the parent decides, not its spelling,
-# but for rule 5: beside a parent only the numeric form will do.
+# excluding rule 5: with a parent only the numeric form is accepted.
 COMPANIES = {"child": ("evergreen-realty", "4101"), "parent": (PARENT, "4100"), "other": ("orchard-street", "4301")}
 FORMS = [(kind, form) for kind, forms in COMPANIES.items() for form in forms] + [("unknown", "nobody"), ("none", None)]
 

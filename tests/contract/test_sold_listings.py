@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mappings.legends import PROPERTY_TYPES
-from tests.contract.world import Envelope, identifiers, last_week, received, second, updated_after
+from tests.contract.world import (
+    Envelope,
+    default_window_start,
+    response_identifiers,
+    source_identifiers,
+    unix_time,
+    updated_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,27 +39,29 @@ def _sold_from(begins: float) -> Callable[[Envelope], bool]:
 
 
 async def _walked(world: World, **parameters: Any) -> list[str]:
-    return received(await world.walk("/sold_listings", platform_company_id=COMPANY, page_size=1000, **parameters))
+    return response_identifiers(
+        await world.walk("/sold_listings", platform_company_id=COMPANY, page_size=1000, **parameters)
+    )
 
 
-async def test_without_times_the_sales_of_the_last_seven_days_are_answered(world: World) -> None:
-    expected = world.of("sold_listings", COMPANY, where=_sold_from(last_week()))
+async def test_without_times_the_sales_of_the_last_seven_days_are_returned(world: World) -> None:
+    expected = world.of("sold_listings", COMPANY, where=_sold_from(default_window_start()))
     assert 0 < len(expected) < len(world.of("sold_listings", COMPANY))
-    assert await _walked(world) == identifiers(expected)
+    assert await _walked(world) == source_identifiers(expected)
 
 
 @pytest.mark.parametrize("days", [3, 60, 300])
 async def test_sold_since_counts_the_day_whole(world: World, days: int) -> None:
     begins = int(time.time()) - days * DAY_SECONDS
     expected = world.of("sold_listings", COMPANY, where=_sold_from(begins))
-    assert await _walked(world, sold_since=begins) == identifiers(expected)
+    assert await _walked(world, sold_since=begins) == source_identifiers(expected)
 
 
 @pytest.mark.parametrize("days", [3, 60, 300])
 async def test_sold_before_needs_no_other_bound(world: World, days: int) -> None:
     ends = int(time.time()) - days * DAY_SECONDS
     expected = world.of("sold_listings", COMPANY, where=lambda e: _sold_at(e) <= ends)
-    assert await _walked(world, sold_before=ends) == identifiers(expected)
+    assert await _walked(world, sold_before=ends) == source_identifiers(expected)
 
 
 async def test_both_bounds_hold_together(world: World) -> None:
@@ -60,13 +69,13 @@ async def test_both_bounds_hold_together(world: World) -> None:
     from_begin = _sold_from(begins)
     expected = world.of("sold_listings", COMPANY, where=lambda e: from_begin(e) and _sold_at(e) <= ends)
     assert expected
-    assert await _walked(world, sold_since=begins, sold_before=ends) == identifiers(expected)
+    assert await _walked(world, sold_since=begins, sold_before=ends) == source_identifiers(expected)
 
 
 async def test_updated_since_takes_the_place_of_the_default_window(world: World) -> None:
     begins = int(time.time()) - 90 * DAY_SECONDS
     expected = world.of("sold_listings", COMPANY, where=updated_after(begins))
-    assert await _walked(world, updated_since=begins) == identifiers(expected)
+    assert await _walked(world, updated_since=begins) == source_identifiers(expected)
 
 
 def _buyer(world: World) -> Envelope:
@@ -86,8 +95,8 @@ async def test_an_agent_filter_matches_the_buyer_side_on_request(world: World, k
     either = world.of(
         "sold_listings", COMPANY, where=lambda e: uuid in {e["record"][side] for side in (*sides, "BuyerAgentUUID")}
     )
-    assert await _walked(world, **reference, **EVER) == identifiers(listed)
-    assert await _walked(world, **reference, include_buyer_listings="true", **EVER) == identifiers(either)
+    assert await _walked(world, **reference, **EVER) == source_identifiers(listed)
+    assert await _walked(world, **reference, include_buyer_listings="true", **EVER) == source_identifiers(either)
     assert len(either) > len(listed)
 
 
@@ -105,14 +114,14 @@ async def test_an_office_filter_matches_the_buyer_side_on_request(world: World) 
         where=lambda e: office in {e["record"]["ListAgentPlatformOfficeID"], e["record"]["BuyerAgentPlatformOfficeID"]},
     )
     reference = {"platform_office_id": office}
-    assert await _walked(world, **reference, **EVER) == identifiers(listed)
-    assert await _walked(world, **reference, include_buyer_listings="1", **EVER) == identifiers(either)
+    assert await _walked(world, **reference, **EVER) == source_identifiers(listed)
+    assert await _walked(world, **reference, include_buyer_listings="1", **EVER) == source_identifiers(either)
 
 
 async def test_property_types_restrict_sold_listings(world: World) -> None:
     names = {PROPERTY_TYPES[1], PROPERTY_TYPES[9]}
     expected = world.of("sold_listings", COMPANY, where=lambda e: e["record"]["PropertyType"] in names)
-    assert await _walked(world, property_types="1,9", **EVER) == identifiers(expected)
+    assert await _walked(world, property_types="1,9", **EVER) == source_identifiers(expected)
 
 
 @pytest.mark.parametrize("parameter", ["platform_agent_id", "source_agent_id", "platform_office_id"])
@@ -134,7 +143,7 @@ async def test_timestamps_only_answers_identifiers_and_times(world: World) -> No
     for record in walked:
         envelope = by_id[record["PlatformListingId"]]
         assert record["ListingID"] == envelope["record"]["ListingID"]
-        assert record["last_updated"] == int(second(envelope["updated_at"]))
+        assert record["last_updated"] == int(unix_time(envelope["updated_at"]))
         assert record["modification_timestamp"] == envelope["record"]["ModificationTimestamp"]
 
 
@@ -155,5 +164,5 @@ async def test_the_show_takes_a_company(world: World) -> None:
     assert (await world.get(f"/sold_listings/{sold}", platform_company_id="orchard-street")).status == 404
 
 
-async def test_the_first_page_tells_the_next_watermark(world: World) -> None:
+async def test_the_first_page_has_the_next_watermark(world: World) -> None:
     assert int((await world.get("/sold_listings")).headers["X-Next-Updated-Since"]) <= time.time()

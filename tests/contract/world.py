@@ -105,26 +105,26 @@ def read_source(path: Path) -> list[Envelope]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def second(moment: str) -> float:
+def unix_time(moment: str) -> float:
     """Return the Unix time of an ISO 8601 text."""
     return dt.datetime.fromisoformat(moment).timestamp()
 
 
 def updated_after(begins: float) -> Callable[[Envelope], bool]:
     """Return the condition of `updated_since`."""
-    return lambda envelope: second(envelope["updated_at"]) >= begins
+    return lambda envelope: unix_time(envelope["updated_at"]) >= begins
 
 
-def last_week() -> float:
+def default_window_start() -> float:
     """Return where the default window begins, to the minute."""
     return (time.time() - WEEK_SECONDS) // 60 * 60
 
 
-def identifiers(envelopes: Iterable[Envelope], name: str = "PlatformListingId") -> list[str]:
+def source_identifiers(envelopes: Iterable[Envelope], name: str = "PlatformListingId") -> list[str]:
     """Return the sorted identifiers of source envelopes."""
     return sorted(str(envelope["record"][name]) for envelope in envelopes)
 
 
-def received(records: Iterable[dict[str, Any]], name: str = "PlatformListingId") -> list[str]:
+def response_identifiers(records: Iterable[dict[str, Any]], name: str = "PlatformListingId") -> list[str]:
     """Return the identifiers of answered records, as they came."""
     return [str(record[name]) for record in records]

@@ -1,8 +1,8 @@
-"""`python -m tests.diagram`: draw `docs/architecture/packages.svg` anew from the imports of the code."""
+"""`python -m tests.diagram`: redraw `docs/architecture/packages.svg` from the imports of the code."""
 
+from tests.architecture.graph import ROOT
 from tests.diagram.drawing import svg
 from tests.diagram.structure import packages
-from tests.test_architecture import ROOT
 
 DRAWING = ROOT / "docs/architecture/packages.svg"
 

@@ -1,4 +1,4 @@
-"""What the code's imports say of its packages: who uses whom, and what of each is used by others."""
+"""The packages of the product according to their imports: which uses which, and which modules of each are used."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from tests.test_architecture import ALLOWED, MODULES, ROOT
+from tests.architecture.graph import PRODUCT, ROOT, Graph, imports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-# What measures the product is no part of it.
-PRODUCT = sorted(set(ALLOWED) - {"bench"})
 
 
 @dataclass(frozen=True)
@@ -30,18 +26,17 @@ class Package:
 
 def packages() -> dict[str, Package]:
     """Return the packages of the product by name."""
-    imports = {name: set[str]() for name in PRODUCT}
-    for path in MODULES:
-        if (owner := path.relative_to(ROOT).parts[0]) in imports:
-            imports[owner] |= set(_imported(path))
-    return {name: _package(name, imports) for name in PRODUCT}
+    used: Graph = {name: set() for name in PRODUCT}
+    for module, imported in imports(*PRODUCT).items():
+        used[module.partition(".")[0]] |= imported
+    return {name: _package(name, used) for name in PRODUCT}
 
 
-def _package(name: str, imports: dict[str, set[str]]) -> Package:
-    of_others = set[str]().union(*(modules for owner, modules in imports.items() if owner != name))
+def _package(name: str, imported: Graph) -> Package:
+    of_others = set[str]().union(*(modules for owner, modules in imported.items() if owner != name))
     face = sorted(module.removeprefix(f"{name}.") for module in of_others if module.startswith(f"{name}."))
     parts = sorted(path.parent.name for path in (ROOT / name).glob("*/__init__.py"))
-    uses = frozenset(module.partition(".")[0] for module in imports[name]) & set(PRODUCT) - {name}
+    uses = frozenset(module.partition(".")[0] for module in imported[name]) & set(PRODUCT) - {name}
     return Package(name, _purpose(ROOT / name / "__init__.py"), tuple(parts), tuple(face), uses)
 
 
@@ -50,22 +45,8 @@ def _purpose(path: Path) -> str:
     return text.partition("\n")[0]
 
 
-def _imported(path: Path) -> Iterator[str]:
-    """Yield the modules that a module imports; of `from a import b` it is `a.b` where that is a module, else `a`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (_module(node.module, alias.name) for alias in node.names)
-
-
-def _module(package: str, member: str) -> str:
-    is_module = (ROOT / package.replace(".", "/") / f"{member}.py").is_file()
-    return f"{package}.{member}" if is_module else package
-
-
 def reduced(found: dict[str, Package]) -> dict[str, set[str]]:
-    """Return who uses whom, less what follows: who uses a package may use what that uses."""
+    """Return which package uses which, without what follows: a package may use what the packages that it uses use."""
     reach = _reach(found)
     return {
         name: {used for used in package.uses if not any(used in reach[other] for other in package.uses - {used})}

@@ -1,4 +1,4 @@
-"""The picture of the packages: drawn from the imports, up to date, whole, and legible without the page round it."""
+"""The picture of the packages: drawn from the imports, up to date, complete and legible on its own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.architecture.graph import ALLOWED, PRODUCT
 from tests.diagram.__main__ import DRAWING
 from tests.diagram.drawing import svg
-from tests.diagram.structure import PRODUCT, Package, packages, reduced, rows
-from tests.test_architecture import ALLOWED
+from tests.diagram.structure import Package, packages, reduced, rows
 
 FOUND = packages()
 _BOX = "{http://www.w3.org/2000/svg}rect"
@@ -37,7 +37,7 @@ def test_what_follows_from_other_lines_is_left_out() -> None:
     assert reduced(found) == {"top": {"left", "right"}, "left": {"low"}, "right": {"low"}, "low": set()}
 
 
-def test_who_uses_stands_above_what_is_used() -> None:
+def test_a_package_is_drawn_above_those_it_uses() -> None:
     found = _made(top="left right low", left="low", right="low", low="", aside="")
     placed = {name: place for place, row in enumerate(rows(found)) for name in row}
     assert placed == {"top": 0, "aside": 0, "left": 1, "right": 1, "low": 2}
@@ -72,6 +72,6 @@ def test_it_is_drawn_for_light_and_dark_pages_without_anything_from_elsewhere() 
 
 
 @pytest.mark.parametrize("name", PRODUCT)
-def test_every_package_says_what_it_is(name: str) -> None:
+def test_every_package_has_a_purpose(name: str) -> None:
     assert FOUND[name].purpose
     assert f">{name}</text>" in DRAWING.read_text(encoding="utf-8")

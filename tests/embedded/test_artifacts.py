@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from embedded import EmbeddedNodeError, Progress
-from embedded.artifacts import LOCK, LOCK_FILE, Artifact, Lock
-from embedded.home import prepare_home
-from embedded.progress import ignore_progress
-from embedded.repository import repositories
+from embedded import EmbeddedNodeError, StartProgress
+from embedded.artifacts import ARTIFACT_LOCK, LOCK_FILE, Artifact, ArtifactLock
+from embedded.elasticsearch_home import prepare_home
+from embedded.maven_repository import repositories
+from embedded.start_progress import ignore_progress
 from tests.embedded.conftest import eventually
 
 NETWORK_MODULE = "transport-netty4"
-SMALL = next(artifact for artifact in LOCK.artifacts if artifact.coordinate.startswith("net.sf.jopt-simple"))
-MODULE = next(artifact for artifact in LOCK.artifacts if NETWORK_MODULE in artifact.coordinate)
+SMALL = next(artifact for artifact in ARTIFACT_LOCK.artifacts if artifact.coordinate.startswith("net.sf.jopt-simple"))
+MODULE = next(artifact for artifact in ARTIFACT_LOCK.artifacts if NETWORK_MODULE in artifact.coordinate)
 
 
 @pytest.fixture
@@ -37,24 +37,26 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def lock_of(*artifacts: Artifact) -> Lock:
-    return Lock(LOCK.version, artifacts)
+def lock_of(*artifacts: Artifact) -> ArtifactLock:
+    return ArtifactLock(ARTIFACT_LOCK.version, artifacts)
 
 
 def test_the_committed_lock_pins_every_jar_and_names_no_place() -> None:
-    coordinates = {artifact.coordinate for artifact in LOCK.artifacts}
-    assert f"org.elasticsearch:elasticsearch:{LOCK.version}" in coordinates
-    assert len(coordinates) == len(LOCK.artifacts) == 53
-    assert all(len(artifact.sha256) == 64 and artifact.size > 0 for artifact in LOCK.artifacts)
+    coordinates = {artifact.coordinate for artifact in ARTIFACT_LOCK.artifacts}
+    assert f"org.elasticsearch:elasticsearch:{ARTIFACT_LOCK.version}" in coordinates
+    assert len(coordinates) == len(ARTIFACT_LOCK.artifacts) == 53
+    assert all(len(artifact.sha256) == 64 and artifact.size > 0 for artifact in ARTIFACT_LOCK.artifacts)
     assert b"/" not in LOCK_FILE.read_bytes()
 
 
 def test_missing_jars_are_downloaded_with_progress_in_bytes(cache: Path) -> None:
-    steps: list[Progress] = []
+    steps: list[StartProgress] = []
     home = prepare_home(steps.append, lock_of(SMALL, MODULE))
     assert [Path(jar).name for jar in home.class_path] == [SMALL.file_name]
-    assert MODULE.describes(home.root / "modules" / NETWORK_MODULE / MODULE.file_name)
-    assert steps[-1] == Progress("downloading Elasticsearch 9.5.3", SMALL.size + MODULE.size, SMALL.size + MODULE.size)
+    assert MODULE.matches(home.root / "modules" / NETWORK_MODULE / MODULE.file_name)
+    assert steps[-1] == StartProgress(
+        "downloading Elasticsearch 9.5.3", SMALL.size + MODULE.size, SMALL.size + MODULE.size
+    )
     assert cache in home.root.parents
 
 
@@ -79,7 +81,7 @@ def test_a_broken_jar_in_the_cache_is_repaired(damage: bytes) -> None:
 def test_a_jar_that_differs_from_its_pinned_sum_is_refused_and_not_kept(cache: Path) -> None:
     other = msgspec.structs.replace(SMALL, sha256="0" * 64)
     with pytest.raises(
-        EmbeddedNodeError, match=rf"{SMALL.file_name} from .* the lock pins 000000000000…, so it is ref"
+        EmbeddedNodeError, match=rf"{SMALL.file_name} from .* but the lock pins 000000000000…, so it is rej"
     ):
         prepare_home(ignore_progress, lock_of(other))
     assert list(cache.rglob("*.jar")) == []
@@ -93,7 +95,7 @@ def test_a_broken_jar_without_a_network_is_one_sentence(cache: Path, unreachable
         prepare_home(ignore_progress, lock_of(SMALL))
     assert str(refused.value) == (
         f"cannot download {SMALL.file_name} from {unreachable}: the connection fails, check the network and proxy "
-        "settings or name another Maven repository in BROKERAGE_MAVEN_REPOSITORY"
+        "settings or set BROKERAGE_MAVEN_REPOSITORY to another Maven repository"
     )
 
 
@@ -117,22 +119,22 @@ def test_a_jar_that_the_lock_does_not_name_never_reaches_the_class_path() -> Non
 
 
 def test_a_second_program_waits_while_the_first_prepares_the_same_files(cache: Path) -> None:
-    steps: list[Progress] = []
+    steps: list[StartProgress] = []
     root = cache / "brokerage" / "elasticsearch-9.5.3" / lock_of(SMALL).digest
     root.mkdir(parents=True)
     with (root / "preparing.lock").open("w") as first, ThreadPoolExecutor(1) as pool:
         fcntl.flock(first, fcntl.LOCK_EX)
         second = pool.submit(prepare_home, steps.append, lock_of(SMALL))
         assert eventually(lambda: len(steps) > 0, seconds=10)
-        assert steps == [Progress("waiting for another program that prepares the same files")]
+        assert steps == [StartProgress("waiting for another program that is preparing the same files")]
         fcntl.flock(first, fcntl.LOCK_UN)
-        assert SMALL.describes(Path(second.result().class_path[0]))
+        assert SMALL.matches(Path(second.result().class_path[0]))
 
 
 def test_a_cache_folder_that_cannot_be_made_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(EmbeddedNodeError, match=r"cannot use the cache folder .*name another one in XDG_CACHE_HOME"):
+    with pytest.raises(EmbeddedNodeError, match=r"cannot use the cache folder .*set XDG_CACHE_HOME to another one"):
         prepare_home(ignore_progress, lock_of(SMALL))
 
 

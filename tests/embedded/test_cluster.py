@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from embedded import VERSION, EmbeddedCluster, EmbeddedNodeError, NodeOptions, Progress
-from embedded.data import ClusterRecord, DataFolder
-from embedded.health import is_ready
-from embedded.memory import available_mb, memory_of_container
-from embedded.ports import chosen_ports, free_ports
+from embedded import VERSION, EmbeddedCluster, EmbeddedNodeError, NodeOptions, StartProgress
+from embedded.available_memory import available_mb, container_memory
+from embedded.data_folder import ClusterRecord, DataFolder
+from embedded.ports import free_ports, require_ports
+from embedded.readiness import is_cluster_ready
 from tests.embedded.conftest import HEAP_MB, call, eventually
 from tests.processes import is_running
 
@@ -44,14 +44,14 @@ def test_a_snapshot_can_be_taken_below_the_data_folder(cluster: EmbeddedCluster)
 
 
 def test_optional_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedded.cluster.find_spec", lambda name: None if name == "jpype" else object())
+    monkeypatch.setattr("embedded.embedded_cluster.find_spec", lambda name: None if name == "jpype" else object())
     with pytest.raises(EmbeddedNodeError, match=r'needs jpype: install it with pip install "brokerage\[embedded\]"'):
         EmbeddedCluster(NodeOptions(ephemeral=True)).start()
 
 
 def test_data_survives_a_stop_and_the_stop_frees_port_and_process(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    steps: list[Progress] = []
+    steps: list[StartProgress] = []
     options = NodeOptions(data=tmp_path, port=port, heap_mb=HEAP_MB)
     with EmbeddedCluster(options, steps.append) as running:
         (process,) = running.processes
@@ -59,7 +59,7 @@ def test_data_survives_a_stop_and_the_stop_frees_port_and_process(tmp_path: Path
         call(running.url, "PUT", "/homes/_doc/1", {"city": "Kent"})
     assert process.exit_code == 0
     assert not is_running(process.pid)
-    assert chosen_ports(port, 1) == [port]
+    assert require_ports(port, 1) == [port]
     assert f"starting 1 node of Elasticsearch {VERSION}" in [step.step for step in steps]
     with EmbeddedCluster(options) as again:
         assert again.url == f"http://127.0.0.1:{port}"
@@ -75,7 +75,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_setting_unknown_to_the_engine_is_named_and_only_the_log_stays(temporary: Path) -> None:
     cluster = EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=HEAP_MB, settings={"no.such.setting": "1"}))
-    with pytest.raises(EmbeddedNodeError, match=r"does not know the setting no\.such\.setting") as refused:
+    with pytest.raises(EmbeddedNodeError, match=r"Elasticsearch has no setting no\.such\.setting") as refused:
         cluster.start()
     (left,) = [path for path in temporary.rglob("*") if path.is_file()]
     assert refused.value.log == left
@@ -100,7 +100,7 @@ def test_a_free_port_taken_meanwhile_is_replaced_and_ephemeral_data_goes_at_the_
     taken_port: int, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offers = [[taken_port, *free_ports(1)], free_ports(2)]
-    monkeypatch.setattr("embedded.cluster.free_ports", lambda _count: offers.pop(0))
+    monkeypatch.setattr("embedded.embedded_cluster.free_ports", lambda _count: offers.pop(0))
     with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=HEAP_MB)) as running:
         assert urlsplit(running.url).port not in {taken_port, None}
         assert running.data.parent == temporary
@@ -109,7 +109,7 @@ def test_a_free_port_taken_meanwhile_is_replaced_and_ephemeral_data_goes_at_the_
 
 
 def test_too_little_memory_is_said_with_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("embedded.memory.available_mb", lambda: 1000)
+    monkeypatch.setattr("embedded.available_memory.available_mb", lambda: 1000)
     expected = "3 nodes need 2736 MB of memory at a heap of 512 MB and 1000 MB are free: lower BROKERAGE_NODE_HEAP_MB"
     with pytest.raises(EmbeddedNodeError, match=expected):
         EmbeddedCluster(NodeOptions(nodes=3, ephemeral=True, heap_mb=512)).start()
@@ -119,9 +119,9 @@ def test_a_containers_limit_counts_less_what_it_can_give_back(tmp_path: Path) ->
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 400\ninactive_file 200\n")
     (tmp_path / "memory.max").write_text("1000\n")
-    assert memory_of_container(tmp_path) == 500
+    assert container_memory(tmp_path) == 500
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory_of_container(tmp_path) is None
+    assert container_memory(tmp_path) is None
     assert (available_mb() or 0) > 0
 
 
@@ -139,7 +139,7 @@ def test_data_of_a_newer_version_is_not_opened(tmp_path: Path) -> None:
 
 def is_ready_with(urls: list[str], nodes: int) -> bool:
     """Whether, within the time that a node may take to start, every node sees that many."""
-    return eventually(lambda: all(is_ready(url, nodes) for url in urls), seconds=120)
+    return eventually(lambda: all(is_cluster_ready(url, nodes) for url in urls), seconds=120)
 
 
 def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed_and_takes_it_back() -> None:
@@ -168,5 +168,5 @@ def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed_and
 def test_the_record_of_a_cluster_is_written_once_it_has_formed(tmp_path: Path) -> None:
     folder = DataFolder(NodeOptions(data=tmp_path))
     assert folder.record is None
-    folder.remember(3)
+    folder.write_record(3)
     assert folder.record == ClusterRecord(VERSION, 3)

@@ -115,5 +115,5 @@ def test_an_error_is_one_sentence_without_a_trace() -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr == (
-        'Error: BROKERAGE_NODE_HEAP_MB is "much" and must be a whole number of megabytes, 256 or more\n'
+        'Error: BROKERAGE_NODE_HEAP_MB is "much" but must be a whole number of megabytes, 256 or more\n'
     )

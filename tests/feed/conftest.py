@@ -9,9 +9,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import COMPANY, LISTING, OFFICE
 from service.app import create_app
-from service.keys.store import Grant, KeyStore
+from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
-from tests.feed.asking import Feed, company, listing, office
+from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import bench
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "feed"]
 
-# Marks are read anew for every request: what was published is told at once.
+# Marks are read for every request: published changes are visible at once.
 SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
 GRANTS = {
-    "a": Grant("a", companies=("a",), rate=None),
-    "b": Grant("b", companies=("b",), rate=None),
-    "ab": Grant("ab", companies=("a", "b"), rate=None),
-    "all": Grant("all", all_companies=True, rate=None),
-    "poor": Grant("poor", companies=("a",), rate=None, fields=()),
+    "a": KeyGrant("a", companies=("a",), rate=None),
+    "b": KeyGrant("b", companies=("b",), rate=None),
+    "ab": KeyGrant("ab", companies=("a", "b"), rate=None),
+    "all": KeyGrant("all", all_companies=True, rate=None),
+    "poor": KeyGrant("poor", companies=("a",), rate=None, fields=()),
 }
 
 
 @pytest.fixture
-async def feed(bench: Bench) -> AsyncIterator[Feed]:
+async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
     """Six listings and two offices of the companies a and b, and the service over them."""
     lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(6)]
     companies = [company(key) for key in "abc"]
@@ -42,4 +42,4 @@ async def feed(bench: Bench) -> AsyncIterator[Feed]:
     store = KeyStore(bench.client, bench.connection.keys_index)
     keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
     async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield Feed(http, keys, bench)
+        yield FeedClient(http, keys, bench)

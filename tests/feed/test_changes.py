@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from yarl import URL
 
-from indexer.upkeep import prune, rollback
+from indexer.maintenance.pruning import prune
+from indexer.maintenance.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
 from service.app import SERVICES
-from service.feed import changes
-from service.freshness import Ages
-from tests.feed.asking import company, gone, listing, moment, office
+from service.feed import changes_page
+from service.search.cached_value import CacheAges
+from tests.feed.feed_client import company, deleted_listing, listing, office, source_time
 
 if TYPE_CHECKING:
-    from tests.feed.asking import Feed
+    from tests.feed.feed_client import FeedClient
 
 
-async def test_from_the_beginning_everything_comes_once_in_order(feed: Feed) -> None:
+async def test_from_the_beginning_everything_comes_once_in_order(feed: FeedClient) -> None:
     changes, token = await feed.changes(None, "all", page_size=2)
     assert [(each["resource"], each["id"]) for each in changes] == [
         *(("companies", key) for key in "abc"),
@@ -28,61 +29,61 @@ async def test_from_the_beginning_everything_comes_once_in_order(feed: Feed) -> 
         *(("listings", f"L{at}") for at in range(6)),
     ]
     assert [each["sequence"] for each in changes[5:]] == sorted(each["sequence"] for each in changes[5:])
-    assert await feed.told(token, "all") == []
+    assert await feed.summaries(token, "all") == []
 
 
-async def test_a_change_is_the_record_as_its_index_answers_it(feed: Feed) -> None:
+async def test_a_change_is_the_record_as_its_index_answers_it(feed: FeedClient) -> None:
     changes, _ = await feed.changes(None, resources="listings")
     page = await feed.json("listings", platform_company_id="a", updated_since=1, market_status="all")
     assert [each["record"] for each in changes] == page["Listings"]
     assert {(each["company"], each["time"]) for each in changes} == {("a", "2026-01-03T00:00:00.000Z")}
 
 
-async def test_only_what_has_changed_comes_and_deletions_are_seen(feed: Feed) -> None:
+async def test_only_what_has_changed_comes_and_deletions_are_seen(feed: FeedClient) -> None:
     token = await feed.token()
-    await feed.update(listing("L0", "a", 1, price=7), gone("L2", "a", 1), listing("L1", "b", 1, price=8))
-    assert await feed.told(token) == [("L0", 7), ("L2", "deleted")]
+    await feed.update(listing("L0", "a", 1, price=7), deleted_listing("L2", "a", 1), listing("L1", "b", 1, price=8))
+    assert await feed.summaries(token) == [("L0", 7), ("L2", "deleted")]
 
 
-async def test_a_rebuild_tells_what_is_new_and_what_vanished_and_nothing_else(feed: Feed) -> None:
+async def test_a_rebuild_publishes_new_and_vanished_records_alone(feed: FeedClient) -> None:
     tokens = {key: await feed.token(key) for key in "ab"}
     same = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(5)]
     await feed.rebuild(*same, listing("L6", "a", 1, price=6), listing("L8", "b", 1))
-    assert await feed.told(tokens["a"], "a") == [("L6", 6)]
-    assert await feed.told(tokens["b"], "b") == [("L8", 1), ("L5", "deleted")]
+    assert await feed.summaries(tokens["a"], "a") == [("L6", 6)]
+    assert await feed.summaries(tokens["b"], "b") == [("L8", 1), ("L5", "deleted")]
 
 
-async def test_what_moves_to_another_company_leaves_one_scope_and_enters_the_other(feed: Feed) -> None:
+async def test_what_moves_to_another_company_leaves_one_scope_and_enters_the_other(feed: FeedClient) -> None:
     tokens = {key: await feed.token(key) for key in ("a", "b", "ab", "all")}
     await feed.update(listing("L0", "b", 1, price=7))
-    assert await feed.told(tokens["a"], "a") == [("L0", "out_of_scope")]
-    assert await feed.told(tokens["b"], "b") == [("L0", 7)]
-    assert await feed.told(tokens["ab"], "ab") == await feed.told(tokens["all"], "all") == [("L0", 7)]
-    # What it does elsewhere is nobody's business any more.
+    assert await feed.summaries(tokens["a"], "a") == [("L0", "out_of_scope")]
+    assert await feed.summaries(tokens["b"], "b") == [("L0", 7)]
+    assert await feed.summaries(tokens["ab"], "ab") == await feed.summaries(tokens["all"], "all") == [("L0", 7)]
+    # Its changes elsewhere are outside the scope.
     token = await feed.token("a")
     await feed.update(listing("L0", "b", 2, price=9))
-    await feed.update(gone("L0", "b", 3))
-    assert await feed.told(token, "a") == []
+    await feed.update(deleted_listing("L0", "b", 3))
+    assert await feed.summaries(token, "a") == []
 
 
-async def test_what_leaves_the_market_is_gone_for_who_asks_for_the_market_alone(feed: Feed) -> None:
+async def test_a_listing_that_leaves_the_market_leaves_an_on_market_copy(feed: FeedClient) -> None:
     market = {"resources": "listings", "market_status": "on-market"}
     token = await feed.token("a", **market)
     await feed.update(listing("L0", "a", 1, status="Expired"), listing("L2", "a", 1, status="Pending", price=3))
-    assert await feed.told(token, "a", **market) == [("L0", "off_market"), ("L2", 3)]
-    assert await feed.told(await feed.token("a"), "a") == []
+    assert await feed.summaries(token, "a", **market) == [("L0", "off_market"), ("L2", 3)]
+    assert await feed.summaries(await feed.token("a"), "a") == []
     await feed.update(listing("L0", "a", 2, status="Active", price=4))
-    assert await feed.told(token, "a", **market) == [("L2", 3), ("L0", 4)]
+    assert await feed.summaries(token, "a", **market) == [("L2", 3), ("L0", 4)]
 
 
-async def test_who_is_deactivated_is_gone_unless_asked_for(feed: Feed) -> None:
+async def test_a_deactivated_record_leaves_the_copy_unless_included(feed: FeedClient) -> None:
     token, whole = await feed.token(), await feed.token("a", include_deactivated=1)
     await feed.update(office("O1", "a", 1, deactivated=True), resource=OFFICE)
-    assert await feed.told(token) == [("O1", "deactivated")]
-    assert await feed.told(whole, include_deactivated=1) == [("O1", "here")]
+    assert await feed.summaries(token) == [("O1", "deactivated")]
+    assert await feed.summaries(whole, include_deactivated=1) == [("O1", "here")]
 
 
-async def test_nothing_is_told_before_it_is_published(feed: Feed) -> None:
+async def test_nothing_is_returned_before_it_is_published(feed: FeedClient) -> None:
     """A document that can be searched, ahead of the mark, waits; else one below it could appear behind the token."""
     bench, token = feed.bench, await feed.token()
     mark = await bench.mark(LISTING)
@@ -90,65 +91,65 @@ async def test_nothing_is_told_before_it_is_published(feed: Feed) -> None:
     await feed.update(listing("L2", "a", 1, price=8))
     later = {**stored, "sequence": mark.sequence + 9}
     await bench.client.index(index=bench.connection.alias(LISTING), id="L0", document=later, refresh=True)
-    assert await feed.told(token) == [("L2", 8)]
+    assert await feed.summaries(token) == [("L2", 8)]
     digest = await feed.json("digest/listings")
     assert (digest["count"], digest["unsettled"]) == (3, 1)
 
 
 @pytest.mark.parametrize("is_kept_for_ever", [False, True])
-async def test_who_waits_is_answered_by_the_change(feed: Feed, is_kept_for_ever: bool) -> None:
-    """However long a process may keep the marks that it has read: who waits has them read anew."""
+async def test_a_waiting_request_returns_the_change(feed: FeedClient, is_kept_for_ever: bool) -> None:
+    """However long a process caches marks, a waiting request refreshes them."""
     token = await feed.token()
     if is_kept_for_ever:
         for mark in feed.http.server.app[SERVICES].marks.values():  # type: ignore[attr-defined]
-            mark._ages = Ages(math.inf, math.inf)
+            mark._ages = CacheAges(math.inf, math.inf)
     waiting = asyncio.create_task(feed.json("changes", since=token, wait=30))
     await feed.update(listing("L0", "a", 1, price=7))
     assert [each["id"] for each in (await waiting)["changes"]] == ["L0"]
 
 
-async def test_a_change_elsewhere_wakes_nobody_and_time_ends_the_wait(feed: Feed) -> None:
+async def test_a_change_elsewhere_wakes_no_request_and_the_wait_times_out(feed: FeedClient) -> None:
     token = await feed.token()
     waiting = asyncio.create_task(feed.json("changes", since=token, wait=1))
     await feed.update(listing("L1", "b", 1, price=7))
     page = await waiting
     assert (page["changes"], page["at_end"]) == ([], True)
-    assert await feed.told(page["next"]) == []
+    assert await feed.summaries(page["next"]) == []
 
 
-async def test_a_token_is_void_after_a_rollback(feed: Feed) -> None:
+async def test_a_token_is_void_after_a_rollback(feed: FeedClient) -> None:
     await feed.rebuild(listing("L0", "a", 1, price=7))
     token, companies = await feed.token(), await feed.token("a", resources="companies")
     await rollback(feed.bench.engine(), LISTING)
-    assert await feed.code("changes", since=token) == (410, "token-expired")
-    assert await feed.told(companies) == []
-    assert await feed.told(await feed.token()) == []
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
+    assert await feed.summaries(companies) == []
+    assert await feed.summaries(await feed.token()) == []
 
 
-async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: Feed) -> None:
+async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: FeedClient) -> None:
     token = await feed.token()
-    await feed.update(gone("L0", "a", 1))
+    await feed.update(deleted_listing("L0", "a", 1))
     late = await feed.token()
-    assert await feed.told(token) == [("L0", "deleted")]
+    assert await feed.summaries(token) == [("L0", "deleted")]
     _, tombstones = await prune(feed.bench.engine(tombstone_days=0))
     assert tombstones == 1
-    assert await feed.code("changes", since=token) == (410, "token-expired")
-    assert await feed.told(late) == []
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
+    assert await feed.summaries(late) == []
     assert "L0" not in {each["id"] for each in (await feed.changes(None))[0]}
 
 
 async def test_a_token_is_void_too_where_they_are_pruned_while_they_are_searched_for(
-    feed: Feed, monkeypatch: pytest.MonkeyPatch
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token, search = await feed.token(resources="listings"), changes._search
-    await feed.update(gone("L0", "a", 1))
+    token, search = await feed.token(resources="listings"), changes_page._search
+    await feed.update(deleted_listing("L0", "a", 1))
 
     async def late(*asked: Any) -> Any:
         await prune(feed.bench.engine(tombstone_days=0))
         return await search(*asked)
 
-    monkeypatch.setattr(changes, "_search", late)
-    assert await feed.code("changes", since=token) == (410, "token-expired")
+    monkeypatch.setattr(changes_page, "_search", late)
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
 
 
 @pytest.mark.parametrize(
@@ -162,43 +163,43 @@ async def test_a_token_is_void_too_where_they_are_pruned_while_they_are_searched
         ("a", {"include_deactivated": True}),
     ],
 )
-async def test_a_token_is_of_one_view_of_the_data(feed: Feed, key: str, parameters: dict[str, object]) -> None:
+async def test_a_token_is_of_one_view_of_the_data(feed: FeedClient, key: str, parameters: dict[str, object]) -> None:
     token = await feed.token("a")
-    assert await feed.code("changes", key, since=token, **parameters) == (410, "token-expired")
-    assert await feed.told(token, "a", underscore_response=True) == []
-    assert await feed.told(token, "all", platform_company_id="a") == []
+    assert await feed.problem("changes", key, since=token, **parameters) == (410, "token-expired")
+    assert await feed.summaries(token, "a", underscore_response=True) == []
+    assert await feed.summaries(token, "all", platform_company_id="a") == []
 
 
-async def test_a_parent_that_gets_a_child_is_another_scope(feed: Feed) -> None:
-    later = {"parent_company_id": "c", "updated_at": moment(1)}
+async def test_a_parent_that_gets_a_child_is_another_scope(feed: FeedClient) -> None:
+    later = {"parent_company_id": "c", "updated_at": source_time(1)}
     await feed.update(company("a") | later, resource=COMPANY)
     token = await feed.token("all", parent_company_id="c")
     await feed.update(company("b") | later, resource=COMPANY)
-    assert await feed.code("changes", "all", since=token, parent_company_id="c") == (410, "token-expired")
+    assert await feed.problem("changes", "all", since=token, parent_company_id="c") == (410, "token-expired")
 
 
-async def test_tokens_of_snapshots_go_on_together(feed: Feed) -> None:
+async def test_tokens_of_snapshots_go_on_together(feed: FeedClient) -> None:
     tokens = [(await feed.snapshot(name))[0]["token"] for name in ("listings", "offices")]
     await feed.update(listing("L0", "a", 1, price=7))
     await feed.update(office("O1", "a", 1), resource=OFFICE)
-    assert await feed.told(",".join(tokens)) == [("O1", "here"), ("L0", 7)]
-    assert await feed.told(",".join(tokens), resources="listings") == [("L0", 7)]
+    assert await feed.summaries(",".join(tokens)) == [("O1", "here"), ("L0", 7)]
+    assert await feed.summaries(",".join(tokens), resources="listings") == [("L0", 7)]
 
 
 @pytest.mark.parametrize("text", ["x", "lAHE", "lAHECB89h1GiDMTTzmsChaWBCZMACAg", "a,,b", "ä", ""])
-async def test_what_is_no_token_is_refused_by_name(feed: Feed, text: str) -> None:
+async def test_an_invalid_token_is_refused_with_its_parameter(feed: FeedClient, text: str) -> None:
     status, body = await feed.get("changes", since=text)
     assert status == 400
     assert b'"parameter":"since"' in body
 
 
-async def test_a_resource_that_no_token_covers_or_two_do_is_refused(feed: Feed) -> None:
+async def test_a_resource_that_no_token_covers_or_two_do_is_refused(feed: FeedClient) -> None:
     token = await feed.token("a", resources="listings")
-    assert await feed.code("changes", since=token, resources="offices") == (400, "invalid-parameter")
-    assert await feed.code("changes", since=f"{token},{token}") == (400, "invalid-parameter")
+    assert await feed.problem("changes", since=token, resources="offices") == (400, "invalid-parameter")
+    assert await feed.problem("changes", since=f"{token},{token}") == (400, "invalid-parameter")
 
 
-async def test_the_link_leads_on_and_never_holds_the_key(feed: Feed) -> None:
+async def test_the_link_leads_on_and_never_holds_the_key(feed: FeedClient) -> None:
     async with feed.http.get("/v1/changes", params={"page_size": "1", "api-key": feed.keys["a"]}) as first:
         link = URL(first.links["next"]["url"])
     assert feed.keys["a"] not in str(link)
@@ -206,7 +207,7 @@ async def test_the_link_leads_on_and_never_holds_the_key(feed: Feed) -> None:
         assert [each["id"] for each in (await second.json())["changes"]] == ["O1"]
 
 
-async def test_what_a_key_may_not_see_is_not_in_changes(feed: Feed) -> None:
+async def test_what_a_key_may_not_see_is_not_in_changes(feed: FeedClient) -> None:
     rich, _ = await feed.changes(None, "a", resources="listings")
     poor, _ = await feed.changes(None, "poor", resources="listings")
     assert {each["record"]["BuyerCommissionValue"] for each in rich} != {None}

@@ -8,41 +8,43 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import service.feed.digests
+import service.feed.buckets
 from mappings import COMPANY, LISTING
-from tests.feed.asking import Copy, company, listing
+from tests.feed.feed_client import ConsumerCopy, company, listing
 
 if TYPE_CHECKING:
-    from tests.feed.asking import Feed, Kept
+    from tests.feed.feed_client import FeedClient, StoredRecord
 
 _MANY = 300
 
 
-def dealt(records: dict[str, Kept], digits: int) -> dict[str, tuple[int, str]]:
+def bucketed(records: dict[str, StoredRecord], digits: int) -> dict[str, tuple[int, str]]:
     """Return count and digest of each bucket of a copy, by the published definition."""
-    buckets: dict[str, dict[str, Kept]] = defaultdict(dict)
+    buckets: dict[str, dict[str, StoredRecord]] = defaultdict(dict)
     for name, kept in records.items():
         buckets[hashlib.sha256(name.encode()).hexdigest()[:digits]][name] = kept
-    return {prefix: Copy.digest(members) for prefix, members in sorted(buckets.items())}
+    return {prefix: ConsumerCopy.digest(members) for prefix, members in sorted(buckets.items())}
 
 
 @pytest.fixture
-async def copy(feed: Feed) -> Copy:
+async def copy(feed: FeedClient) -> ConsumerCopy:
     """A copy of some hundred listings of two companies, as the key of the first has them."""
     lines = [listing(f"L{at}", "ab"[at % 3 == 0], price=at) for at in range(_MANY)]
     await feed.bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines}, force=True)
-    copy = Copy("listings")
+    copy = ConsumerCopy("listings")
     copy.load(await feed.snapshot("listings"))
     return copy
 
 
-async def test_a_consumer_comes_to_the_same_sums_at_every_depth(feed: Feed, copy: Copy) -> None:
+async def test_a_consumer_comes_to_the_same_sums_at_every_depth(feed: FeedClient, copy: ConsumerCopy) -> None:
     everything = await feed.json("digest/listings")
-    assert (everything["count"], everything["digest"]) == Copy.digest(copy.records)
-    assert {each["prefix"]: (each["count"], each["digest"]) for each in everything["buckets"]} == dealt(copy.records, 2)
+    assert (everything["count"], everything["digest"]) == ConsumerCopy.digest(copy.records)
+    assert {each["prefix"]: (each["count"], each["digest"]) for each in everything["buckets"]} == bucketed(
+        copy.records, 2
+    )
     prefixes = [each["prefix"] for each in everything["buckets"]][:64]
     below = await feed.json("digest/listings", prefixes=",".join(prefixes))
-    expected = {prefix: sums for prefix, sums in dealt(copy.records, 4).items() if prefix[:2] in prefixes}
+    expected = {prefix: sums for prefix, sums in bucketed(copy.records, 4).items() if prefix[:2] in prefixes}
     assert {each["prefix"]: (each["count"], each["digest"]) for each in below["buckets"]} == expected
     finest = [each["prefix"] for each in below["buckets"]][:64]
     listed = await feed.json("digest/listings", prefixes=",".join(finest))
@@ -54,14 +56,16 @@ async def test_a_consumer_comes_to_the_same_sums_at_every_depth(feed: Feed, copy
     assert len(members) == listed["count"]
 
 
-async def test_what_differs_is_found_by_three_requests(feed: Feed, copy: Copy) -> None:
+async def test_what_differs_is_found_by_three_requests(feed: FeedClient, copy: ConsumerCopy) -> None:
     await feed.update(listing("L1", "a", 1, price=7), listing("L2", "b", 1), listing("new", "a", 1))
     differing: set[str] = set()
     for digits in (2, 4):
         asked = {"prefixes": ",".join(sorted(differing))} if differing else {}
         answer = await feed.json("digest/listings", **asked)
         theirs = {each["prefix"]: (each["count"], each["digest"]) for each in answer["buckets"]}
-        ours = {each: sums for each, sums in dealt(copy.records, digits).items() if not asked or each[:2] in differing}
+        ours = {
+            each: sums for each, sums in bucketed(copy.records, digits).items() if not asked or each[:2] in differing
+        }
         differing = {prefix for prefix in ours.keys() | theirs.keys() if ours.get(prefix) != theirs.get(prefix)}
     listed = await feed.json("digest/listings", prefixes=",".join(sorted(differing)))
     members = {each["id"]: each["content"] for bucket in listed["buckets"] for each in bucket["records"]}
@@ -72,24 +76,26 @@ async def test_what_differs_is_found_by_three_requests(feed: Feed, copy: Copy) -
     assert answer["token"]
 
 
-async def test_a_rebuild_of_the_same_and_a_move_there_and_back_change_no_digest(feed: Feed, copy: Copy) -> None:
+async def test_a_rebuild_of_the_same_and_a_move_there_and_back_change_no_digest(
+    feed: FeedClient, copy: ConsumerCopy
+) -> None:
     await feed.update(listing("L1", "b", 1, price=1))
     assert (await feed.json("digest/listings"))["count"] == len(copy.records) - 1
     await feed.update(listing("L1", "a", 2, price=1))
     answer = await feed.json("digest/listings")
-    assert (answer["count"], answer["digest"]) == Copy.digest(copy.records)
+    assert (answer["count"], answer["digest"]) == ConsumerCopy.digest(copy.records)
 
 
-async def test_more_records_than_one_answer_holds_are_asked_for_in_parts(
-    feed: Feed, copy: Copy, monkeypatch: pytest.MonkeyPatch
+async def test_more_records_than_one_response_holds_are_requested_in_parts(
+    feed: FeedClient, copy: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service.feed.digests, "MOST_RECORDS", 3)
+    monkeypatch.setattr(service.feed.buckets, "MAX_RECORDS", 3)
     names = {hashlib.sha256(name.encode()).hexdigest()[:4] for name in list(copy.records)[:4]}
     status, body = await feed.get("digest/listings", prefixes=",".join(names))
     assert (status, b"fewer" in body) == (400, True)
 
 
 @pytest.mark.parametrize("prefixes", ["", "0", "000", "AB", "00,0000", "00,", ",".join(["00"] * 65), "gg"])
-async def test_what_is_no_prefix_is_refused_by_name(feed: Feed, prefixes: str) -> None:
+async def test_an_invalid_prefix_is_refused_with_its_parameter(feed: FeedClient, prefixes: str) -> None:
     status, body = await feed.get("digest/listings", prefixes=prefixes)
     assert (status, b'"parameter":"prefixes"' in body) == (400, True)

@@ -1,4 +1,4 @@
-"""Everything at one moment in one answer: proven whole, gone on with where it broke, and never taken for whole."""
+"""Snapshots: complete, resumable after an interruption, and never mistaken for complete."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ import orjson
 import pytest
 import zstandard
 
-import service.feed.snapshot
+import service.feed.snapshot_stream
 from mappings import LISTING, OFFICE
-from service.admission import Kind
 from service.app import SERVICES
 from service.errors import EngineUnavailable
-from service.feed.point import Point, point_in_time
-from service.query import Selection
+from service.feed.point_in_time import PointInTime, open_point_in_time
+from service.limits.admission import RequestKind
 from service.scope import Scope
-from tests.feed.asking import Copy, gone, listing, office
+from service.search.query import Selection
+from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, office
 
 if TYPE_CHECKING:
-    from service.admission import Lane
-    from tests.feed.asking import Feed
+    from service.limits.admission import AdmissionLane
+    from tests.feed.feed_client import FeedClient
 
 
 @pytest.fixture
 def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pages be small, so that there are several."""
-    monkeypatch.setattr(service.feed.snapshot, "PAGE", 2)
+    monkeypatch.setattr(service.feed.snapshot_stream, "PAGE_SIZE", 2)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize(("key", "names"), [("a", "024"), ("b", "135"), ("ab", "024135"), ("all", "024135")])
 async def test_every_record_of_the_scope_comes_once_in_order(
-    feed: Feed, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
 ) -> None:
-    monkeypatch.setattr(service.feed.snapshot, "PAGE", size)
+    monkeypatch.setattr(service.feed.snapshot_stream, "PAGE_SIZE", size)
     head, *lines, tail = await feed.snapshot("listings", key)
     assert [each["id"] for each in lines] == [f"L{name}" for name in names]
     assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
     expected = {each["id"]: (each["content"], each["record"]) for each in lines}
-    assert (tail["complete"], tail["count"], tail["digest"]) == (True, *Copy.digest(expected))
+    assert (tail["complete"], tail["count"], tail["digest"]) == (True, *ConsumerCopy.digest(expected))
     assert tail["last"] == f"{lines[-1]['company']}:{lines[-1]['id']}"
-    assert await feed.told(head["token"], key) == []
+    assert await feed.summaries(head["token"], key) == []
 
 
-async def test_a_line_is_what_a_change_says(feed: Feed) -> None:
+async def test_a_line_is_what_a_change_says(feed: FeedClient) -> None:
     changes, _ = await feed.changes(None, "ab", resources="listings")
     _, *lines, _ = await feed.snapshot("listings", "ab")
     of_resource = {"resource": "listings"}
@@ -55,7 +55,7 @@ async def test_a_line_is_what_a_change_says(feed: Feed) -> None:
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_one_that_broke_off_is_gone_on_with_behind_its_last_line(feed: Feed) -> None:
+async def test_an_interrupted_snapshot_resumes_after_its_last_line(feed: FeedClient) -> None:
     whole = (await feed.snapshot("listings", "ab"))[1:-1]
     for at, line in enumerate(whole):
         place = f"{line['company']}:{line['id']}"
@@ -65,13 +65,13 @@ async def test_one_that_broke_off_is_gone_on_with_behind_its_last_line(feed: Fee
 
 
 @pytest.mark.parametrize(("place", "count"), [("0:L0", 3), ("a:L0", 3), ("b:L1", 2), ("b:L9", 0), ("c:L0", 0)])
-async def test_a_place_in_another_company_opens_no_door(feed: Feed, place: str, count: int) -> None:
+async def test_a_place_in_another_company_opens_no_door(feed: FeedClient, place: str, count: int) -> None:
     lines = (await feed.snapshot("listings", "b", after=place))[1:-1]
     assert [each["company"] for each in lines] == ["b"] * count
 
 
-async def test_it_is_filtered_as_changes_are(feed: Feed) -> None:
-    await feed.update(listing("L0", "a", 1, status="Expired"), gone("L2", "a", 1))
+async def test_it_is_filtered_as_changes_are(feed: FeedClient) -> None:
+    await feed.update(listing("L0", "a", 1, status="Expired"), deleted_listing("L2", "a", 1))
     await feed.update(office("O1", "a", 1, deactivated=True), resource=OFFICE)
     asked: list[tuple[str, dict[str, object], list[str]]] = [
         ("listings", {}, ["L0", "L4"]),
@@ -88,53 +88,57 @@ async def test_it_is_filtered_as_changes_are(feed: Feed) -> None:
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_it_is_of_one_moment_whatever_is_written_meanwhile(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     behind_the_first, go_on = asyncio.Event(), asyncio.Event()
-    page = Point._page
+    page = PointInTime._page
 
-    async def held(point: Point, selection: Any, after: str, size: int) -> Any:
+    async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         if after:
             behind_the_first.set()
             await go_on.wait()
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(Point, "_page", held)
+    monkeypatch.setattr(PointInTime, "_page", held)
     taking = asyncio.create_task(feed.snapshot("listings", "a"))
     await behind_the_first.wait()
     assert _lane(feed).running == 1
-    await feed.update(gone("L4", "a", 1), listing("L3", "a", 1), listing("L0", "a", 1, price=7))
+    await feed.update(deleted_listing("L4", "a", 1), listing("L3", "a", 1), listing("L0", "a", 1, price=7))
     go_on.set()
     head, *lines, _ = await taking
     assert [(each["id"], each["record"]["ListPrice"]) for each in lines] == [("L0", 0), ("L2", 2), ("L4", 4)]
-    assert await feed.told(head["token"]) == [("L4", "deleted"), ("L3", 1), ("L0", 7)]
+    assert await feed.summaries(head["token"]) == [("L4", "deleted"), ("L3", 1), ("L0", 7)]
 
 
 @pytest.mark.usefixtures("two_a_page")
 async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
-    feed: Feed, monkeypatch: pytest.MonkeyPatch
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = Point._page
+    page = PointInTime._page
 
-    async def broken(point: Point, selection: Any, after: str, size: int) -> Any:
+    async def broken(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         if after:
             raise EngineUnavailable("a test")
         return await page(point, selection, after, size)
 
-    monkeypatch.setattr(Point, "_page", broken)
+    monkeypatch.setattr(PointInTime, "_page", broken)
     with pytest.raises(aiohttp.ClientPayloadError):
         await feed.snapshot("listings", "a")
 
 
-async def test_who_leaves_leaves_no_search_under_way(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, begun = Point._page, list[asyncio.Task[Any] | None]()
+async def test_a_disconnected_client_leaves_no_running_search(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, begun = PointInTime._page, list[asyncio.Task[Any] | None]()
 
-    async def endless(point: Point, selection: Selection, after: str, size: int) -> Any:
+    async def endless(point: PointInTime, selection: Selection, after: str, size: int) -> Any:
         begun.append(asyncio.current_task())
         return await (asyncio.Event().wait() if after else page(point, selection, after, size))
 
-    monkeypatch.setattr(Point, "_page", endless)
+    monkeypatch.setattr(PointInTime, "_page", endless)
     services = feed.http.server.app[SERVICES]  # type: ignore[attr-defined]
-    async with point_in_time(services.engine, services.connection.alias(LISTING)) as point:
+    async with open_point_in_time(services.engine, services.connection.alias(LISTING)) as point:
         pages = point.pages(Selection(LISTING, Scope(None)), "", 6, 2)
         await anext(pages)
         await pages.aclose()
@@ -145,32 +149,34 @@ async def test_who_leaves_leaves_no_search_under_way(feed: Feed, monkeypatch: py
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_what_lacks_a_record_is_cut_and_has_no_last_line(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Point._page
+async def test_what_lacks_a_record_is_cut_and_has_no_last_line(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = PointInTime._page
 
-    async def short(point: Point, selection: Any, after: str, size: int) -> Any:
+    async def short(point: PointInTime, selection: Any, after: str, size: int) -> Any:
         return await page(point, selection, after, size - 1 if after else size)
 
-    monkeypatch.setattr(Point, "_page", short)
+    monkeypatch.setattr(PointInTime, "_page", short)
     with pytest.raises(aiohttp.ClientPayloadError):
         await feed.snapshot("listings", "ab")
 
 
-async def test_what_fails_before_the_first_line_is_told_by_a_status(
-    feed: Feed, monkeypatch: pytest.MonkeyPatch
+async def test_a_failure_before_the_first_line_has_an_error_status(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> int:
         raise EngineUnavailable("a test")
 
-    monkeypatch.setattr(Point, "digest", broken)
-    assert await feed.code("snapshot/listings") == (503, "temporarily-unavailable")
+    monkeypatch.setattr(PointInTime, "digest", broken)
+    assert await feed.problem("snapshot/listings") == (503, "temporarily-unavailable")
 
 
 @pytest.mark.parametrize(
     ("coding", "unpack"),
     [("gzip", gzip.decompress), ("zstd", lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body))],
 )
-async def test_it_is_packed_on_the_way(feed: Feed, coding: str, unpack: Any) -> None:
+async def test_it_is_packed_on_the_way(feed: FeedClient, coding: str, unpack: Any) -> None:
     plain = await feed.snapshot("listings", "ab")
     headers = {"x-api-key": feed.keys["ab"], "Accept-Encoding": coding}
     url = feed.http.make_url("/v1/snapshot/listings")
@@ -182,35 +188,35 @@ async def test_it_is_packed_on_the_way(feed: Feed, coding: str, unpack: Any) -> 
     assert lines[1:] == plain[1:]
 
 
-async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: Feed) -> None:
+async def test_few_are_sent_at_a_time_and_the_others_come_back_later(feed: FeedClient) -> None:
     lane = _lane(feed)
-    lane.running = lane.places
-    assert await feed.code("snapshot/listings") == (503, "overloaded")
+    lane.running = lane.slots
+    assert await feed.problem("snapshot/listings") == (503, "overloaded")
     lane.running = 0
     assert (await feed.snapshot("listings"))[-1]["complete"]
     assert lane.running == 0
 
 
-def _lane(feed: Feed) -> Lane:
-    lane: Lane = feed.http.server.app[SERVICES].admission.lane(Kind.SNAPSHOT)  # type: ignore[attr-defined]
+def _lane(feed: FeedClient) -> AdmissionLane:
+    lane: AdmissionLane = feed.http.server.app[SERVICES].admission.lane(RequestKind.SNAPSHOT)  # type: ignore[attr-defined]
     return lane
 
 
-async def test_who_asks_for_the_head_takes_no_place_and_leaves_nothing_behind(feed: Feed) -> None:
+async def test_a_head_request_takes_no_slot_and_leaves_nothing_open(feed: FeedClient) -> None:
     async with feed.http.head("/v1/snapshot/listings", headers={"x-api-key": feed.keys["a"]}) as answer:
         assert (answer.status, await answer.read()) == (200, b"")
-    # It is let go of behind the answer, and would go by itself only after two minutes.
+    # It is closed after the response; by itself it would expire only after two minutes.
     async with asyncio.timeout(60):
         while await _held(feed):  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(0.01)
 
 
-async def _held(feed: Feed) -> int:
+async def _held(feed: FeedClient) -> int:
     stats = await feed.bench.client.nodes.stats(metric="indices", index_metric="search")
     return sum(node["indices"]["search"]["open_contexts"] for node in stats["nodes"].values())
 
 
-async def test_a_resource_that_is_none_is_not_found_by_name(feed: Feed) -> None:
+async def test_a_resource_that_is_none_is_not_found_by_name(feed: FeedClient) -> None:
     for operation in ("snapshot", "digest"):
         status, body = await feed.get(f"{operation}/houses")
         assert status == 404

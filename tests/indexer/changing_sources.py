@@ -1,4 +1,4 @@
-"""Sources of many small teams in which everything happens that can happen to a record between two of them."""
+"""Sources of many small teams that cover everything that can happen to a record between two of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="nob
 
 
 def team(number: int | str, name: str, updated_at: str) -> dict[str, Any]:
-    """Return a team of a name and a date."""
+    """Return a team with a name and a date."""
     return envelope(TEAM, {"uuid": f"t{number}", "name": name}, updated_at=updated_at)
 
 
 def with_bad(lines: Lines) -> Lines:
-    """Return lines with the bad ones between them, the first of all, the last, and one in the middle."""
+    """Return lines with the invalid ones inserted: first, last, and one in the middle."""
     middle = len(lines) // 2
     return [BAD[0], *lines[:middle], BAD[1], *lines[middle:], BAD[2]]
 
 
 def bad_numbers(lines: Lines) -> list[int]:
-    """Return the numbers of the bad lines."""
+    """Return the numbers of the invalid lines."""
     return [number for number, line in enumerate(lines, 1) if line in BAD]
 
 
@@ -44,7 +44,7 @@ def first(count: int) -> Lines:
 
 
 def live_changes(count: int) -> Lines:
-    """Return what comes between two full sources: newer records, deletions, what the next source cannot know yet."""
+    """Return the updates between two full sources: newer records, deletions, and some that the next one lacks."""
     newer: Lines = [team(n, "newer", NEWER) for n in range(1, count, 23)]
     gone: Lines = [deletion(TEAM, f"t{n}", NEWER) for n in range(2, count, 29)]
     return [*newer, *gone, deletion(TEAM, "never", NEWER), *[team(f"beyond{n}", "new", BEYOND) for n in range(7)]]
@@ -66,10 +66,10 @@ def second(count: int) -> Lines:
 
 
 def source(bench: Bench, lines: Lines) -> Path:
-    """Write teams, and the company they belong to, as the full source of a bench."""
+    """Write teams and their company as the full source of a bench."""
     return write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: lines})
 
 
 def changes(bench: Bench, lines: Lines) -> Path:
-    """Write teams as a source of changes beside the other."""
+    """Write teams as a separate source of changes."""
     return write(bench.folder.parent / "changes", {TEAM: lines})

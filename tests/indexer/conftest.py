@@ -1,4 +1,4 @@
-"""Builds small sources into a test's own corner of the engine, and reads back what is served."""
+"""Fixtures that build small sources under a test's own index prefix, and read back what is served."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import aiohttp
 import orjson
 import pytest
 
-from cluster.control import Mark, read_mark
-from indexer import Engine, IndexerSettings, Summary, open_source, reindex, update
-from indexer.report import ignore
+from cluster.control_index import Mark, read_mark
+from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
+from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
 from tests.records import envelope, write
 
@@ -30,42 +30,42 @@ if TYPE_CHECKING:
 
 @dataclass
 class Bench:
-    """A corner of the engine with an indexer to try."""
+    """An index prefix of its own with an indexer to exercise."""
 
     client: AsyncElasticsearch
     connection: ConnectionSettings
     settings: IndexerSettings
     folder: Path
 
-    async def build(self, lines: Lines, **options: Any) -> Summary:
-        """Write a source and rebuild what is given, or the company of the test records if nothing is.
+    async def build(self, lines: Lines, **options: Any) -> RunSummary:
+        """Write a source and rebuild the given resources, by default the company of the test records.
 
-        That company is in every source, so that records of it can be resolved.
+        Every source has that company, so that records of it can be resolved.
         """
         write(self.folder, {COMPANY: [envelope(COMPANY)], **lines})
         return await self.build_folder(list(lines) or [COMPANY], **options)
 
-    async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> Summary:
-        """Rebuild from the source folder as it is; options are settings, `force` or `on_progress`."""
+    async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> RunSummary:
+        """Rebuild from the source folder; options are settings, `force` or `on_progress`."""
         with open_source(str(self.folder)) as source:
             return await self.build_source(source, resources, **options)
 
     async def build_source(
         self, source: Source, resources: Collection[Resource] = RESOURCES, **options: Any
-    ) -> Summary:
-        """Rebuild from any source; options are as for a folder."""
+    ) -> RunSummary:
+        """Rebuild from any source; options as for a folder."""
         given = {name: options.pop(name) for name in ("force", "on_progress") if name in options}
         return await reindex(self.engine(**options), source, resources=resources, **given)
 
-    async def update(self, lines: Lines, **options: Any) -> Summary:
-        """Write a source beside the other and apply it to what is live."""
+    async def update(self, lines: Lines, **options: Any) -> RunSummary:
+        """Write another source and apply it as updates to what is live."""
         folder = write(self.folder.parent / f"changes-{secrets.token_hex(4)}", lines)
         with open_source(str(folder)) as source:
-            return await update(self.engine(**options), source, on_progress=ignore)
+            return await update(self.engine(**options), source, on_progress=ignore_progress)
 
-    def engine(self, **options: Any) -> Engine:
-        """Return this corner of the engine; options are settings."""
-        return Engine(self.client, self.connection, replace(self.settings, **options))
+    def engine(self, **options: Any) -> IndexerContext:
+        """Return an indexer context for this prefix; options are settings."""
+        return IndexerContext(self.client, self.connection, replace(self.settings, **options))
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
@@ -78,7 +78,7 @@ class Bench:
         return str(index).removeprefix(self.connection.prefix)
 
     async def indices(self) -> list[str]:
-        """Return every index of the corner but the control index, without the prefix."""
+        """Return every index under the prefix but the control index, without the prefix."""
         names = list(await self.client.indices.get(index=f"{self.connection.prefix}*"))
         return sorted(
             name.removeprefix(self.connection.prefix) for name in names if name != self.connection.control_index
@@ -91,7 +91,7 @@ class Bench:
         return mark
 
     async def stored_bytes(self, resource: Resource, identifier: str) -> bytes:
-        """Return a document's source as the engine keeps it."""
+        """Return the stored bytes of a document's source."""
         url = f"{self.connection.url[0]}/{self.connection.alias(resource)}/_source/{identifier}"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert answer.status == 200
@@ -105,7 +105,7 @@ class Bench:
 
 @pytest.fixture
 def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path) -> Bench:
-    """A corner of the engine, a source folder, and settings that lose no time."""
+    """An index prefix, a source folder, and settings that avoid waits."""
     settings = IndexerSettings(
         dead_letter_folder=str(tmp_path / "dead-letters"),
         retry_seconds=5.0,

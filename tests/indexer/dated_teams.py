@@ -1,4 +1,4 @@
-"""Teams that were updated on a day of January, and the company that they are of."""
+"""Teams updated on a day of January, and their company."""
 
 from __future__ import annotations
 

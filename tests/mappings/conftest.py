@@ -12,5 +12,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def update_snapshots(request: pytest.FixtureRequest) -> bool:
-    """Tell whether snapshots are to be written rather than compared with."""
+    """Whether to write snapshots instead of comparing them."""
     return bool(request.config.getoption("--update-snapshots", default=False))

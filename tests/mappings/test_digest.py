@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, halves, record_hash
+from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, record_hash, split_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +102,7 @@ def test_the_bucket_is_the_first_two_bytes_of_the_sha_256_and_the_coarse_one_the
 def test_the_hash_is_as_published(identifier: str, content: int) -> None:
     expected = sha256(struct.pack(">q", content) + identifier.encode()).digest()[:8]
     assert digest([(identifier, content)]) == Digest(1, int.from_bytes(expected, "big"))
-    high, low = halves(record_hash(identifier, content))
+    high, low = split_hash(record_hash(identifier, content))
     assert struct.pack(">II", high, low) == expected
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mappings import AGENT, FIELD_GROUPS, LISTING, RESOURCES, Resource
 from mappings.fields import Field, View
-from mappings.schema import record_schema
+from mappings.json_schema import record_schema
 
 # Issue 6, optional field permissions.
 GROUPS: dict[str, dict[Resource, set[str]]] = {
@@ -50,7 +50,7 @@ def test_only_members_of_a_record_are_guarded(resource: Resource) -> None:
 @_each
 def test_nothing_is_found_sorted_or_read_back_by_what_is_guarded(resource: Resource) -> None:
     """Who may filter by a value learns it. Such a filter would need a parameter that is guarded as well."""
-    assert [field.name for field in resource.search if guarded(resource) & {*field.sources}] == []
+    assert [field.name for field in resource.indexed_fields if guarded(resource) & {*field.sources}] == []
     assert not guarded(resource) & {resource.identifier, *resource.timestamps}
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING, Resource
-from mappings.fields import Kind, View
-from mappings.search import Origin
+from mappings.fields import FieldKind, View
+from mappings.search_fields import FieldOrigin
 
 if TYPE_CHECKING:
     from mappings.fields import Field
@@ -30,7 +30,9 @@ INDEX_ONLY = {
 }
 NOT_SOLD = {*INDEX_ONLY, "SharedPartnerData"}
 NOT_SOLD_MEMBERS = {"VirtualOpenHouseYN", "VirtualOpenHouseURL", "Comment"}
-MEMBERS_ONLY = {"VirtualOpenHouseURL", "Comment"}  # declared untyped beside the table, shown within OpenHouse
+MEMBERS_ONLY = {"VirtualOpenHouseURL", "Comment"}  # declared untyped next to the table, shown within OpenHouse
+# By the name of a resource: fields that we serve beyond the contract, with their JSON types. A new field goes here.
+EXTENSIONS: dict[str, Kinds] = {}
 GOALS = {"gci_goal", "buyer_commission_rate", "seller_commission_rate"}  # decisions, agent show flags
 
 # The members that the cells list; only OpenHouse differs between variants.
@@ -51,12 +53,29 @@ MEMBERS: dict[str, Kinds] = {
     "public_partner_attrs": {"is_nrt": "boolean"},
 }
 
-JSON_TYPES = {Kind.DATE: "string", Kind.DATE_TIME: "string", Kind.STRING: "string", Kind.UNIX: "integer"}
-JSON_TYPES |= {Kind.STRINGS: "array of string", Kind.OBJECTS: "array of objects", Kind.UNTYPED_LIST: "array"}
+JSON_TYPES = {
+    FieldKind.DATE: "string",
+    FieldKind.DATE_TIME: "string",
+    FieldKind.STRING: "string",
+    FieldKind.UNIX: "integer",
+}
+JSON_TYPES |= {
+    FieldKind.STRINGS: "array of string",
+    FieldKind.OBJECTS: "array of objects",
+    FieldKind.UNTYPED_LIST: "array",
+}
 
 
 def table(resource: Resource, view: View) -> Kinds:
-    """Return the contract's fields of a variant with their type cells."""
+    """Return the contract's fields of a variant with their type cells, and the extensions of the resource."""
+    if resource.name not in CONTRACT:
+        return declared(resource.view(view))
+    extensions = EXTENSIONS.get(resource.name, {})
+    shown = {field.name for field in resource.view(view)}
+    return _contract(resource, view) | {name: kind for name, kind in extensions.items() if name in shown}
+
+
+def _contract(resource: Resource, view: View) -> Kinds:
     if resource is SOLD_LISTING:
         fields = {name: cell for name, cell in whole("Listing").items() if name not in NOT_SOLD} | whole("SoldListing")
         return {name: cell for name, cell in fields.items() if name != "ListingURL" or view is View.INDEX}
@@ -67,7 +86,7 @@ def table(resource: Resource, view: View) -> Kinds:
 
 
 def whole(name: str) -> Kinds:
-    """Return every field of a table, and those that the text beside it declares untyped."""
+    """Return every field of a table, and those that the text next to it declares untyped."""
     given: Kinds = CONTRACT[name]["fields"] | CONTRACT[name]["untyped"]
     return {field: cell for field, cell in given.items() if field not in MEMBERS_ONLY or name != "Listing"}
 
@@ -102,7 +121,9 @@ def test_a_variant_has_the_fields_of_the_contract_with_their_types(resource: Res
 @_variants
 def test_nested_objects_have_the_members_of_the_contract_with_their_types(resource: Resource, view: View) -> None:
     for field in resource.view(view):
-        expected = MEMBERS.get(field.name, {}) if field.kind in {Kind.OBJECT, Kind.OBJECTS} else {}
+        if resource.name not in CONTRACT or field.name in EXTENSIONS.get(resource.name, {}):
+            continue
+        expected = MEMBERS.get(field.name, {}) if field.kind in {FieldKind.OBJECT, FieldKind.OBJECTS} else {}
         if resource is SOLD_LISTING and field.name == "OpenHouse":
             expected = {name: kind for name, kind in expected.items() if name not in NOT_SOLD_MEMBERS}
         assert (field.name, declared(field.members)) == (field.name, expected)
@@ -145,7 +166,7 @@ def test_a_stored_record_begins_with_the_index_variant_in_its_order(resource: Re
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 def test_search_fields_read_members_that_exist(resource: Resource) -> None:
     names = {field.name for field in resource.fields}
-    for field in resource.search:
-        if field.origin is Origin.RECORD:
+    for field in resource.indexed_fields:
+        if field.origin is FieldOrigin.RECORD:
             assert set(field.sources) <= names
     assert {resource.identifier, *resource.timestamps} <= names

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from service.app import SERVICES, create_app
 from service.keys.store import KeyStore
-from service.protocol import ServiceRunner
 from service.settings import ServiceSettings
 from tests.contract.conftest import world
-from tests.feed.asking import Answer, company, listing, office
 from tests.feed.conftest import GRANTS, SETTINGS
+from tests.feed.feed_client import JsonObject, company, listing, office
 from tests.indexer.conftest import Bench, bench
-from tests.odata.asking import Odata
+from tests.odata.odata_client import ODataClient
 from tests.records import envelope
+from tests.service.raw_http import listening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,71 +28,71 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "market", "odata", "world"]
 
-TWICE = "D1"
+SHARED_KEY = "D1"
 
 
 @pytest.fixture
-def odata(world: World) -> Odata:
+def odata(world: World) -> ODataClient:
     """A consumer of the generated data."""
-    return Odata(world.http.session, str(world.http.make_url("")), world.keys)
+    return ODataClient(world.http.session, str(world.http.make_url("")), world.keys)
 
 
 @pytest.fixture
-async def wire(world: World) -> AsyncIterator[Odata]:
+async def odata_over_socket(world: World) -> AsyncIterator[ODataClient]:
     """The same behind connections of the service's own, which take long lines; wrong keys are not counted."""
     app = world.http.app
     assert app is not None
     settings = ServiceSettings(failures_per_minute=0)
-    runner = ServiceRunner(create_app(settings, app[SERVICES].connection), settings)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    (address,) = runner.addresses
-    async with ClientSession() as session:
-        yield Odata(session, f"http://127.0.0.1:{address[1]}", world.keys)
-    await runner.cleanup()
+    async with (
+        listening(create_app(settings, app[SERVICES].connection), settings) as port,
+        ClientSession() as session,
+    ):
+        yield ODataClient(session, f"http://127.0.0.1:{port}", world.keys)
 
 
 @dataclass(frozen=True)
-class Market(Odata):
+class MarketClient(ODataClient):
     """A small market that its indexer changes."""
 
     bench: Bench
 
-    async def update(self, *lines: Answer, resource: Resource = LISTING) -> None:
+    async def update(self, *lines: JsonObject, resource: Resource = LISTING) -> None:
         """Apply envelopes to what is live."""
         assert (await self.bench.update({resource: lines})).exit_code == 0
 
-    async def end(self, key: str = "all") -> int:
+    async def last_event_number(self, key: str = "all") -> int:
         """Return the number of the last event."""
         page = await self.page("EntityEvent", key, orderby="EntityEventSequence desc", top=1)
         return int(page["value"][0]["EntityEventSequence"])
 
 
-def sold(identifier: str, of: str, *, price: int = 1) -> Answer:
+def sold(identifier: str, of: str, *, price: int = 1) -> JsonObject:
     """Return the envelope of a sold listing of a company."""
     record = {"PlatformListingId": identifier, "SoldPrice": price, "Status": "Sold", "OnMarket": False}
     return envelope(SOLD_LISTING, record, platform_company_id=of)
 
 
-def agent(identifier: str, of: str, **changes: object) -> Answer:
+def agent(identifier: str, of: str, **changes: object) -> JsonObject:
     """Return the envelope of an agent of a company."""
     return envelope(AGENT, {"agent_uuid": identifier, "uuid": identifier}, platform_company_id=of, **changes)
 
 
 @pytest.fixture
-async def market(bench: Bench) -> AsyncIterator[Market]:
+async def market(bench: Bench) -> AsyncIterator[MarketClient]:
     """Six listings and six sold ones of the companies a and b, one key in both; two offices, two agents, a team."""
-    lines: dict[Resource, list[Answer]] = {
+    lines: dict[Resource, list[JsonObject]] = {
         COMPANY: [company(key) for key in "abc"],
         OFFICE: [office("O1", "a"), office("O2", "b")],
         AGENT: [agent("0b0e6d3c-5f0d-4f35-9d3c-111111111111", "a"), agent("0b0e6d3c-5f0d-4f35-9d3c-222222222222", "b")],
         TEAM: [envelope(TEAM, {"uuid": "T1"}, platform_company_id="a")],
-        LISTING: [*(listing(f"L{at}", "ab"[at % 2], at, price=at) for at in range(5)), listing(TWICE, "a", price=9)],
-        SOLD_LISTING: [*(sold(f"S{at}", "ab"[at % 2], price=at) for at in range(5)), sold(TWICE, "a", price=8)],
+        LISTING: [
+            *(listing(f"L{at}", "ab"[at % 2], at, price=at) for at in range(5)),
+            listing(SHARED_KEY, "a", price=9),
+        ],
+        SOLD_LISTING: [*(sold(f"S{at}", "ab"[at % 2], price=at) for at in range(5)), sold(SHARED_KEY, "a", price=8)],
     }
     assert (await bench.build(lines)).exit_code == 0
     store = KeyStore(bench.client, bench.connection.keys_index)
     keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
     async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield Market(http.session, str(http.make_url("")), keys, bench)
+        yield MarketClient(http.session, str(http.make_url("")), keys, bench)

@@ -1,4 +1,4 @@
-"""`$filter` answers exactly what it says: written out here, and at random beside an evaluation of every record."""
+"""`$filter` matches exactly: handwritten cases, and random filters compared with an evaluation of every record."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.reso.reading import MOST_COMPARISONS, MOST_LEVELS
-from tests.odata.asking import WHOLE
-from tests.odata.expected import KEYS, entities
-from tests.odata.filters import comparisons, examples, filters, quoted
+from service.reso.filter.filter_parser import MAX_COMPARISONS, MAX_NESTING_DEPTH
+from tests.odata.expected_entities import KEYS, expected_entities
+from tests.odata.filter_strategies import comparisons, examples, filter_expressions, quoted
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.contract.world import World
-    from tests.odata.asking import Odata
+    from tests.odata.odata_client import ODataClient
 
     Holds = Callable[[dict[str, Any]], bool]
 
@@ -75,9 +75,9 @@ _TABLE: list[tuple[str, Holds]] = [
 ]
 
 
-async def _keys(odata: Odata, name: str, text: str, key: str = "all") -> list[str]:
-    """Return the keys that a filter answers, once counted and once told."""
-    page = await odata.page(name, key, WHOLE, filter=text, count="true", select=KEYS[name])
+async def _keys(odata: ODataClient, name: str, text: str, key: str = "all") -> list[str]:
+    """Return the keys that a filter matches, counted and read."""
+    page = await odata.page(name, key, MAX_PAGE_SIZE_PREFERENCE, filter=text, count="true", select=KEYS[name])
     found: list[str] = [each[KEYS[name]] for each in page["value"]]
     while link := page.get("@odata.nextLink"):
         page = await odata.follow(link, key)
@@ -87,13 +87,13 @@ async def _keys(odata: Odata, name: str, text: str, key: str = "all") -> list[st
 
 
 @pytest.mark.parametrize(("text", "holds"), _TABLE, ids=lambda each: each if isinstance(each, str) else "")
-async def test_a_filter_means_what_odata_says(world: World, odata: Odata, text: str, holds: Holds) -> None:
-    expected = [each["ListingKey"] for each in entities(world, "Property") if holds(each)]
+async def test_a_filter_means_what_odata_says(world: World, odata: ODataClient, text: str, holds: Holds) -> None:
+    expected = [each["ListingKey"] for each in expected_entities(world, "Property") if holds(each)]
     assert await _keys(odata, "Property", text) == expected
 
 
-def test_the_table_tells_records_apart(world: World) -> None:
-    everything = entities(world, "Property")
+def test_the_table_distinguishes_records(world: World) -> None:
+    everything = expected_entities(world, "Property")
     told = [sum(map(holds, everything)) for _, holds in _TABLE]
     assert sum(0 < count < len(everything) for count in told) > 20
 
@@ -112,17 +112,17 @@ _OTHERS = {
 
 @pytest.mark.parametrize("name", KEYS)
 async def test_random_filters_answer_what_python_finds(
-    world: World, odata: Odata, name: str, amount: Callable[[int, int], int]
+    world: World, odata: ODataClient, name: str, amount: Callable[[int, int], int]
 ) -> None:
-    everything = entities(world, name)
-    made = filters(comparisons(everything, *(_OTHERS | {"Property": _PROPERTY})[name]))
+    everything = expected_entities(world, name)
+    made = filter_expressions(comparisons(everything, *(_OTHERS | {"Property": _PROPERTY})[name]))
     for text, holds in examples(made, amount(40, 2_000)):
         expected = [each[KEYS[name]] for each in everything if holds(each)]
         assert await _keys(odata, name, text) == expected, text
 
 
-async def test_moments_are_compared_as_finely_as_they_are_given(world: World, odata: Odata) -> None:
-    everything = entities(world, "Property")
+async def test_moments_are_compared_as_finely_as_they_are_given(world: World, odata: ODataClient) -> None:
+    everything = expected_entities(world, "Property")
     at = sorted(each["ModificationTimestamp"] for each in everything)[len(everything) // 2]
     later = at.replace("Z", "0005Z")  # half a microsecond behind the record
     for way, holds in (("gt", str.__gt__), ("ge", str.__gt__), ("lt", str.__le__), ("le", str.__le__)):
@@ -131,30 +131,30 @@ async def test_moments_are_compared_as_finely_as_they_are_given(world: World, od
     assert await _keys(odata, "Property", f"ModificationTimestamp eq {later}") == []
 
 
-async def test_days_are_compared_as_days(world: World, odata: Odata) -> None:
-    everything = [each for each in entities(world, "Property") if each["CloseDate"] is not None]
+async def test_days_are_compared_as_days(world: World, odata: ODataClient) -> None:
+    everything = [each for each in expected_entities(world, "Property") if each["CloseDate"] is not None]
     middle = sorted(each["CloseDate"] for each in everything)[len(everything) // 2]
     for way, holds in (("eq", str.__eq__), ("gt", str.__gt__), ("le", str.__le__)):
         expected = [each["ListingKey"] for each in everything if holds(each["CloseDate"], middle)]
         assert await _keys(odata, "Property", f"CloseDate {way} {middle}") == expected
 
 
-async def test_a_hundred_keys_and_many_more_go_into_one_filter(world: World, wire: Odata) -> None:
-    keys = [each["ListingKey"] for each in entities(world, "Property")]
+async def test_a_hundred_keys_and_many_more_go_into_one_filter(world: World, odata_over_socket: ODataClient) -> None:
+    keys = [each["ListingKey"] for each in expected_entities(world, "Property")]
     for number in (1, 100, 370):
         text = f"ListingKey in ({','.join(map(quoted, keys[:number]))})"
-        assert await _keys(wire, "Property", text) == keys[:number]
+        assert await _keys(odata_over_socket, "Property", text) == keys[:number]
     text = f"ListingKey in ({','.join(quoted(each.ljust(64, 'x')) for each in keys[:100])})"
-    reply = await wire.get("Property", "all", filter=text)
+    reply = await odata_over_socket.get("Property", "all", filter=text)
     assert (reply.status, reply.body["value"]) == (200, [])
 
 
-async def test_the_deepest_and_the_longest_filter_that_are_taken_are_answered(wire: Odata) -> None:
+async def test_the_deepest_and_the_longest_accepted_filter_return_rows(odata_over_socket: ODataClient) -> None:
     """Elasticsearch bounds how deep clauses lie in each other, and how many there are: these bounds lie below."""
-    assert (await wire.get("Property", "all", filter=_nested(MOST_LEVELS), top=1)).status == 200
-    many = " and ".join(f"ListingKey ne '{number}'" for number in range(MOST_COMPARISONS))
-    assert (await wire.get("Property", "all", filter=many, top=1)).status == 200
-    assert (await wire.get("Property", "all", filter=f"{many} and ListingKey ne 'x'", top=1)).status == 400
+    assert (await odata_over_socket.get("Property", "all", filter=_nested(MAX_NESTING_DEPTH), top=1)).status == 200
+    many = " and ".join(f"ListingKey ne '{number}'" for number in range(MAX_COMPARISONS))
+    assert (await odata_over_socket.get("Property", "all", filter=many, top=1)).status == 200
+    assert (await odata_over_socket.get("Property", "all", filter=f"{many} and ListingKey ne 'x'", top=1)).status == 400
 
 
 def _nested(levels: int) -> str:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mappings import AGENT
-from service.reso.columns import Column, copied
-from service.reso.edm import Edm
-from service.reso.entities import ENTITY_SETS, Property
-from service.reso.exact import Keyword
+from service.reso.entity_sets.declarations import ENTITY_SETS, EntityProperty
+from service.reso.entity_sets.edm_types import EdmType
+from service.reso.entity_sets.property_columns import PropertyColumn, field_column
+from service.reso.filter.matchers import KeywordMatcher
 from tests.contract.world import PARENT
-from tests.odata.asking import WHOLE
-from tests.odata.expected import KEYS, entities
-from tests.odata.filters import quoted
+from tests.odata.expected_entities import KEYS, expected_entities
+from tests.odata.filter_strategies import quoted
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
 
 if TYPE_CHECKING:
     from tests.contract.world import World
-    from tests.odata.asking import Odata
-    from tests.odata.conftest import Market
+    from tests.odata.conftest import MarketClient
+    from tests.odata.odata_client import ODataClient
 
 _SCOPES = ("all", "large", "child", "parent", "two")
 
@@ -48,15 +48,15 @@ _WIDEST = [
 
 @pytest.mark.parametrize("key", _SCOPES)
 @pytest.mark.parametrize("name", KEYS)
-async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: Odata, key: str, name: str) -> None:
-    own = [each[KEYS[name]] for each in entities(world, name, *_companies(world, key))]
-    everything = [each[KEYS[name]] for each in entities(world, name)]
+async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: ODataClient, key: str, name: str) -> None:
+    own = [each[KEYS[name]] for each in expected_entities(world, name, *_companies(world, key))]
+    everything = [each[KEYS[name]] for each in expected_entities(world, name)]
     assert own
     for wide in _WIDEST:
         listed = ",".join(map(quoted, everything[:90]))
         text = wide and wide.format(key=KEYS[name], all=listed)
         expected = [each for each in own if each in everything[:90]] if wide and "{all}" in wide else own
-        found = await odata.walk(name, key, WHOLE, filter=text, select=KEYS[name])
+        found = await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE, filter=text, select=KEYS[name])
         assert [each[KEYS[name]] for each in found] == expected
         page = await odata.page(name, key, filter=text, count="true", top=0)
         assert page["@odata.count"] == len(expected)
@@ -65,12 +65,12 @@ async def test_rows_and_counts_are_those_of_the_scope(world: World, odata: Odata
 
 
 @pytest.mark.parametrize("key", _SCOPES)
-async def test_events_are_those_of_the_scope(world: World, odata: Odata, key: str) -> None:
+async def test_events_are_those_of_the_scope(world: World, odata: ODataClient, key: str) -> None:
     companies = _companies(world, key)
-    own = {(name, each[field]) for name, field in KEYS.items() for each in entities(world, name, *companies)}
-    foreign = {(name, each[field]) for name, field in KEYS.items() for each in entities(world, name)} - own
+    own = {(name, each[field]) for name, field in KEYS.items() for each in expected_entities(world, name, *companies)}
+    foreign = {(name, each[field]) for name, field in KEYS.items() for each in expected_entities(world, name)} - own
     for text in (None, "EntityEventSequence gt 0", "EntityEventSequence ne 0", "not (ResourceName eq 'x')"):
-        found = await odata.walk("EntityEvent", key, WHOLE, filter=text)
+        found = await odata.walk("EntityEvent", key, MAX_PAGE_SIZE_PREFERENCE, filter=text)
         assert {(each["ResourceName"], each["ResourceRecordKey"]) for each in found} == own
         page = await odata.page("EntityEvent", key, filter=text, count="true", top=1)
         assert page["@odata.count"] == len(own)
@@ -81,39 +81,41 @@ async def test_events_are_those_of_the_scope(world: World, odata: Odata, key: st
     numbers = {each["EntityEventSequence"] for each in await odata.events()}
     hidden = numbers - {each["EntityEventSequence"] for each in await odata.events(0, key)}
     for number in sorted(hidden)[:20]:
-        assert (await odata.ask(f"EntityEvent({number})", key)).status == 404
+        assert (await odata.request(f"EntityEvent({number})", key)).status == 404
 
 
 @pytest.mark.parametrize("key", _SCOPES)
 @pytest.mark.parametrize("name", KEYS)
-async def test_a_foreign_record_looks_like_none(world: World, odata: Odata, key: str, name: str) -> None:
+async def test_a_foreign_record_looks_like_none(world: World, odata: ODataClient, key: str, name: str) -> None:
     field = KEYS[name]
-    own = {each[field] for each in entities(world, name, *_companies(world, key))}
-    for each in entities(world, name)[:30]:
-        reply = await odata.ask(f"{name}('{each[field]}')", key)
-        twin = await odata.ask(f"{name}('{each[field][::-1]}')", key)
+    own = {each[field] for each in expected_entities(world, name, *_companies(world, key))}
+    for each in expected_entities(world, name)[:30]:
+        reply = await odata.request(f"{name}('{each[field]}')", key)
+        twin = await odata.request(f"{name}('{each[field][::-1]}')", key)
         assert reply.status == (200 if each[field] in own else 404)
         assert twin.status == 404
         if reply.status == 404:
             assert reply.raw.decode().replace(each[field], "") == twin.raw.decode().replace(each[field][::-1], "")
 
 
-async def test_a_next_link_leads_another_key_to_its_own_records_alone(world: World, odata: Odata) -> None:
+async def test_a_next_link_leads_another_key_to_its_own_records_alone(world: World, odata: ODataClient) -> None:
     page = await odata.page("Property", "all", {"Prefer": "maxpagesize=5"}, select="ListingKey")
-    own = {each["ListingKey"] for each in entities(world, "Property", *_companies(world, "two"))}
+    own = {each["ListingKey"] for each in expected_entities(world, "Property", *_companies(world, "two"))}
     found = (await odata.follow(page["@odata.nextLink"], "two"))["value"]
     assert found
     assert {each["ListingKey"] for each in found} <= own
 
 
-async def test_what_a_key_may_not_see_is_empty_and_no_filter(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_key_may_not_see_is_empty_and_no_filter(
+    market: MarketClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No property is of a guarded member by now: one is made of such a member."""
     (member,) = [each for each in AGENT.fields if each.name == "access_level"]
-    made = copied(AGENT, member)
-    column = Column(made.read, made.of, Keyword("office"), made.group)
+    made = field_column(AGENT, member)
+    column = PropertyColumn(made.read, made.source_member, KeywordMatcher("office"), made.group)
     known = ENTITY_SETS["Member"].properties
-    monkeypatch.setitem(known, "Access", Property("Access", Edm.STRING, {AGENT: column}))
-    assert (await market.get("Member", "poor", filter="Access ne null")).fault == (403, "forbidden", "$filter")
+    monkeypatch.setitem(known, "Access", EntityProperty("Access", EdmType.STRING, {AGENT: column}))
+    assert (await market.get("Member", "poor", filter="Access ne null")).problem == (403, "forbidden", "$filter")
     assert (await market.get("Member", "a", filter="Access ne null")).status == 200
     seen = {key: (await market.page("Member", key))["value"][0] for key in ("a", "poor")}
     assert seen["a"]["Access"] == "access_level of a test"

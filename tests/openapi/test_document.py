@@ -16,15 +16,23 @@ from brokerage.command import main
 from cluster.connection import ConnectionSettings
 from service import errors
 from service.app import create_app
-from service.openapi.answers import bodies
+from service.feed.operations import FEED_OPERATIONS
 from service.openapi.document import document, encoded_document
-from service.openapi.nested import apart
-from service.openapi.serving import describing
+from service.openapi.document_handler import create_document_handler
+from service.openapi.nested_schemas import extract_titled_schemas
+from service.openapi.response_bodies import response_bodies
 from service.reso.operations import RESO_OPERATIONS
-from service.resources import FEED_OPERATIONS, OPERATIONS
+from service.resources import OPERATIONS
 from service.settings import ServiceSettings
-from tests.openapi import renew
-from tests.openapi.described import DOCUMENT, GETS, body, component, response, whole_path
+from tests.openapi import regenerate
+from tests.openapi.document_validators import (
+    DOCUMENT,
+    GET_OPERATIONS,
+    absolute_path,
+    body_validator,
+    component_validator,
+    documented_response,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +41,7 @@ if TYPE_CHECKING:
 
     from service.operation import Operation
 
-_RENEW = "`python -m tests.openapi.renew` renews it; read the difference as a partner would"
+_RENEW = "`python -m tests.openapi.regenerate` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect; of OData alone.
 _NOT_PROMISED = {405, 500, 501}
 _ALL = (*OPERATIONS, *FEED_OPERATIONS)
@@ -42,7 +50,7 @@ _of_the_contract = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o
 
 
 def test_the_kept_document_is_the_one_that_is_served() -> None:
-    assert renew.DOCUMENT.read_bytes() == encoded_document(), _RENEW
+    assert regenerate.DOCUMENT.read_bytes() == encoded_document(), _RENEW
 
 
 def test_the_command_prints_it() -> None:
@@ -51,7 +59,7 @@ def test_the_command_prints_it() -> None:
 
 
 def test_the_examples_are_those_that_the_generator_makes() -> None:
-    assert renew.EXAMPLES.read_bytes() == renew.drawn(), _RENEW
+    assert regenerate.EXAMPLES.read_bytes() == regenerate.render_examples(), _RENEW
 
 
 def test_it_is_made_alike_every_time() -> None:
@@ -67,7 +75,7 @@ def test_every_path_that_is_served_is_described_and_no_other() -> None:
     served = {route.resource.canonical for route in app.router.routes() if route.method == "GET" and route.resource}
     # The documentation is for people; OData has a document of its own, which tests/odata holds answers against.
     pages, odata = {"/docs", "/docs/{name}"}, {f"/v1{operation.path}" for operation in RESO_OPERATIONS}
-    assert served == {whole_path(path) for path in GETS} | pages | odata
+    assert served == {absolute_path(path) for path in GET_OPERATIONS} | pages | odata
 
 
 @_operations
@@ -87,11 +95,11 @@ def test_every_variable_of_a_path_is_described(operation: Operation) -> None:
 
 
 def _parameters(operation: Operation, place: str) -> list[dict[str, Any]]:
-    return [parameter for parameter in GETS[operation.path]["parameters"] if parameter["in"] == place]
+    return [parameter for parameter in GET_OPERATIONS[operation.path]["parameters"] if parameter["in"] == place]
 
 
 def test_every_problem_of_the_service_is_described() -> None:
-    described = {int(status) for path in GETS for status in GETS[path]["responses"]}
+    described = {int(status) for path in GET_OPERATIONS for status in GET_OPERATIONS[path]["responses"]}
     assert {kind.status for kind in _kinds(errors.ApiError)} - described == _NOT_PROMISED
 
 
@@ -102,7 +110,7 @@ def _kinds(kind: type[errors.ApiError]) -> Iterator[type[errors.ApiError]]:
 
 
 def test_what_each_operation_may_be_refused_with() -> None:
-    statuses = {path: set(GETS[path]["responses"]) for path in GETS}
+    statuses = {path: set(GET_OPERATIONS[path]["responses"]) for path in GET_OPERATIONS}
     always = {"200", "304", "400", "401", "414", "429", "431", "503", "504"}
     assert statuses["/listings"] == always | {"403"}
     assert statuses["/listings/{platform_listing_id}"] == always | {"403", "404"}
@@ -117,25 +125,27 @@ def test_what_each_operation_may_be_refused_with() -> None:
 @pytest.mark.parametrize(
     ("status", "header"), [(401, "WWW-Authenticate"), (429, "Retry-After"), (503, "Retry-After"), (504, "Retry-After")]
 )
-def test_what_a_client_needs_beside_a_problem_is_described(status: int, header: str) -> None:
+def test_what_a_client_needs_with_a_problem_is_described(status: int, header: str) -> None:
     for operation in OPERATIONS:
-        assert header in response(operation.path, status)["headers"]
+        assert header in documented_response(operation.path, status)["headers"]
 
 
-def test_the_key_is_asked_for_in_either_place_by_the_operations_alone() -> None:
+def test_only_operations_require_the_key_in_header_or_query() -> None:
     schemes = DOCUMENT["components"]["securitySchemes"]
     assert {(scheme["in"], scheme["name"]) for scheme in schemes.values()} == {
         ("header", "x-api-key"),
         ("query", "api-key"),
     }
     assert DOCUMENT["security"] == [{name: []} for name in schemes]
-    assert {path for path in GETS if GETS[path].get("security") == []} == GETS.keys() - {each.path for each in _ALL}
+    assert {path for path in GET_OPERATIONS if GET_OPERATIONS[path].get("security") == []} == GET_OPERATIONS.keys() - {
+        each.path for each in _ALL
+    }
 
 
 def test_operations_have_names_and_sentences_of_their_own() -> None:
-    assert len({described["operationId"] for described in GETS.values()}) == len(GETS)
-    assert all(described["summary"] and len(described["tags"]) == 1 for described in GETS.values())
-    assert {described["tags"][0] for described in GETS.values()} == {tag["name"] for tag in DOCUMENT["tags"]}
+    assert len({described["operationId"] for described in GET_OPERATIONS.values()}) == len(GET_OPERATIONS)
+    assert all(described["summary"] and len(described["tags"]) == 1 for described in GET_OPERATIONS.values())
+    assert {described["tags"][0] for described in GET_OPERATIONS.values()} == {tag["name"] for tag in DOCUMENT["tags"]}
 
 
 def test_members_may_be_added_to_every_answer() -> None:
@@ -144,17 +154,17 @@ def test_members_may_be_added_to_every_answer() -> None:
 
 @_of_the_contract
 def test_there_is_an_example_of_every_form_and_it_is_one(operation: Operation) -> None:
-    content = GETS[operation.path]["responses"]["200"]["content"]["application/json"]
-    assert list(content["examples"]) == [form.name for form in bodies(operation)]
+    content = GET_OPERATIONS[operation.path]["responses"]["200"]["content"]["application/json"]
+    assert list(content["examples"]) == [form.name for form in response_bodies(operation)]
     for name, example in content["examples"].items():
-        component(name).validate(example["value"])
-        body(operation.path, 200).validate(example["value"])
+        component_validator(name).validate(example["value"])
+        body_validator(operation.path, 200).validate(example["value"])
 
 
 @pytest.mark.parametrize("path", ["/changes", "/digest/{resource}"])
 def test_the_examples_of_the_feed_are_answers(path: str) -> None:
-    (example,) = GETS[path]["responses"]["200"]["content"]["application/json"]["examples"].values()
-    body(path, 200).validate(example["value"])
+    (example,) = GET_OPERATIONS[path]["responses"]["200"]["content"]["application/json"]["examples"].values()
+    body_validator(path, 200).validate(example["value"])
 
 
 def test_every_object_of_an_answer_has_a_name_that_clients_can_give_its_type() -> None:
@@ -171,20 +181,20 @@ def test_every_object_of_an_answer_has_a_name_that_clients_can_give_its_type() -
 def test_two_objects_that_differ_cannot_have_one_name() -> None:
     pages = [{"type": "object", "title": "Room", "properties": {name: {}}, "required": []} for name in ("a", "b")]
     houses = {f"House{at}": {"type": "object", "properties": {"room": room}} for at, room in enumerate(pages)}
-    with pytest.raises(ValueError, match="two objects are called Room"):
-        apart(houses)
-    with pytest.raises(ValueError, match=r"\['Room'\] are names of records"):
-        apart({"House0": houses["House0"], "Room": {}})
+    with pytest.raises(ValueError, match="two different objects have the title Room"):
+        extract_titled_schemas(houses)
+    with pytest.raises(ValueError, match=r"\['Room'\] name both records and nested objects"):
+        extract_titled_schemas({"House0": houses["House0"], "Room": {}})
 
 
 def test_no_answer_is_held_to_the_words_of_today() -> None:
     assert not any("enum" in orjson.dumps(schema).decode() for schema in DOCUMENT["components"]["schemas"].values())
 
 
-def test_the_forms_of_a_walk_are_told_apart() -> None:
-    examples = GETS["/listings"]["responses"]["200"]["content"]["application/json"]["examples"]
+def test_the_forms_of_a_walk_are_distinct() -> None:
+    examples = GET_OPERATIONS["/listings"]["responses"]["200"]["content"]["application/json"]["examples"]
     for name in examples:
-        assert [other for other in examples if component(name).is_valid(examples[other]["value"])] == [name]
+        assert [other for other in examples if component_validator(name).is_valid(examples[other]["value"])] == [name]
 
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
@@ -196,7 +206,7 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
 
 async def test_it_is_served_packed_and_only_once_to_each(aiohttp_client: AiohttpClient) -> None:
     app = web.Application()
-    app.router.add_get("/", describing())
+    app.router.add_get("/", create_document_handler())
     client = await aiohttp_client(app, auto_decompress=False)
     tags = set()
     for coding, unpack in _UNPACK.items():

@@ -12,10 +12,10 @@ import pytest
 import rich_click as click
 
 from brokerage.command import main
-from brokerage.failures import Exit
-from brokerage.kinds import KINDS, refuse_strangers
+from brokerage.exit_codes import ExitCode
+from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
 from cluster.connection import ConnectionSettings
-from cluster.settings import read as read_settings
+from cluster.settings import load_settings as read_settings
 from service.app import create_app
 from service.settings import ServiceSettings
 from tests.packaging.manifests import (
@@ -36,7 +36,7 @@ from tests.packaging.test_supply_chain import DOCKERFILE
 
 # The lowest and the highest version that the manifests are for.
 VERSIONS = ("1.34", "1.37")
-VARIABLES = {declared.metadata["variable"] for kind in KINDS for declared in fields(kind)}
+VARIABLES = {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
 SERVICE = PODS["brokerage"]
 (KUSTOMIZATION,) = read("kustomization.yaml")
 PYPROJECT = (FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def test_no_two_things_share_a_name_and_none_names_a_namespace() -> None:
 def test_every_variable_is_a_setting(name: str) -> None:
     given = environment(PODS[name])
     assert {variable.removesuffix("_FILE") for variable in given} <= VARIABLES
-    refuse_strangers(given)
+    reject_unknown_settings(given)
 
 
 @pytest.mark.parametrize("name", PODS)
@@ -97,7 +97,7 @@ def test_every_file_that_a_variable_names_is_mounted(name: str) -> None:
 
 @pytest.mark.parametrize("name", PODS)
 def test_no_secret_is_a_value(name: str) -> None:
-    secret = {each.metadata["variable"] for kind in KINDS for each in fields(kind) if each.metadata["secret"]}
+    secret = {each.metadata["variable"] for kind in SETTINGS_TYPES for each in fields(kind) if each.metadata["secret"]}
     assert secret >= {"BROKERAGE_ELASTICSEARCH_API_KEY", "BROKERAGE_REDIS_URL"}
     assert not secret & set(environment(PODS[name]))
 
@@ -223,7 +223,7 @@ def test_the_command_of_a_job_is_one(name: str) -> None:
 def test_a_job_is_tried_again_where_that_may_help(name: str) -> None:
     job = CRON_JOBS[name]["spec"]["jobTemplate"]["spec"]
     final, drained = job["podFailurePolicy"]["rules"]
-    assert final["onExitCodes"]["values"] == [Exit.FAILED, Exit.USAGE]
+    assert final["onExitCodes"]["values"] == [ExitCode.FAILED, ExitCode.USAGE]
     assert (final["action"], drained["action"]) == ("FailJob", "Ignore")
     assert final["onExitCodes"]["containerName"] == container(PODS[name])["name"]
     assert job["template"]["spec"]["restartPolicy"] == "Never"

@@ -13,33 +13,37 @@ from typing import Any
 import pytest
 
 from brokerage.demo import demo
-from brokerage.kinds import KINDS
+from brokerage.settings_types import SETTINGS_TYPES
 from sample import write_source
-from tests.brokerage.commands import COMMANDS
+from tests.brokerage.command_tree import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/architecture.md", "docs/sizing.md", "deploy/kubernetes/README.md"]
+EVERY_PAGE = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+FOLDERS = "bench|brokerage|cluster|consumer|deploy|docs|embedded|indexer|locks|mappings|sample|service|tests"
+# A setting of Elasticsearch, and a logger.
+NOT_MODULES = {"cluster.fault_detection.follower_check.timeout", "service.access"}
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 # What the README says of a figure, and what it is called where it was measured.
 FIGURES = {
-    "pages a second beside the same feed in FastAPI and pydantic, 8 clients": (
-        "pages a second, 8 clients: service / FastAPI peer"
+    "pages per second compared with the same feed in FastAPI and pydantic, 8 clients": (
+        "pages per second, 8 clients: service / FastAPI peer"
     ),
-    "processor time of a page beside it": "processor time for a page: service / FastAPI peer",
-    "pages a second deep in a company beside the best textbook query, 8 clients": (
-        "pages a second at 97 %, 8 clients: service / best textbook query"
+    "CPU time per page compared with it": "CPU time per page: service / FastAPI peer",
+    "pages per second deep in a company compared with the best textbook query, 8 clients": (
+        "pages per second at 97 %, 8 clients: service / best textbook query"
     ),
-    "time of a page at 97 % of the largest company beside the first page": (
+    "response time of a page at 97 % of the largest company compared with the first page": (
         "page at 97 % of the largest company / first page, time"
     ),
-    "pages a second beside Elasticsearch itself, asked for the same, 8 clients": (
-        "pages a second, 8 clients: service / same body"
+    "pages per second compared with Elasticsearch itself for the same query, 8 clients": (
+        "pages per second, 8 clients: service / same body"
     ),
-    "time of a walk of all listings beside the best textbook walk": (
+    "duration of a walk of all listings compared with the best textbook walk": (
         "walk of all listings, largest pages: service / best textbook walk, time"
     ),
 }
-VARIABLES = {declared.metadata["variable"] for kind in KINDS for declared in fields(kind)}
+VARIABLES = {declared.metadata["variable"] for kind in SETTINGS_TYPES for declared in fields(kind)}
 
 
 def _text(page: str) -> str:
@@ -62,6 +66,27 @@ def test_settings_are_settings(page: str) -> None:
 def test_commands_are_commands(page: str) -> None:
     named = re.findall(r"(?:^|`|-- )brokerage ((?:index |keys )?[a-z]+)\b", _text(page), re.MULTILINE)
     assert {f"brokerage {name}" for name in named} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_named_files_and_modules_exist(page: str) -> None:
+    """Every path and dotted name in backticks, and every `python -m`, that begins with a package or folder of ours."""
+    spans = " ".join(re.findall(r"`([^`\n]+)`", _text(page)))
+    paths = re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]+", spans)
+    modules = re.findall(rf"(?:-m |(?<![\w/.-]))((?:{FOLDERS})(?:\.[a-z]\w*)+)", spans)
+    assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / f"{path}.py").exists()] == []
+    names = set(modules) - NOT_MODULES
+    assert [name for name in names if not _is_importable(name) and not (ROOT / name).exists()] == []
+
+
+def _is_importable(name: str) -> bool:
+    """Whether a dotted name is a module, or something that a module names."""
+    parent, _, member = name.rpartition(".")
+    if not parent:
+        return (ROOT / name).is_dir()
+    module = ROOT / name.replace(".", "/")
+    holder = (ROOT / parent.replace(".", "/")).with_suffix(".py")
+    return module.is_dir() or module.with_suffix(".py").exists() or (holder.exists() and member in holder.read_text())
 
 
 def test_the_readme_tells_figures_as_they_were_measured() -> None:
@@ -110,9 +135,7 @@ def test_the_readme_fits_a_screen_and_names_every_command() -> None:
     assert all(f"`{path.partition(' ')[2]}`" in text for path in COMMANDS if path.count(" ") == 1)
 
 
-@pytest.mark.parametrize(
-    ("heading", "package"), [("The way of a request", "service"), ("The way of a build", "indexer")]
-)
+@pytest.mark.parametrize(("heading", "package"), [("Life of a request", "service"), ("Life of a build", "indexer")])
 def test_a_step_names_modules_that_there_are(heading: str, package: str) -> None:
     (part,) = re.findall(rf"^## {heading}$(.*?)^## ", ARCHITECTURE, re.MULTILINE | re.DOTALL)
     cells = [row.split("|")[2] for row in part.splitlines() if row.startswith("|")]

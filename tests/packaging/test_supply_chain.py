@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from service.settings import ServiceSettings
-from tests.test_architecture import ALLOWED
+from tests.architecture.graph import ALLOWED
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import ALLOWED
+from tests.architecture.graph import ALLOWED
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.plan import Plan, read_map
+from indexer.reso.replication_plan import ReplicationPlan, read_map
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
-from mappings.dictionary import read_dictionary
-from tests.reso.expecting import ACME, differences
-from tests.reso.into import Into
-from tests.reso.mirroring import DICTIONARY, ON_SALE, put, small_world
-from tests.reso.replicating import COMPANY_RECORD
-from tests.reso.serving import serving
-from tests.reso.settings import Settings
+from mappings.data_dictionary.loader import load_dictionary
+from tests.reso.expected_index import ACME, differences
+from tests.reso.replica_process import COMPANY_RECORD
+from tests.reso.replication_bench import ReplicationBench
+from tests.reso.server.running import serve_in_loop
+from tests.reso.server.server_settings import ServerSettings
+from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 async def test_a_company_that_is_declared_otherwise_is_told_though_nothing_else_is(
     bench: Bench, tmp_path: Path
 ) -> None:
-    async with serving(world=small_world()) as server:
-        into = Into(bench, server, tmp_path)
+    async with serve_in_loop(world=small_world()) as server:
+        into = ReplicationBench(bench, server, tmp_path)
         await into.round()
         before = await into.stamps()
         await into.round(declared={**COMPANY_RECORD, "name": "Acme & Daughters"})
@@ -36,29 +36,29 @@ async def test_a_company_that_is_declared_otherwise_is_told_though_nothing_else_
 
 
 async def test_another_map_reads_anew_what_it_asks_for_and_tells_everything_anew(bench: Bench, tmp_path: Path) -> None:
-    async with serving(world=small_world()) as server:
-        into = Into(bench, server, tmp_path)
+    async with serve_in_loop(world=small_world()) as server:
+        into = ReplicationBench(bench, server, tmp_path)
         await into.round()
         server.ledger.clear()
-        await into.round(read_dictionary(b'[Property.status]\n"Active" = "ComingSoon"\n"Closed" = "ComingSoon"'))
+        await into.round(load_dictionary(b'[Property.status]\n"Active" = "ComingSoon"\n"Closed" = "ComingSoon"'))
         assert not [visit for visit in server.ledger.visits if visit.resource == "Property"]
         statuses = {each["record"]["Status"] for each in (await bench.served(LISTING)).values() if not each["deleted"]}
         assert "ComingSoon" in statuses
         assert "Active" not in statuses
         assert all(each["deleted"] for each in (await bench.served(SOLD_LISTING)).values())
-        await into.round(read_dictionary(b'[Property.fields]\nPublicRemarks = "OriginatingSystemName"'))
-        assert [visit for visit in server.ledger.visits if "OriginatingSystemName" in visit.text]
+        await into.round(load_dictionary(b'[Property.fields]\nPublicRemarks = "OriginatingSystemName"'))
+        assert [visit for visit in server.ledger.visits if "OriginatingSystemName" in visit.describe]
         await into.round()
         assert await differences(bench, server) == {}
 
 
 async def test_another_time_zone_tells_open_houses_anew(bench: Bench, tmp_path: Path) -> None:
-    async with serving() as server:
+    async with serve_in_loop() as server:
         put(server, "Property", "K", **ON_SALE)
         moments = {"OpenHouseDate": "2026-07-04", "OpenHouseStartTime": "2026-07-04T17:00:00Z"}
         put(server, "OpenHouse", "O", ListingKey="K", OpenHouseStatus="Active", OpenHouseType="Public", **moments)
         for zone, start in ((None, "17:00:00"), ("America/Chicago", "12:00:00"), ("America/Denver", "11:00:00")):
-            await Into(bench, server, tmp_path).round(time_zone=zone)
+            await ReplicationBench(bench, server, tmp_path).round(time_zone=zone)
             [house] = (await bench.served(LISTING))["K"]["record"]["OpenHouse"]
             assert house["StartTime"] == start
 
@@ -67,9 +67,9 @@ async def test_another_time_zone_tells_open_houses_anew(bench: Bench, tmp_path: 
     ("text", "said"),
     [
         ("[Property", "mls.toml: "),
-        ("[Properties]\nkey = 'K'", "Properties:? is nothing that is read"),
-        ("[Property.fields]\nPublicRemarks = 'PrivateRemarks'", "PrivateRemarks is private and is never asked for"),
-        ("private = []", "what is private is not for a map to say"),
+        ("[Properties]\nkey = 'K'", "Properties:? is not an entity"),
+        ("[Property.fields]\nPublicRemarks = 'PrivateRemarks'", "PrivateRemarks is private and is never requested"),
+        ("private = []", "the private fields cannot be overridden"),
         ("company = 'acme'", "mls.toml: "),
         ("[Property]\nkeys = 'K'", "mls.toml: "),
     ],
@@ -85,23 +85,25 @@ def test_a_map_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, said: 
 @pytest.mark.parametrize("declared", [{}, {"platform_company_id": "other"}])
 def test_a_declared_company_that_is_another_is_refused(declared: dict[str, Any]) -> None:
     with pytest.raises(SourceError, match="must have platform_company_id = 'acme'"):
-        Plan("https://x", ACME, DICTIONARY, declared)
+        ReplicationPlan("https://x", ACME, DICTIONARY, declared)
 
 
 async def test_what_cannot_be_replicated_is_told_before_anything_is_read(bench: Bench, tmp_path: Path) -> None:
-    async with serving(Settings(without=frozenset({"EntityEvent", "Teams.ModificationTimestamp"}))) as server:
-        into = Into(bench, server, tmp_path)
+    async with serve_in_loop(
+        ServerSettings(without=frozenset({"EntityEvent", "Teams.ModificationTimestamp"}))
+    ) as server:
+        into = ReplicationBench(bench, server, tmp_path)
         with pytest.raises(SourceError, match="Teams of the source has no ModificationTimestamp"):
             await into.round()
-    async with serving(Settings(without=frozenset({"EntityEvent"}))) as server:
-        into = Into(bench, server, tmp_path)
-        with pytest.raises(SourceError, match="acme is no company of the index: load it with"):
+    async with serve_in_loop(ServerSettings(without=frozenset({"EntityEvent"}))) as server:
+        into = ReplicationBench(bench, server, tmp_path)
+        with pytest.raises(SourceError, match=r"acme is not a company in the index\. Load it with"):
             await into.round(declared=None)
-        with pytest.raises(SourceError, match="has no EntityEvent: follow it by timestamps"):
+        with pytest.raises(SourceError, match=r"has no EntityEvent\. Use --changes timestamps"):
             await into.round(changes="events")
-        with pytest.raises(SourceError, match="'Nowhere/Land' is no time zone"):
+        with pytest.raises(SourceError, match="'Nowhere/Land' is not a time zone"):
             await into.round(time_zone="Nowhere/Land")
-    async with serving(Settings(without=frozenset({"Property"}))) as server:
+    async with serve_in_loop(ServerSettings(without=frozenset({"Property"}))) as server:
         with pytest.raises(SourceError, match="The source has no Property"):
-            await Into(bench, server, tmp_path).round()
+            await ReplicationBench(bench, server, tmp_path).round()
     assert await bench.served(AGENT) == {} if await bench.indices() else True

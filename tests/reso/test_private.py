@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from mappings import RESOURCES
-from tests.reso.into import Into
-from tests.reso.mirroring import DICTIONARY, ON_SALE, put, small_world
-from tests.reso.people import CANARY
-from tests.reso.schema import PRIVATE
-from tests.reso.serving import serving
-from tests.reso.settings import Settings
+from tests.reso.replication_bench import ReplicationBench
+from tests.reso.server.running import serve_in_loop
+from tests.reso.server.schema import PRIVATE
+from tests.reso.server.server_settings import ServerSettings
+from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
+from tests.reso.world.people_records import CANARY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +29,8 @@ def _files_without(text: str, folder: Path) -> str:
 
 async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_path: Path) -> None:
     """Dead letters included: the records that made them hold what was asked for and no more."""
-    async with serving(Settings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
-        into = Into(bench, server, tmp_path)
+    async with serve_in_loop(ServerSettings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
+        into = ReplicationBench(bench, server, tmp_path)
         long = ON_SALE | dict.fromkeys(PRIVATE["Property"], CANARY)
         put(server, "Property", "k" * 200, **long)
         done = await into.round()
@@ -41,8 +41,8 @@ async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_p
         private = {name for names in PRIVATE.values() for name in names}
         records = [visit for visit in server.ledger.visits if visit.resource in DICTIONARY.entities]
         assert records
-        assert all("$select=" in visit.text for visit in records)
-        assert not [visit.text for visit in records if any(name in visit.text for name in private)]
+        assert all("$select=" in visit.describe for visit in records)
+        assert not [visit.describe for visit in records if any(name in visit.describe for name in private)]
         assert not private & {name for entity in PRIVATE for name in server.ledger.fields(entity)}
         assert bench.letters()
         assert CANARY not in str(bench.letters()) + str(done)

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from brokerage.kinds import KINDS
-from cluster.settings import describe
+from brokerage.settings_types import SETTINGS_TYPES
+from cluster.settings import describe_settings
 from indexer.reso.settings import ResoSettings
-from tests.indexer.test_command import environment, lines, run
-from tests.reso.expecting import ACME, differences
-from tests.reso.mirroring import small_world
-from tests.reso.serving import served
-from tests.reso.settings import Fault, Settings
+from tests.indexer.command.test_command import environment, lines, run
+from tests.reso.expected_index import ACME, differences
+from tests.reso.server.running import serve_in_thread
+from tests.reso.server.server_settings import ServerFault, ServerSettings
+from tests.reso.sync.open_mirror import small_world
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.indexer.command.test_command import Outcome
     from tests.indexer.conftest import Bench
-    from tests.indexer.test_command import Outcome
-    from tests.reso.server import ResoServer
+    from tests.reso.server.reso_server import ResoServer
 
 TOKEN = "the-very-token"
 _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'
@@ -59,7 +59,7 @@ def notes(out: str) -> str:
 
 
 async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         code, out, err = await replicate(bench, server, tmp_path, "--json")
         assert code == 0, err
         *progress, summary = lines(out)
@@ -75,7 +75,7 @@ async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, 
         code, out, err = await replicate(bench, server, tmp_path)
         assert (code, lines(out)[-1]["exit_code"]) == (0, 0)
         assert "Property: 1 read, 1 changed." in err
-        assert "Media: 0 read, 1 gone." in err
+        assert "Media: 0 read, 1 removed." in err
         code, _, err = await replicate(bench, server, tmp_path)
         assert (code, err) == (0, "")
         assert TOKEN not in out + err
@@ -92,15 +92,15 @@ async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, 
 
 
 async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token="another"), small_world()) as server:
+    with serve_in_thread(ServerSettings(token="another"), small_world()) as server:
         code, _, err = await replicate(bench, server, tmp_path)
         assert (code, TOKEN in err) == (2, False)
         assert err.rstrip().endswith("Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET.")
         for changes, said in (
-            ({"BROKERAGE_RESO_TOKEN_URL": server.token_url}, "Give BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL"),
+            ({"BROKERAGE_RESO_TOKEN_URL": server.token_url}, "Set BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL"),
             ({"BROKERAGE_RESO_RATE": "0"}, "BROKERAGE_RESO_RATE=0.0 cannot be used: it must be more than 0."),
             ({"BROKERAGE_RESO_RATES": "1"}, "BROKERAGE_RESO_RATE"),
-            ({"BROKERAGE_RESO_DIR": "/proc/nowhere"}, "BROKERAGE_RESO_DIR names it."),
+            ({"BROKERAGE_RESO_DIR": "/proc/nowhere"}, "BROKERAGE_RESO_DIR=/proc/nowhere cannot be used"),
         ):
             code, out, err = await replicate(bench, server, tmp_path, **changes)
             assert (code, out, said in err, err.count("\n")) == (2, "", True, 1), err
@@ -109,7 +109,7 @@ async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Ben
 
 
 async def test_a_mirror_that_is_no_mirror_is_told(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         await replicate(bench, server, tmp_path)
         (file,) = (tmp_path / "replicas").glob("*.sqlite")
         for each in (tmp_path / "replicas").glob("*.sqlite*"):
@@ -120,20 +120,21 @@ async def test_a_mirror_that_is_no_mirror_is_told(bench: Bench, tmp_path: Path) 
 
 
 async def test_bad_records_end_with_1_and_name_the_dead_letter_file(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         server.put("Property", {**(server.get("Property", server.keys("Property")[0]) or {}), "ListingKey": "k" * 200})
         code, out, err = await replicate(bench, server, tmp_path)
         report = next(each for each in lines(out)[-1]["resources"].values() if each["dead"])
         assert code == 1
         assert (
-            f"1 of {report['read']} {report['resource']} are bad and not served: see {report['dead_letters']}." in err
+            f"1 of {report['read']} {report['resource']} are invalid and not served: see {report['dead_letters']}."
+            in err
         )
 
 
 async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_says_so(
     bench: Bench, tmp_path: Path
 ) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         options, changes = ("--changes", "timestamps"), {"BROKERAGE_RESO_RECONCILE_HOURS": "0"}
         assert (await replicate(bench, server, tmp_path, *options, **changes))[0] == 0
         for key in server.keys("Media")[:12]:
@@ -144,8 +145,8 @@ async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_say
 
 
 async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
-        program = [sys.executable, "-c", "from brokerage.index import index\nindex()"]
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        program = [sys.executable, "-c", "from brokerage.index.index_command import index\nindex()"]
         given = os.environ | environment(bench, **settings(tmp_path, BROKERAGE_RESO_POLL_SECONDS="0.2"))
         process = subprocess.Popen(  # noqa: ASYNC220, S603 - it is only begun here, and is ours
             [*program, *command(server, tmp_path, "--follow")],
@@ -157,7 +158,7 @@ async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Benc
             # Two rounds more than the first.
             await asyncio.to_thread(server.ledger.wait, 60, _PATIENCE_SECONDS)
             code, _, err = await replicate(bench, server, tmp_path)
-            assert (code, err.startswith("Another run replicates into ")) == (4, True)
+            assert (code, err.startswith("Another run is replicating into ")) == (4, True)
             server.patch("Property", server.keys("Property")[0], City="Elsewhere")
             before = len(server.ledger.visits)
             await asyncio.to_thread(server.ledger.wait, before + 20, _PATIENCE_SECONDS)
@@ -168,7 +169,7 @@ async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Benc
             process.wait()
         text = notes(out.decode()) + said.decode()
         assert process.returncode == 143
-        assert text.endswith("Stopped: what was read and told stays, and the same command goes on.\n")
+        assert text.endswith("Stopped: progress is kept, and the same command resumes.\n")
         assert re.search(r"^\d\d:\d\d:\d\d Property: 1 read, 1 changed\.$", text, flags=re.MULTILINE)
         assert "Traceback" not in text
         assert TOKEN not in text
@@ -176,13 +177,13 @@ async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Benc
 
 
 async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(bench: Bench, tmp_path: Path) -> None:
-    with served(Settings(token=TOKEN), small_world()) as server:
-        server.faults.order(Fault.BROKEN, times=10**6, resource="Media")
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        server.faults.plan(ServerFault.BROKEN, times=10**6, resource="Media")
         changes = {"BROKERAGE_RESO_PATIENCE_SECONDS": "1"}
         code, _, err = await replicate(bench, server, tmp_path, **changes)
         assert code == 2
-        assert "Media: no usable answer from the source. The last: Media answered 500: Internal error." in err
-        assert re.search(r"^Media: Media answered 500: Internal error\. Asked again in \d+ s\.$", err, re.MULTILINE)
+        assert "Media: no usable response from the source. Last error: Media returned 500: Internal error." in err
+        assert re.search(r"^Media: Media returned 500: Internal error\. Retrying in \d+ s\.$", err, re.MULTILINE)
         server.faults = type(server.faults)(server.settings)
         assert (await replicate(bench, server, tmp_path))[0] == 0
         assert await differences(bench, server) == {}
@@ -191,8 +192,8 @@ async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(
 async def test_what_a_licence_does_not_cover_is_left_out_and_said_until_it_does(bench: Bench, tmp_path: Path) -> None:
     beyond, world = frozenset({"OpenHouse", "Teams", "TeamMembers"}), small_world()
     with (
-        served(Settings(token=TOKEN, withheld=beyond | {"EntityEvent"}), world) as server,
-        served(world=world) as covered,
+        serve_in_thread(ServerSettings(token=TOKEN, withheld=beyond | {"EntityEvent"}), world) as server,
+        serve_in_thread(world=world) as covered,
     ):
         for name in beyond:
             for key in covered.keys(name):
@@ -200,8 +201,10 @@ async def test_what_a_licence_does_not_cover_is_left_out_and_said_until_it_does(
         code, _, err = await replicate(bench, server, tmp_path)
         assert code == 0, err
         for name in beyond:
-            assert f"{name} answered 403: Your licence does not cover {name}. Nothing of {name} is read.\n" in err
-        assert "EntityEvent answered 403: Your licence does not cover EntityEvent. It is followed by times" in err
+            assert f"{name} returned 403: Your licence does not cover {name}. {name} is not read.\n" in err
+        assert (
+            "EntityEvent returned 403: Your licence does not cover EntityEvent. The source is followed by times" in err
+        )
         assert await differences(bench, covered) == {}
 
         server.settings = replace(server.settings, withheld=frozenset())
@@ -212,20 +215,20 @@ async def test_what_a_licence_does_not_cover_is_left_out_and_said_until_it_does(
         server.settings = replace(server.settings, withheld=frozenset({"Media"}))
         server.patch("Media", server.keys("Media")[0], Order=99)
         code, _, err = await replicate(bench, server, tmp_path)
-        assert (code, err) == (2, "Media answered 403: Your licence does not cover Media.\n")
+        assert (code, err) == (2, "Media returned 403: Your licence does not cover Media.\n")
 
 
 @pytest.mark.parametrize("name", ["Property", "EntityEvent"])
 async def test_what_nothing_can_be_done_without_must_be_covered(bench: Bench, tmp_path: Path, name: str) -> None:
-    with served(Settings(token=TOKEN, withheld=frozenset({name})), small_world()) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN, withheld=frozenset({name})), small_world()) as server:
         code, _, err = await replicate(bench, server, tmp_path, "--changes", "events")
-        assert (code, err) == (2, f"{name} answered 403: Your licence does not cover {name}.\n")
+        assert (code, err) == (2, f"{name} returned 403: Your licence does not cover {name}.\n")
 
 
 def test_settings_are_shown_with_their_secrets_masked() -> None:
-    assert ResoSettings in KINDS
+    assert ResoSettings in SETTINGS_TYPES
     given = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_CLIENT_SECRET": TOKEN, "BROKERAGE_RESO_RATE": "5"}
-    shown = {each.variable: each.value for each in describe(ResoSettings, given)}
+    shown = {each.variable: each.value for each in describe_settings(ResoSettings, given)}
     assert (shown["BROKERAGE_RESO_TOKEN"], shown["BROKERAGE_RESO_CLIENT_SECRET"]) == ("********", "********")
     assert shown["BROKERAGE_RESO_RATE"] == "5.0"
     assert TOKEN not in repr(ResoSettings(token=TOKEN, client_secret=TOKEN))
@@ -236,12 +239,12 @@ async def test_what_a_load_costs_the_source_is_near_the_least_possible(
     bench: Bench, tmp_path: Path, page: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counts, not times: beside pages of the same size with the same fields and nothing else."""
-    with served(Settings(token=TOKEN), small_world(properties=1000, media=400, members=40)) as server:
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world(properties=1000, media=400, members=40)) as server:
         code, _, err = await replicate(bench, server, tmp_path, BROKERAGE_RESO_PAGE_SIZE=str(page))
         assert code == 0, err
         visits = server.ledger.visits
         requests, received = len(visits), sum(visit.bytes for visit in visits)
-        whole = [visit for visit in visits if "$orderby" in visit.text and len(visit.fields) > 3 and visit.rows]
+        whole = [visit for visit in visits if "$orderby" in visit.describe and len(visit.fields) > 3 and visit.rows]
         least = sum(-(-len(server.keys(name)) // page) for name in {visit.resource for visit in whole})
         least_bytes = sum(visit.bytes for visit in whole)
         with capsys.disabled():

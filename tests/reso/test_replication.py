@@ -6,12 +6,12 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from tests.reso.changes import Changes
-from tests.reso.drawing import drawn
-from tests.reso.expecting import differences
-from tests.reso.replicating import Replica
-from tests.reso.serving import served
-from tests.reso.world import make_world
+from tests.reso.expected_index import differences
+from tests.reso.replica_process import ReplicaProcess
+from tests.reso.server.running import serve_in_thread
+from tests.reso.world.generated_world import make_world
+from tests.reso.world.random_changes import RandomChanges
+from tests.reso.world.random_servers import random_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.indexer.conftest import Bench
-    from tests.reso.ledger import Visit
-    from tests.reso.server import ResoServer
-    from tests.reso.settings import Settings
-    from tests.reso.world import World
+    from tests.reso.server.request_log import LoggedRequest
+    from tests.reso.server.reso_server import ResoServer
+    from tests.reso.server.server_settings import ServerSettings
+    from tests.reso.world.generated_world import World
 
 SIGKILLED = -9
 
 
-def source_of(seed: int) -> Settings:
+def source_of(seed: int) -> ServerSettings:
     """Return the ways of a server, its lies among them; every third has no events, in the others some come late."""
     without = frozenset() if seed % 3 else frozenset({"EntityEvent"})
-    return drawn(seed, lies=True, without=without, late_share=0.1, slow_seconds=0.01)
+    return random_settings(seed, with_undetectable=True, without=without, late_share=0.1, slow_seconds=0.01)
 
 
 def world(seed: int, properties: int) -> World:
@@ -39,17 +39,17 @@ def world(seed: int, properties: int) -> World:
     return make_world(seed, properties=properties, media=5 * properties, open_houses=2 * properties)
 
 
-class Disturbed:
+class ChangesAndKills:
     """Changes a server's data before it answers, and kills who asks at some of the requests."""
 
-    def __init__(self, replica: Replica, chance: random.Random, *, kills: int, until: int) -> None:
+    def __init__(self, replica: ReplicaProcess, chance: random.Random, *, kills: int, until: int) -> None:
         """Choose the requests of the kills; change until the request of that number."""
         self._replica, self._chance = replica, chance
-        self._changes = Changes(replica.server, replica.server.settings.seed)
+        self._changes = RandomChanges(replica.server, replica.server.settings.seed)
         self._kills = sorted(chance.randrange(3, until) for _ in range(kills))
         self._asked, self._until = 0, until
 
-    def __call__(self, _visit: Visit) -> None:
+    def __call__(self, _visit: LoggedRequest) -> None:
         """Take a request that has come."""
         self._asked += 1
         # A source that changes faster than it is read is never caught up with.
@@ -60,12 +60,16 @@ class Disturbed:
             self._replica.kill()
 
 
-async def replicated(bench: Bench, server: ResoServer, folder: Path, seed: int, kills: int) -> tuple[Replica, int]:
+async def replicated(
+    bench: Bench, server: ResoServer, folder: Path, seed: int, kills: int
+) -> tuple[ReplicaProcess, int]:
     """Load a server that changes all the while, killed so often; then once more when it is at rest."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     changes = "auto" if "EntityEvent" in server.entities else "timestamps"
-    replica, killed = Replica(bench, server, folder, changes=changes), 0
-    server.on_request = Disturbed(replica, chance, kills=kills, until=max(100, len(server.keys("Property")) // 12))
+    replica, killed = ReplicaProcess(bench, server, folder, changes=changes), 0
+    server.on_request = ChangesAndKills(
+        replica, chance, kills=kills, until=max(100, len(server.keys("Property")) // 12)
+    )
     while (code := await _run(replica, chance.uniform(0, 15) if 0 < killed < 2 * kills else None)) == SIGKILLED:
         killed += 1
     assert code in (0, 1), replica.said
@@ -76,7 +80,7 @@ async def replicated(bench: Bench, server: ResoServer, folder: Path, seed: int, 
     return replica, killed
 
 
-async def _run(replica: Replica, seconds: float | None) -> int:
+async def _run(replica: ReplicaProcess, seconds: float | None) -> int:
     """Make a run, and kill it after so many seconds, while it reads or while it tells, if it has not ended."""
     killing = None if seconds is None else asyncio.get_running_loop().call_later(seconds, replica.kill)
     code = await replica.run()
@@ -93,7 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 async def test_index_equals_source(bench: Bench, tmp_path: Path, seed: int, amount: Callable[[int, int], int]) -> None:
     """Half of the readers are killed."""
-    with served(source_of(seed), world(seed, amount(300, 5_000))) as server:
+    with serve_in_thread(source_of(seed), world(seed, amount(300, 5_000))) as server:
         _, killed = await replicated(bench, server, tmp_path, seed, kills=3 if seed % 2 else 0)
         assert await differences(bench, server) == {}
         print(f"seed {seed}: {len(server.ledger.visits)} requests, killed {killed} times, equal")

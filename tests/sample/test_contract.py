@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
-from mappings.fields import Field, Kind
+from mappings.fields import Field, FieldKind
 from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
 from mappings.record_type import record_type
+from tests.mappings.test_fields import EXTENSIONS
 
 if TYPE_CHECKING:
     from tests.sample.conftest import Source
@@ -60,16 +61,23 @@ def test_integers_are_whole_and_absent_lists_are_empty(source: Source, resource:
 
 def is_well_formed(field: Field, value: Any) -> bool:
     """Whether the value is what the field's kind promises beyond what the record type checks."""
-    if field.kind in {Kind.INTEGER, Kind.UNIX}:
+    if field.kind in {FieldKind.INTEGER, FieldKind.UNIX}:
         return value is None or type(value) is int
     return not field.kind.is_list or isinstance(value, list)
 
 
 @every_resource
 def test_every_field_with_a_type_has_a_value_somewhere(source: Source, resource: Resource) -> None:
-    typed = {field.name for field in resource.stored if field.kind is not Kind.UNTYPED}
+    typed = {field.name for field in resource.stored if field.kind is not FieldKind.UNTYPED}
     filled = {name for record in records(source, resource) for name, value in record.items() if value not in (None, [])}
-    never = {"social_network_account_id", "client_auths", "alternate_offices", "fax", "address2"}
+    never = {
+        *EXTENSIONS.get(resource.name, {}),
+        "social_network_account_id",
+        "client_auths",
+        "alternate_offices",
+        "fax",
+        "address2",
+    }
     assert typed - filled <= never
 
 
@@ -78,13 +86,13 @@ def test_an_envelope_has_the_members_that_apply_to_its_resource(source: Source, 
     scope = set() if resource.alias == "companies" else {"platform_company_id"}
     required = {"updated_at", "record"} | scope
     for envelope in source[resource.alias]:
-        assert required <= set(envelope) <= required | resource.envelope
+        assert required <= set(envelope) <= required | resource.envelope_members
         assert None not in envelope.values()
 
 
 def test_every_optional_envelope_member_occurs(source: Source) -> None:
     seen = {name for envelopes in source.values() for envelope in envelopes for name in envelope}
-    expected = {name for resource in RESOURCES for name in resource.envelope}
+    expected = {name for resource in RESOURCES for name in resource.envelope_members}
     assert expected <= seen
 
 

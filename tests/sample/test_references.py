@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mappings import RESOURCES
-from sample.cast import Cast
-from sample.clock import Clock
+from sample.company_staff import SampleStaff
+from sample.sample_clock import SampleClock
 
 if TYPE_CHECKING:
     from tests.sample.conftest import Source
@@ -107,7 +107,7 @@ def test_source_agent_ids_are_unique_in_a_company_and_repeated_among_siblings(so
 
 
 def test_working_agents_sit_in_all_open_offices_and_in_no_closed_one() -> None:
-    cast = Cast(40_000, 7, Clock.at(None))
+    cast = SampleStaff(40_000, 7, SampleClock.at(None))
     taken = {agent.office.platform_office_id for agent in cast.agents if agent.deactivated is None}
     still_open = {office.platform_office_id for office in cast.offices if office.deactivated is None}
     assert taken == still_open

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from service.authentication import HEADER, QUERY
-from service.parameters.fields import PropertyTypes
+from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
+from service.parameters.types import PropertyTypes
 from service.resources import OPERATIONS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _HEADERS = (
 
 
 @dataclass(frozen=True)
-class Way:
+class KeyInjection:
     """The bytes to send; `is_left` says that the client leaves without waiting for the answer."""
 
     name: str
@@ -39,7 +39,7 @@ class Way:
     is_left: bool = False
 
 
-class Canary:
+class CanaryKey:
     """A key that must appear nowhere."""
 
     def __init__(self, key: str) -> None:
@@ -57,7 +57,7 @@ class Canary:
         haystack = "\n".join((text, unescaped, unquote(unescaped))).lower()
         return [part for part in parts if part.lower() in haystack]
 
-    def ways(self) -> Iterator[Way]:
+    def injections(self) -> Iterator[KeyInjection]:
         """Yield every way of sending it."""
         yield from self._as_key()
         yield from self._as_parameter()
@@ -68,54 +68,63 @@ class Canary:
         yield from self._malformed()
         yield from self._left()
 
-    def _as_key(self) -> Iterator[Way]:
+    def _as_key(self) -> Iterator[KeyInjection]:
         key, escaped = self.key, _escaped(self.key)
-        yield get("header", _FEED, f"{HEADER}: {key}")
+        yield get("header", _FEED, f"{API_KEY_HEADER}: {key}")
         yield get("header in capitals", _FEED, f"X-API-KEY: {key}")
-        yield get("header twice", _FEED, f"{HEADER}: {key}", f"{HEADER}: {key}")
-        yield get("header with more behind it", _FEED, f"{HEADER}: {key}, {key}")
-        yield get("header with a typo", _FEED, f"{HEADER}: {key[:-1]}")
-        yield get("header in quotes", _FEED, f'{HEADER}: "{key}"')
-        yield get("header and another query", f"{_FEED}&{QUERY}=bk_x", f"{HEADER}: {key}")
-        yield get("header and query", f"{_FEED}&{QUERY}={key}", f"{HEADER}: {key}")
+        yield get("header twice", _FEED, f"{API_KEY_HEADER}: {key}", f"{API_KEY_HEADER}: {key}")
+        yield get("header with more behind it", _FEED, f"{API_KEY_HEADER}: {key}, {key}")
+        yield get("header with a typo", _FEED, f"{API_KEY_HEADER}: {key[:-1]}")
+        yield get("header in quotes", _FEED, f'{API_KEY_HEADER}: "{key}"')
+        yield get("header and another query", f"{_FEED}&{API_KEY_PARAMETER}=bk_x", f"{API_KEY_HEADER}: {key}")
+        yield get("header and query", f"{_FEED}&{API_KEY_PARAMETER}={key}", f"{API_KEY_HEADER}: {key}")
         for name, spelt in {"plain": key, "escaped": escaped, "half escaped": key.replace("_", "%5F")}.items():
-            for spelt_name in (QUERY, "api%2Dkey", "API-KEY", "Api-Key", "x-api-key", "apikey", "api_key", "key"):
+            for spelt_name in (
+                API_KEY_PARAMETER,
+                "api%2Dkey",
+                "API-KEY",
+                "Api-Key",
+                "x-api-key",
+                "apikey",
+                "api_key",
+                "key",
+            ):
                 yield get(f"query {spelt_name} {name}", f"{_FEED}&{spelt_name}={spelt}")
-        yield get("query twice", f"{_FEED}&{QUERY}={key}&{QUERY}={key}")
-        yield get("query twice and different", f"{_FEED}&{QUERY}=x&{QUERY}={key}")
-        yield get("query with a typo", f"{_FEED}&{QUERY}={key[:-1]}")
-        yield get("query with space", f"{_FEED}&{QUERY}=%20{key}+")
-        yield get("query with a fault", f"{_FEED}&{QUERY}={key}&page_size=0&q=1")
-        yield get("query behind a semicolon", f"{_FEED};{QUERY}={key}")
-        yield get("query as a name", f"{_FEED}&{key}=1", f"{HEADER}: {key}")
-        yield get("query as a name alone", f"/v1/listings?{key}", f"{HEADER}: {key}")
+        yield get("query twice", f"{_FEED}&{API_KEY_PARAMETER}={key}&{API_KEY_PARAMETER}={key}")
+        yield get("query twice and different", f"{_FEED}&{API_KEY_PARAMETER}=x&{API_KEY_PARAMETER}={key}")
+        yield get("query with a typo", f"{_FEED}&{API_KEY_PARAMETER}={key[:-1]}")
+        yield get("query with space", f"{_FEED}&{API_KEY_PARAMETER}=%20{key}+")
+        yield get("query with a fault", f"{_FEED}&{API_KEY_PARAMETER}={key}&page_size=0&q=1")
+        yield get("query behind a semicolon", f"{_FEED};{API_KEY_PARAMETER}={key}")
+        yield get("query as a name", f"{_FEED}&{key}=1", f"{API_KEY_HEADER}: {key}")
+        yield get("query as a name alone", f"/v1/listings?{key}", f"{API_KEY_HEADER}: {key}")
         yield get("fragment", f"{_FEED}#{key}")
-        yield get("of a walk", f"/v1/sold_listings?updated_since=1&page_size=1&{QUERY}={key}")
-        yield get("of a page", f"/v1/agents?updated_since=1&page_size=1&page_number=2&{QUERY}={key}")
+        yield get("of a walk", f"/v1/sold_listings?updated_since=1&page_size=1&{API_KEY_PARAMETER}={key}")
+        yield get("of a page", f"/v1/agents?updated_since=1&page_size=1&page_number=2&{API_KEY_PARAMETER}={key}")
 
-    def _as_parameter(self) -> Iterator[Way]:
+    def _as_parameter(self) -> Iterator[KeyInjection]:
         for operation in OPERATIONS:
             path = "/v1" + re.sub("{.*}", "unknown", operation.path)
             for name, field in operation.schema.fields.items():
                 for value in (self.key, f"4101:{self.key}", *([f"1,{self.key}"] * isinstance(field, PropertyTypes))):
                     company = {"platform_company_id": "4101"} if operation.path == "/listings" else {}
                     query = "&".join(f"{name}={text}" for name, text in {**company, name: value}.items())
-                    yield get(f"{operation.path} {name}", f"{path}?{query}", f"{HEADER}: {self.key}")
+                    yield get(f"{operation.path} {name}", f"{path}?{query}", f"{API_KEY_HEADER}: {self.key}")
 
-    def _in_path(self) -> Iterator[Way]:
+    def _in_path(self) -> Iterator[KeyInjection]:
         for spelt in (self.key, _escaped(self.key), f"4101:{self.key}", f"{self.key}.json", f"..%2F{self.key}"):
             for operation in OPERATIONS:
                 if "{" in operation.path:
                     path = "/v1" + re.sub("{.*}", spelt, operation.path)
-                    yield get(f"path {path}", path, f"{HEADER}: {self.key}")
+                    yield get(f"path {path}", path, f"{API_KEY_HEADER}: {self.key}")
         for path in (
             f"/{self.key}",
             f"/v1/{self.key}",
             f"/v1/listings/L1/{self.key}",
-            f"/v1/listings/?{QUERY}={self.key}",
+            f"/v1/listings/?{API_KEY_PARAMETER}={self.key}",
         ):
             yield get(f"path {path}", path)
-        query = f"?{QUERY}={self.key}"
+        query = f"?{API_KEY_PARAMETER}={self.key}"
         others = (
             "/",
             "/v1",
@@ -129,42 +138,53 @@ class Canary:
         probes = ("/livez", "/readyz", "/startupz", "/metrics", "/openapi.json", "/v1/openapi.json")
         for path in (*others, *probes, f"/readyz/{self.key}", f"/metrics/{self.key}"):
             yield get(f"path {path}", path + query)
-        yield get("verbose", f"/readyz?verbose&{QUERY}={self.key}")
+        yield get("verbose", f"/readyz?verbose&{API_KEY_PARAMETER}={self.key}")
         yield get("verbose value", f"/readyz?verbose={self.key}")
 
-    def _in_header(self) -> Iterator[Way]:
+    def _in_header(self) -> Iterator[KeyInjection]:
         for name in _HEADERS:
-            for target, more in ((_FEED, [f"{HEADER}: {self.key}"]), ("/livez", []), ("/nothing", [])):
+            for target, more in ((_FEED, [f"{API_KEY_HEADER}: {self.key}"]), ("/livez", []), ("/nothing", [])):
                 yield get(f"header {name} {target}", target, f"{name}: {self.key}", *more)
         pair = base64.b64encode(f"user:{self.key}".encode()).decode()
         for value in (f"Bearer {self.key}", f"ApiKey {self.key}", f"Basic {pair}"):
             yield get(f"Authorization {value[:6]}", _FEED, f"Authorization: {value}")
-        for value in (f"{QUERY}={self.key}", f"{self.key}=1", f"a=1; {self.key}", f'"{self.key}'):
-            yield get("Cookie", _FEED, f"Cookie: {value}", f"{HEADER}: {self.key}")
-        yield get("Referer", _FEED, f"Referer: https://partner.example.com{_FEED}&{QUERY}={self.key}")
+        for value in (f"{API_KEY_PARAMETER}={self.key}", f"{self.key}=1", f"a=1; {self.key}", f'"{self.key}'):
+            yield get("Cookie", _FEED, f"Cookie: {value}", f"{API_KEY_HEADER}: {self.key}")
+        yield get("Referer", _FEED, f"Referer: https://partner.example.com{_FEED}&{API_KEY_PARAMETER}={self.key}")
         yield get("the name of a header", _FEED, f"{self.key}: 1")
 
-    def _by_method(self) -> Iterator[Way]:
+    def _by_method(self) -> Iterator[KeyInjection]:
         for method in _METHODS:
-            for target in (f"{_FEED}&{QUERY}={self.key}", f"/livez?{QUERY}={self.key}", f"/nothing/{self.key}", "*"):
-                yield get(f"{method} {target}", target, f"{HEADER}: {self.key}", method=method)
-        body = f'{{"{QUERY}": "{self.key}"}}'
+            for target in (
+                f"{_FEED}&{API_KEY_PARAMETER}={self.key}",
+                f"/livez?{API_KEY_PARAMETER}={self.key}",
+                f"/nothing/{self.key}",
+                "*",
+            ):
+                yield get(f"{method} {target}", target, f"{API_KEY_HEADER}: {self.key}", method=method)
+        body = f'{{"{API_KEY_PARAMETER}": "{self.key}"}}'
         for method in ("GET", "POST"):
             for kind in ("application/json", "multipart/form-data; boundary=x"):
                 way = get(f"body {method} {kind}", _FEED, f"Content-Type: {kind}", f"Content-Length: {len(body)}",
-                           f"{HEADER}: {self.key}", method=method)  # fmt: skip
-                yield Way(way.name, way.sent + body.encode())
+                           f"{API_KEY_HEADER}: {self.key}", method=method)  # fmt: skip
+                yield KeyInjection(way.name, way.sent + body.encode())
 
-    def _too_long(self) -> Iterator[Way]:
+    def _too_long(self) -> Iterator[KeyInjection]:
         for length in (8_200, 20_000, 70_000, 200_000):
-            yield get(f"a line of {length} bytes, the key first", f"/v1/listings?{QUERY}={self.key}&q={'x' * length}")
-            yield get(f"a line of {length} bytes, the key last", f"/v1/listings?q={'x' * length}&{QUERY}={self.key}")
-            yield get(f"a header of {length} bytes", _FEED, f"{HEADER}: {self.key}{'x' * length}")
+            yield get(
+                f"a line of {length} bytes, the key first",
+                f"/v1/listings?{API_KEY_PARAMETER}={self.key}&q={'x' * length}",
+            )
+            yield get(
+                f"a line of {length} bytes, the key last",
+                f"/v1/listings?q={'x' * length}&{API_KEY_PARAMETER}={self.key}",
+            )
+            yield get(f"a header of {length} bytes", _FEED, f"{API_KEY_HEADER}: {self.key}{'x' * length}")
         yield get("2,000 headers", _FEED, *(f"X-{number}: {self.key}" for number in range(2_000)))
-        yield get("2,000 parameters", _FEED + f"&a={self.key}" * 130, f"{HEADER}: {self.key}")
+        yield get("2,000 parameters", _FEED + f"&a={self.key}" * 130, f"{API_KEY_HEADER}: {self.key}")
 
-    def _malformed(self) -> Iterator[Way]:
-        target, host = f"{_FEED}&{QUERY}={self.key}", "\r\nHost: x\r\nConnection: close\r\n"
+    def _malformed(self) -> Iterator[KeyInjection]:
+        target, host = f"{_FEED}&{API_KEY_PARAMETER}={self.key}", "\r\nHost: x\r\nConnection: close\r\n"
         heads = {
             "no version": f"GET {target}{host}",
             "version 9.9": f"GET {target} HTTP/9.9{host}",
@@ -180,11 +200,11 @@ class Canary:
             "authority alone": f"CONNECT {self.key}:443 HTTP/1.1{host}",
             "wrong port": f"GET http://x:{self.key}/ HTTP/1.1{host}",
             "wrong host": f"GET http://[{self.key}/v1 HTTP/1.1{host}",
-            "header without a colon": f"GET {_FEED} HTTP/1.1{host}{HEADER} {self.key}\r\n",
-            "space before the colon": f"GET {_FEED} HTTP/1.1{host}{HEADER} : {self.key}\r\n",
-            "folded header": f"GET {_FEED} HTTP/1.1{host}{HEADER}:\r\n {self.key}\r\n",
-            "NUL in a header": f"GET {_FEED} HTTP/1.1{host}{HEADER}: {self.key}\0\r\n",
-            "CR in a header": f"GET {_FEED} HTTP/1.1{host}{HEADER}: {self.key}\rx\r\n",
+            "header without a colon": f"GET {_FEED} HTTP/1.1{host}{API_KEY_HEADER} {self.key}\r\n",
+            "space before the colon": f"GET {_FEED} HTTP/1.1{host}{API_KEY_HEADER} : {self.key}\r\n",
+            "folded header": f"GET {_FEED} HTTP/1.1{host}{API_KEY_HEADER}:\r\n {self.key}\r\n",
+            "NUL in a header": f"GET {_FEED} HTTP/1.1{host}{API_KEY_HEADER}: {self.key}\0\r\n",
+            "CR in a header": f"GET {_FEED} HTTP/1.1{host}{API_KEY_HEADER}: {self.key}\rx\r\n",
             "key for a header's name": f"GET {_FEED} HTTP/1.1{host}{self.key} x: 1\r\n",
             "two lengths": f"GET {target} HTTP/1.1{host}Content-Length: 1\r\nContent-Length: {self.key}\r\n",
             "length and chunks": f"POST {target} HTTP/1.1{host}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
@@ -194,31 +214,31 @@ class Canary:
             "HTTP/2": f"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{self.key}",
         }
         for name, head in heads.items():
-            yield Way(name, f"{head}\r\n".encode())
+            yield KeyInjection(name, f"{head}\r\n".encode())
         chunked = f"POST {target} HTTP/1.1{host}Transfer-Encoding: chunked\r\n\r\n{self.key}\r\nx\r\n0\r\n\r\n"
-        yield Way("wrong chunk", chunked.encode())
-        yield Way("no HTTP", b"\x16\x03\x01" + self.key.encode() + b"\r\n\r\n")
+        yield KeyInjection("wrong chunk", chunked.encode())
+        yield KeyInjection("no HTTP", b"\x16\x03\x01" + self.key.encode() + b"\r\n\r\n")
 
-    def _left(self) -> Iterator[Way]:
-        whole = get("left", f"{_FEED}&updated_since=1&{QUERY}={self.key}").sent
-        yield Way("left at once", whole, is_left=True)
-        yield Way("left within the headers", whole[:-2], is_left=True)
-        yield Way("left within the line", whole.partition(b" HTTP")[0], is_left=True)
+    def _left(self) -> Iterator[KeyInjection]:
+        whole = get("left", f"{_FEED}&updated_since=1&{API_KEY_PARAMETER}={self.key}").sent
+        yield KeyInjection("left at once", whole, is_left=True)
+        yield KeyInjection("left within the headers", whole[:-2], is_left=True)
+        yield KeyInjection("left within the line", whole.partition(b" HTTP")[0], is_left=True)
         begun = get("", _FEED, "Content-Length: 99", method="POST").sent + self.key.encode()
-        yield Way("left within the body", begun, is_left=True)
+        yield KeyInjection("left within the body", begun, is_left=True)
 
 
-def get(name: str, target: str, *headers: str, method: str = "GET") -> Way:
+def get(name: str, target: str, *headers: str, method: str = "GET") -> KeyInjection:
     """Return the way of a well-formed request."""
     lines = (f"{method} {target} HTTP/1.1", "Host: x", "Connection: close", *headers, "", "")
-    return Way(name, "\r\n".join(lines).encode())
+    return KeyInjection(name, "\r\n".join(lines).encode())
 
 
 def _escaped(text: str) -> str:
     return "".join(f"%{ord(character):02X}" for character in text)
 
 
-def exchange(port: int, way: Way) -> str:
+def exchange(port: int, way: KeyInjection) -> str:
     """Send the bytes of a way and return all that comes back."""
     received = b""
     # It may be closed before all of a long line is sent, and for some the service waits for more.

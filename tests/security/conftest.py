@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from sample import write_source
-from service.keys.store import Grant
+from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
 from tests.contract.world import PARENT, World, read_source
-from tests.security.oracle import Estate
+from tests.security.expected_access import AccessModel
 from tests.service.conftest import open_api, stand_in
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ OTHER_PARENT = "summit-crest"
 _ADOPTED = ("tidewater-brokers", "orchard-street")
 
 _SCOPES = {
-    "one": Grant("one", companies=("evergreen-realty",), rate=None),
-    "two": Grant("two", companies=("harbor-lane-homes", "4300"), rate=None),
-    "parent": Grant("parent", parent_companies=(PARENT,), rate=None),
-    "parent and company": Grant("both", parent_companies=("4200",), companies=("rainier-gate",), rate=None),
-    "all": Grant("all", all_companies=True, rate=None),
-    "nothing": Grant("nothing", companies=("nobody",), parent_companies=("no-parent",), rate=None),
+    "one": KeyGrant("one", companies=("evergreen-realty",), rate=None),
+    "two": KeyGrant("two", companies=("harbor-lane-homes", "4300"), rate=None),
+    "parent": KeyGrant("parent", parent_companies=(PARENT,), rate=None),
+    "parent and company": KeyGrant("both", parent_companies=("4200",), companies=("rainier-gate",), rate=None),
+    "all": KeyGrant("all", all_companies=True, rate=None),
+    "nothing": KeyGrant("nothing", companies=("nobody",), parent_companies=("no-parent",), rate=None),
 }
 
 
@@ -48,9 +48,9 @@ async def walled(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 @pytest.fixture(scope="session")
-def estate(walled: World) -> Estate:
+def estate(walled: World) -> AccessModel:
     """What the source says about who may read what."""
-    return Estate(walled.source, _SCOPES)
+    return AccessModel(walled.source, _SCOPES)
 
 
 def _rewrite(path: Path, change: Callable[[list[Envelope]], None]) -> None:

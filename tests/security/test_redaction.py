@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.keys.text import KeyText
+from service.keys.key_text import KeyText
+from service.keys.redaction import install_redaction, mask_credentials, mask_keys
 from service.operation import Operation
-from service.redaction import masked, masked_keys, redact
-from tests.security.canary import Canary
+from tests.security.canary import CanaryKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 KEY = KeyText("3pbjukwvd6", "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT").reveal()
-CANARY = Canary(KEY)
+CANARY = CanaryKey(KEY)
 MASK = f"{KEY[:13]}_***"
 ESCAPED = KEY.replace("_", "%5F")
 
@@ -43,7 +43,7 @@ def written(*, is_masked: bool) -> Iterator[io.StringIO]:
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     if is_masked:
-        redact()
+        install_redaction()
     try:
         yield output
     finally:
@@ -74,12 +74,12 @@ def written(*, is_masked: bool) -> Iterator[io.StringIO]:
     ],
 )
 def test_keys_and_what_was_sent_as_one_are_masked_and_nothing_else(text: str, left: str) -> None:
-    assert masked(text) == left
+    assert mask_credentials(text) == left
 
 
 def test_masking_leaves_json_json() -> None:
     document = {"a": f'"{KEY}"', KEY: [f"\\{KEY}\b{KEY}\u00fc{KEY}\x00"]}
-    left = masked_keys(json.dumps(document))
+    left = mask_keys(json.dumps(document))
     assert json.loads(left) == {"a": f'"{MASK}"', MASK: [f"\\{MASK}\b{MASK}\u00fc{MASK}\x00"]}
 
 
@@ -184,8 +184,8 @@ async def test_without_the_belt_a_crash_with_the_url_in_its_text_would_leak(
     async def crash(_: Operation, __: Any, request: web.Request) -> web.Response:
         raise RuntimeError(f"cannot answer {request.url}")
 
-    monkeypatch.setattr(Operation, "answer", crash)
-    canary = Canary(stand_in.grant())
+    monkeypatch.setattr(Operation, "respond", crash)
+    canary = CanaryKey(stand_in.grant())
     with written(is_masked=is_masked) as output:
         api = await open_api()
         answer = await api.get("/v1/companies", params={"api-key": canary.key})

@@ -1,4 +1,4 @@
-"""The service before a stand-in Elasticsearch, both over real HTTP."""
+"""The service in front of a stand-in for Elasticsearch, both over real HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.loops import run
 from tests.service.stand_in import StandIn
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from aiohttp.test_utils import TestClient
     from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
@@ -22,25 +22,24 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-# A request line longer than the service accepts must reach it, as in `service.run`.
+# A request line longer than the service accepts must reach it, as in `service.workers.server`.
 _LONGEST_LINE_BYTES = 65_536
 
 
 @pytest.fixture
-async def stand_in(aiohttp_server: AiohttpServer) -> StandIn:
+async def stand_in() -> AsyncIterator[StandIn]:
     """A stand-in without documents."""
     stand_in = StandIn()
-    server = await aiohttp_server(stand_in.app())
-    stand_in.url = str(server.make_url("")).rstrip("/")
-    return stand_in
+    async with stand_in.running():
+        yield stand_in
 
 
 @pytest.fixture
 def open_api(stand_in: StandIn, aiohttp_server: AiohttpServer, aiohttp_client: AiohttpClient) -> Open:
-    """Open a client of the service that reads the stand-in, with other settings than the default where given."""
+    """Open a client of the service that reads the stand-in, with non-default settings if given."""
 
     async def open_client(**settings: Any) -> TestClient[Any, Any]:
-        # A watermark of a process that has just begun would be waited for. One key stands for all clients.
+        # Without waiting for settled watermarks in a process that has just started, and with one key for all clients.
         settings = {"shared_seconds": 0.0, "key_concurrency": 0, **settings}
         app = create_app(ServiceSettings(**settings), ConnectionSettings(url=(stand_in.url,)))
         server = await aiohttp_server(app, max_line_size=_LONGEST_LINE_BYTES)

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from service.directory import Directory
 from service.errors import ApiError, Forbidden, InvalidRequest
 from service.keys.record import ApiKey
-from service.scope import Scope, readable, resolve
+from service.scope import CompanyDirectory, Scope, allowed_scope, resolve_scope
 
 # Two parents with children, and one company without a parent.
-DIRECTORY = Directory.of(
+DIRECTORY = CompanyDirectory.of(
     [
         {"id": "northwest", "numeric_id": "100"},
         {"id": "acme", "numeric_id": "1", "parent_company_id": "northwest"},
@@ -89,18 +88,18 @@ def test_the_scope_of_a_request(request_: tuple[str | None, str | None], kind: s
     expected = TABLE[request_][COLUMNS[kind]]
     if isinstance(expected, type):
         with pytest.raises(expected):
-            resolve(KEYS[kind], DIRECTORY, *request_)
+            resolve_scope(KEYS[kind], DIRECTORY, *request_)
     else:
-        scope = resolve(KEYS[kind], DIRECTORY, *request_)
+        scope = resolve_scope(KEYS[kind], DIRECTORY, *request_)
         assert scope.companies == expected
-        assert scope.named is (request_ != (None, None))
+        assert scope.is_explicit is (request_ != (None, None))
 
 
 @pytest.mark.parametrize("kind", ["company", "parent"])
 def test_no_parameter_broadens_what_the_key_may_read(kind: str) -> None:
     granted = [request for request, expected in TABLE.items() if isinstance(expected[COLUMNS[kind]], set)]
-    scopes = [resolve(KEYS[kind], DIRECTORY, *request).companies for request in granted]
-    allowed = readable(KEYS[kind], DIRECTORY).companies
+    scopes = [resolve_scope(KEYS[kind], DIRECTORY, *request).companies for request in granted]
+    allowed = allowed_scope(KEYS[kind], DIRECTORY).companies
     assert allowed is not None
     assert all(scope is not None and scope <= allowed for scope in scopes)
     assert len(scopes) >= 3
@@ -109,7 +108,7 @@ def test_no_parameter_broadens_what_the_key_may_read(kind: str) -> None:
 def refusal(kind: str, company: str | None, parent: str | None) -> ApiError:
     """Return how a request is refused."""
     with pytest.raises(ApiError) as caught:
-        resolve(KEYS[kind], DIRECTORY, company, parent)
+        resolve_scope(KEYS[kind], DIRECTORY, company, parent)
     return caught.value
 
 
@@ -136,26 +135,30 @@ def test_beside_a_parent_the_text_tells_what_is_wrong_with_the_company() -> None
 
 def test_a_company_that_is_a_parent_is_none_to_a_key_for_the_company_alone() -> None:
     alone = key(companies=("northwest",))
-    assert readable(alone, DIRECTORY) == Scope(frozenset({"northwest"}))
+    assert allowed_scope(alone, DIRECTORY) == Scope(frozenset({"northwest"}))
     with pytest.raises(Forbidden):
-        resolve(alone, DIRECTORY, None, "northwest")
+        resolve_scope(alone, DIRECTORY, None, "northwest")
 
 
 def test_a_key_for_several_companies_and_parents_reads_their_union() -> None:
     several = key(companies=("delta", "gone"), parent_companies=("southeast", "gone"))
-    assert readable(several, DIRECTORY) == Scope(frozenset({"delta", "southeast", "cedar"}))
+    assert allowed_scope(several, DIRECTORY) == Scope(frozenset({"delta", "southeast", "cedar"}))
 
 
 def test_a_key_without_any_company_reads_nothing() -> None:
-    assert resolve(key(), DIRECTORY, None, None) == Scope(frozenset())
-    assert resolve(key(companies=("gone",)), DIRECTORY, None, None) == Scope(frozenset())
+    assert resolve_scope(key(), DIRECTORY, None, None) == Scope(frozenset())
+    assert resolve_scope(key(companies=("gone",)), DIRECTORY, None, None) == Scope(frozenset())
 
 
 def test_a_new_child_of_a_parent_is_readable_with_the_next_directory() -> None:
-    grown = Directory.of([{"id": "northwest"}, {"id": "new", "parent_company_id": "northwest"}])
-    assert resolve(KEYS["parent"], grown, None, "northwest").single == "new"
+    grown = CompanyDirectory.of([{"id": "northwest"}, {"id": "new", "parent_company_id": "northwest"}])
+    assert resolve_scope(KEYS["parent"], grown, None, "northwest").single_company == "new"
 
 
 def test_only_a_scope_of_one_company_is_single() -> None:
-    assert Scope(frozenset({"acme"})).single == "acme"
-    assert [Scope(None).single, Scope(frozenset()).single, Scope(frozenset(BOTH)).single] == [None, None, None]
+    assert Scope(frozenset({"acme"})).single_company == "acme"
+    assert [Scope(None).single_company, Scope(frozenset()).single_company, Scope(frozenset(BOTH)).single_company] == [
+        None,
+        None,
+        None,
+    ]

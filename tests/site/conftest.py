@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 from msgspec import to_builtins
 from playwright.async_api import async_playwright
 
-from cluster.control import Mark
-from tests.service.raw import serving
+from cluster.control_index import Mark
+from tests.service.raw_http import serve_raw
 from tests.service.stand_in import StandIn
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ MARK = Mark(clock=1_773_480_413_000, sequence=1, epoch=0, generation="listings-v
 
 
 @dataclass(frozen=True)
-class Served:
-    """The running service, a key of it, and what stands for Elasticsearch behind it."""
+class RunningService:
+    """The running service, a key of it, and the scripted Elasticsearch behind it."""
 
     port: int
     key: str
@@ -47,7 +46,7 @@ class Served:
 
 
 @pytest.fixture(scope="session")
-async def served() -> AsyncIterator[Served]:
+async def served() -> AsyncIterator[RunningService]:
     """The service with a company, a listing and the mark of the listings."""
     stand_in = StandIn()
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
@@ -55,23 +54,19 @@ async def served() -> AsyncIterator[Served]:
     stand_in.documents["control", "mark-listings"] = to_builtins(MARK)
     key = stand_in.grant()
     async with AsyncExitStack() as stack:
-        runner = web.AppRunner(stand_in.app())
-        stack.push_async_callback(runner.cleanup)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        stand_in.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield Served(await stack.enter_async_context(serving(stand_in.url)), key, stand_in)
+        await stack.enter_async_context(stand_in.running())
+        yield RunningService(await stack.enter_async_context(serve_raw(stand_in.url)), key, stand_in)
 
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium without a window."""
-    async with chromium() as opened:
+    async with open_chromium() as opened:
         yield opened
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def open_chromium() -> AsyncIterator[Browser]:
     """Start it, and close it behind what is done with it."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None:

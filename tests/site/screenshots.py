@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import Engine, IndexerSettings, open_source, reindex
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
-from service.console import verdict
-from service.console.history import STEP_SECONDS, STEPS
-from service.keys.store import Grant, KeyStore
-from tests.console.operated import Clock, Operated, operated
-from tests.site.conftest import chromium
+from service.console import notices
+from service.console.metric_history import STEP_COUNT, STEP_SECONDS
+from service.keys.store import KeyGrant, KeyStore
+from tests.console.console_service import ConsoleService, MovableClock, serve_console
+from tests.site.conftest import open_chromium
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, ViewportSize
@@ -27,9 +27,9 @@ FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
 _LISTINGS = 2_000
 _SIZE: ViewportSize = {"width": 1280, "height": 800}
 _GRANTS = (
-    Grant("North portal", all_companies=True, rate=None),
-    Grant("Evergreen's own site", companies=("evergreen-realty",), rate=None),
-    Grant("Analytics", all_companies=True, rate=6),
+    KeyGrant("North portal", all_companies=True, rate=None),
+    KeyGrant("Evergreen's own site", companies=("evergreen-realty",), rate=None),
+    KeyGrant("Analytics", all_companies=True, rate=6),
 )
 _FEED = "/v1/listings?platform_company_id=evergreen-realty&page_size=20"
 _SOLD = "/v1/sold_listings?updated_since=1&page_size=50"
@@ -40,7 +40,7 @@ async def _load(connection: ConnectionSettings, folder: Path) -> list[str]:
     write_source(folder, _LISTINGS)
     async with connect(connection, connections=4, timeout=60) as client:
         with open_source(str(folder)) as opened:
-            await reindex(Engine(client, connection, IndexerSettings(dead_letter_folder=str(folder))), opened)
+            await reindex(IndexerContext(client, connection, IndexerSettings(dead_letter_folder=str(folder))), opened)
         store = KeyStore(client, connection.keys_index)
         return [(await store.create(grant)).reveal() for grant in _GRANTS]
 
@@ -53,7 +53,7 @@ class _Walk:
     key: str
     cursor: str = ""
 
-    async def go_on(self, operating: Operated) -> None:
+    async def go_on(self, operating: ConsoleService) -> None:
         """Read the next page."""
         address = f"http://127.0.0.1:{operating.port}{self.path}{self.cursor}"
         async with operating.http.get(address, headers={"x-api-key": self.key}) as answer:
@@ -62,10 +62,10 @@ class _Walk:
         self.cursor = "" if page["FinalPage"] else f"&last_platform_listing_id={last}"
 
 
-async def _ask(operating: Operated, keys: list[str]) -> None:
+async def _ask(operating: ConsoleService, keys: list[str]) -> None:
     """Read as partners do, ten minutes within seconds: the clock is moved, the requests are real."""
     walks = [_Walk(_FEED, keys[0]), _Walk(_FEED, keys[1]), _Walk(_SOLD, keys[0])]
-    for step in range(STEPS):
+    for step in range(STEP_COUNT):
         operating.clock.now += STEP_SECONDS
         for _ in range(round(3 + 2 * math.sin(step / 9))):
             for walk in walks:
@@ -86,7 +86,10 @@ async def _take(browser: Browser, url: str, name: str, awaited: str) -> None:
 async def _main(connection: ConnectionSettings, folder: Path) -> None:
     keys = await _load(connection, folder)
     FOLDER.mkdir(exist_ok=True)
-    async with operated(connection, Clock(time.time() - STEPS * STEP_SECONDS)) as operating, chromium() as browser:
+    async with (
+        serve_console(connection, MovableClock(time.time() - STEP_COUNT * STEP_SECONDS)) as operating,
+        open_chromium() as browser,
+    ):
         await _ask(operating, keys)
         site = f"http://127.0.0.1:{operating.port}/docs"
         await _take(browser, site, "docs", "h1")
@@ -96,6 +99,6 @@ async def _main(connection: ConnectionSettings, folder: Path) -> None:
 
 if __name__ == "__main__":
     # The machine that takes pictures may be a busy one, which is not what they are of.
-    verdict.LATE_SECONDS = verdict.SLOW_SECONDS = math.inf
+    notices.MAX_LOOP_LAG_SECONDS = notices.MAX_P99_SECONDS = math.inf
     with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster, tempfile.TemporaryDirectory() as made:
         asyncio.run(_main(ConnectionSettings(url=(cluster.url,)), Path(made)))

@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: nothing goes wrong, nothing leaves the host, everybody can read and reach them."""
+"""The pages in a real Chromium: no errors, no requests to other hosts, accessible and readable."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.async_api import expect
 
-from service.site.pages import PAGES
+from service.site.pages import PAGE_BY_PATH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from playwright.async_api import Browser, Page
 
-    from tests.console.operated import Operated
-    from tests.site.conftest import Served
+    from tests.console.console_service import ConsoleService
+    from tests.site.conftest import RunningService
 
     Looks = dict[str, Any]
 
 REFERENCE = "/docs/reference"
-# A busy machine is no defect.
+# A busy machine must not fail the test.
 _PATIENCE_MILLISECONDS = 120_000
 expect.set_options(timeout=_PATIENCE_MILLISECONDS)
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
@@ -53,7 +53,7 @@ _OPERATION = "#operations-Listings-list_listings"
 
 
 @dataclass
-class Visit:
+class BrowserVisit:
     """A page of the browser, and what it has asked and complained about."""
 
     page: Page
@@ -84,7 +84,7 @@ class Visit:
         return left
 
     def is_clean(self) -> bool:
-        """Tell whether nothing was complained about and nobody else was asked."""
+        """Whether there were no console errors and no requests to other hosts."""
         outside = [url for url in self.asked if not url.startswith((f"{self.origin}/", "data:"))]
         assert (self.complaints, outside) == ([], [])
         return bool(self.asked)
@@ -96,11 +96,13 @@ def _axe() -> str:
 
 
 @asynccontextmanager
-async def visiting(browser: Browser, served: Served | Operated, looks: Looks) -> AsyncIterator[Visit]:
+async def open_visit(
+    browser: Browser, served: RunningService | ConsoleService, looks: Looks
+) -> AsyncIterator[BrowserVisit]:
     """Open a page with nothing in its memory."""
     context = await browser.new_context(**looks)
     context.set_default_timeout(_PATIENCE_MILLISECONDS)
-    visit = Visit(await context.new_page(), served.url)
+    visit = BrowserVisit(await context.new_page(), served.url)
     visit.page.on("console", lambda said: visit.complaints.append(said.text))
     visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
     visit.page.on("request", lambda request: visit.asked.append(request.url))
@@ -109,9 +111,9 @@ async def visiting(browser: Browser, served: Served | Operated, looks: Looks) ->
 
 
 @looks
-@pytest.mark.parametrize("path", PAGES)
-async def test_a_page_is_sound(browser: Browser, served: Served, path: str, looks: Looks) -> None:
-    async with visiting(browser, served, looks) as visit:
+@pytest.mark.parametrize("path", PAGE_BY_PATH)
+async def test_a_page_is_sound(browser: Browser, served: RunningService, path: str, looks: Looks) -> None:
+    async with open_visit(browser, served, looks) as visit:
         await visit.open(path)
         assert visit.is_clean()
         assert await visit.page.evaluate("document.documentElement.scrollWidth") <= looks["viewport"]["width"]
@@ -120,10 +122,10 @@ async def test_a_page_is_sound(browser: Browser, served: Served, path: str, look
         assert await visit.findings() == []
 
 
-async def test_dark_is_dark_and_light_is_light(browser: Browser, served: Served) -> None:
+async def test_dark_is_dark_and_light_is_light(browser: Browser, served: RunningService) -> None:
     sums = {}
     for scheme in ("light", "dark"):
-        async with visiting(browser, served, {"color_scheme": scheme}) as visit:
+        async with open_visit(browser, served, {"color_scheme": scheme}) as visit:
             await visit.open("/docs/walk")
             colours = await visit.page.evaluate(_COLOURS)
             sums[scheme] = [sum(colour) for colour in colours]
@@ -131,8 +133,8 @@ async def test_dark_is_dark_and_light_is_light(browser: Browser, served: Served)
     assert sums["dark"][0] < 100 < sums["dark"][1] - 400
 
 
-async def test_the_keyboard_goes_in_the_order_of_the_page(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, WIDE) as visit:
+async def test_the_keyboard_goes_in_the_order_of_the_page(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.open("/docs/walk")
         order = [await _tab(visit.page) for _ in range(5)]
         assert order == ["Skip to the content", "Brokerage API", "Try it", "Get started", "Keys and companies"]
@@ -147,8 +149,8 @@ async def _tab(page: Page) -> str:
     return str(await page.evaluate("document.activeElement.innerText.trim()"))
 
 
-async def test_what_has_the_focus_is_seen(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, WIDE) as visit:
+async def test_what_has_the_focus_is_seen(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.open("/docs")
         await _tab(visit.page)
         await _tab(visit.page)
@@ -156,8 +158,8 @@ async def test_what_has_the_focus_is_seen(browser: Browser, served: Served) -> N
         assert "solid 3px" in outline
 
 
-async def test_the_menu_of_a_narrow_screen_opens_and_closes(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, NARROW) as visit:
+async def test_the_menu_of_a_narrow_screen_opens_and_closes(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, NARROW) as visit:
         await visit.open("/docs")
         listed = visit.page.locator("#navigation").get_by_role("link", name="Limits")
         await expect(listed).to_be_hidden()
@@ -170,8 +172,10 @@ async def test_the_menu_of_a_narrow_screen_opens_and_closes(browser: Browser, se
 
 
 @looks
-async def test_a_call_through_the_reference_returns_data(browser: Browser, served: Served, looks: Looks) -> None:
-    async with visiting(browser, served, looks) as visit:
+async def test_a_call_through_the_reference_returns_data(
+    browser: Browser, served: RunningService, looks: Looks
+) -> None:
+    async with open_visit(browser, served, looks) as visit:
         await visit.open(REFERENCE)
         await _authorize(visit, served.key)
         assert await visit.findings() == []
@@ -188,7 +192,7 @@ async def test_a_call_through_the_reference_returns_data(browser: Browser, serve
         await expect(visit.page.locator(".btn.authorize")).to_have_class("btn authorize unlocked")
 
 
-async def _authorize(visit: Visit, key: str, place: int = 0) -> None:
+async def _authorize(visit: BrowserVisit, key: str, place: int = 0) -> None:
     """Enter a key by the keyboard, in the header (0) or the query (1)."""
     await visit.page.locator(".btn.authorize").focus()
     await visit.page.keyboard.press("Enter")
@@ -207,8 +211,8 @@ async def _execute(page: Page) -> None:
     await operation.get_by_role("button", name="Execute").click()
 
 
-async def test_the_key_may_stand_in_the_query(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, WIDE) as visit:
+async def test_the_key_may_be_in_the_query(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.open(REFERENCE)
         await _authorize(visit, served.key, place=1)
         await visit.page.get_by_role("button", name="Close").first.click()
@@ -218,15 +222,15 @@ async def test_the_key_may_stand_in_the_query(browser: Browser, served: Served) 
         assert any(f"api-key={served.key}" in url for url in visit.asked)
 
 
-async def test_the_keyboard_reaches_authorize(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, WIDE) as visit:
+async def test_the_keyboard_reaches_authorize(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.open(REFERENCE)
         await visit.page.locator(".skip").focus()
         await visit.page.keyboard.press("Enter")
         assert [await _tab(visit.page) for _ in range(2)] == ["OpenAPI document", "Authorize"]
 
 
-async def test_an_operation_has_an_address(browser: Browser, served: Served) -> None:
-    async with visiting(browser, served, WIDE) as visit:
+async def test_an_operation_has_an_address(browser: Browser, served: RunningService) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.page.goto(f"{served.url}{REFERENCE}#/Agents/list_agents", wait_until="networkidle")
         await expect(visit.page.locator("#operations-Agents-list_agents .try-out")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The map of listings in a real Chromium, before the service and a real engine: what is drawn, listed, asked for."""
+"""The map of listings in a real Chromium, with the service and a real engine: drawing, list and requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from playwright.async_api import expect
 
 from sample import write_source
-from service.keys.store import Grant
+from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
-from tests.site.test_browser import NARROW, WIDE, looks, visiting
+from tests.site.test_browser import NARROW, WIDE, looks, open_visit
 from tests.waiting import until_told
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page, Request
 
     from tests.contract.world import World
-    from tests.site.test_browser import Looks, Visit
+    from tests.site.test_browser import BrowserVisit, Looks
 
 MAP = "/docs/map"
 _LISTINGS = 1_300  # of which one company has more than a page
 _COMPANY = "summit-crest"
 _GRANTS = {
-    "all": Grant("all", all_companies=True, rate=None),
-    "one": Grant("one", companies=("orchard-street",), rate=None),
+    "all": KeyGrant("all", all_companies=True, rate=None),
+    "one": KeyGrant("one", companies=("orchard-street",), rate=None),
 }
 # How many different colours lie on the plane, and what is in its middle.
 _COLOURS = """() => {
@@ -39,7 +39,7 @@ _SHOWN = "document.getElementById('plane-canvas').toDataURL()"
 
 
 @dataclass(frozen=True)
-class Served:
+class MapService:
     """The running service, what is in it, and keys of it."""
 
     world: World
@@ -57,15 +57,15 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-async def mapped(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+async def mapped(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[MapService]:
     """Generated listings behind the real service."""
     source = tmp_path_factory.mktemp("source") / "sample"
     write_source(source, _LISTINGS)
     async with open_world(engine_url, source, _GRANTS) as world:
-        yield Served(world, world.keys)
+        yield MapService(world, world.keys)
 
 
-async def _show(visit: Visit, key: str, company: str = _COMPANY, feed: str = "all") -> None:
+async def _show(visit: BrowserVisit, key: str, company: str = _COMPANY, feed: str = "all") -> None:
     """Ask for listings by the keyboard."""
     await visit.page.get_by_label("Key").fill(key)
     await visit.page.get_by_label("Company").fill(company)
@@ -84,8 +84,8 @@ def _first(page: Page) -> Any:
 
 
 @looks
-async def test_listings_are_drawn_and_listed(browser: Browser, mapped: Served, looks: Looks) -> None:
-    async with visiting(browser, mapped, looks) as visit:  # type: ignore[arg-type]
+async def test_listings_are_drawn_and_listed(browser: Browser, mapped: MapService, looks: Looks) -> None:
+    async with open_visit(browser, mapped, looks) as visit:  # type: ignore[arg-type]
         requests: list[Request] = []
         visit.page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 - a method takes no marks
         await visit.open(MAP)
@@ -111,8 +111,8 @@ async def test_listings_are_drawn_and_listed(browser: Browser, mapped: Served, l
         assert await visit.page.evaluate(kept) == [0, 0, 0]
 
 
-async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mapped: Served) -> None:
-    async with visiting(browser, mapped, WIDE | {"reduced_motion": "reduce"}) as visit:  # type: ignore[arg-type]
+async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, WIDE | {"reduced_motion": "reduce"}) as visit:  # type: ignore[arg-type]
         page, counted = visit.page, visit.page.locator("#counted")
         await visit.open(MAP)
         await _show(visit, mapped.keys["all"])
@@ -136,8 +136,8 @@ async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mappe
         await expect(page.locator("#plane-canvas")).to_be_focused()
 
 
-async def test_a_mark_is_opened_and_a_listing_chosen_by_the_mouse(browser: Browser, mapped: Served) -> None:
-    async with visiting(browser, mapped, WIDE | {"reduced_motion": "reduce"}) as visit:  # type: ignore[arg-type]
+async def test_a_mark_is_opened_and_a_listing_chosen_by_the_mouse(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, WIDE | {"reduced_motion": "reduce"}) as visit:  # type: ignore[arg-type]
         page = visit.page
         await visit.open(MAP)
         await _show(visit, mapped.keys["all"])
@@ -168,8 +168,8 @@ async def test_a_mark_is_opened_and_a_listing_chosen_by_the_mouse(browser: Brows
         assert visit.is_clean()
 
 
-async def test_a_status_is_left_out_and_taken_in_again(browser: Browser, mapped: Served) -> None:
-    async with visiting(browser, mapped, NARROW) as visit:  # type: ignore[arg-type]
+async def test_a_status_is_left_out_and_taken_in_again(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, NARROW) as visit:  # type: ignore[arg-type]
         page, counted = visit.page, visit.page.locator("#counted")
         await visit.open(MAP)
         await _show(visit, mapped.keys["all"])
@@ -187,8 +187,8 @@ async def test_a_status_is_left_out_and_taken_in_again(browser: Browser, mapped:
         await expect(counted).to_contain_text(f"{whole:,} listings")
 
 
-async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser, mapped: Served) -> None:
-    async with visiting(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
+async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
         await visit.open(MAP)
         await _show(visit, mapped.keys["all"], company="")
         companies = len(mapped.world.source["companies"])
@@ -201,8 +201,8 @@ async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser,
         assert visit.is_clean()
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_service(browser: Browser, mapped: Served) -> None:
-    async with visiting(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
+async def test_an_error_shows_the_message_of_the_service(browser: Browser, mapped: MapService) -> None:
+    async with open_visit(browser, mapped, WIDE) as visit:  # type: ignore[arg-type]
         await visit.open(MAP)
         await _show(visit, mapped.keys["one"])
         await expect(visit.page.locator("#said.wrong")).to_contain_text("platform_company_id")

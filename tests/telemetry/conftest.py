@@ -15,21 +15,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
-from service.metrics import metrics_app
-from service.protocol import ServiceRunner
+from service.console.metrics import create_metrics_app
 from service.settings import ServiceSettings
-from service.telemetry.opentelemetry import OpenTelemetry
+from service.telemetry.opentelemetry import OtelTracing
+from tests.network.server import answering, serving
+from tests.network.threads import in_thread
 from tests.service.conftest import stand_in
-from tests.service.raw import _port
+from tests.service.raw_http import listening
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from opentelemetry.sdk.trace import ReadableSpan
     from prometheus_client import Metric
 
     from service.services import Services
+    from tests.network.server import Server
     from tests.service.stand_in import StandIn
 
 __all__ = ["stand_in"]
@@ -99,10 +101,10 @@ async def watch(stand_in: StandIn) -> AsyncIterator[Callable[..., Awaitable[Watc
                 chosen,
                 ConnectionSettings(url=(url,)),
                 lambda message, fields: lines.append((message, fields)),
-                OpenTelemetry(provider),
+                OtelTracing(provider),
             )
-            port = await _port(stack, ServiceRunner(app, chosen))
-            metrics = await _port(stack, ServiceRunner(metrics_app(app[SERVICES]), chosen))
+            port = await stack.enter_async_context(listening(app, chosen))
+            metrics = await stack.enter_async_context(listening(create_metrics_app(app[SERVICES]), chosen))
             http = await stack.enter_async_context(ClientSession())
             return Watched(port, metrics, app[SERVICES], http, spans, lines)
 
@@ -121,3 +123,10 @@ def key(stand_in: StandIn) -> str:
     stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
     stand_in.add("listings", "L-1", {"PlatformListingId": "L-1"})
     return stand_in.grant(tier="gold")
+
+
+@pytest.fixture
+def collector() -> Iterator[Server]:
+    """An OpenTelemetry collector that keeps what it is sent."""
+    with in_thread(serving(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))) as server:
+        yield server

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster.control import mark_id
-from service.telemetry.access_log import Told
-from tests.security.canary import Canary
+from cluster.control_index import mark_id
+from service.telemetry.access_log import AccessLogMode
+from tests.security.canary import CanaryKey
 from tests.security.canary import exchange as send
-from tests.service.raw import exchange, request
-from tests.service.stand_in import Held
+from tests.service.raw_http import exchange, request
+from tests.service.stand_in import HeldReply
 from tests.telemetry.conftest import FEED, SHOW
 from tests.waiting import until
 
@@ -77,22 +77,22 @@ async def test_who_waits_for_the_search_of_another_is_told_so(
     mark = {"clock": 1_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
     stand_in.documents["control", mark_id("listings")] = mark
     watched = await watch(shared_seconds=5.0)
-    held = Held()
+    held = HeldReply()
     stand_in.out(held, "listings")
     path = f"{FEED}&last_platform_listing_id=L-0"
     asking = [asyncio.create_task(watched.get(path, key)) for _ in range(2)]
-    await until(lambda: len(watched.services.engine._flights._flights) == 1 and _passengers(watched) == 2)
+    await until(lambda: len(watched.services.engine._shared_searches._tasks) == 1 and _passengers(watched) == 2)
     held.let_go.set()
     await asyncio.gather(*asking)
     assert sorted(fields.get("shared", False) for _, fields in watched.lines) == [False, True]
 
 
 def _passengers(watched: Watched) -> int:
-    return sum(flight.passengers for flight in watched.services.engine._flights._flights.values())
+    return sum(flight.waiters for flight in watched.services.engine._shared_searches._tasks.values())
 
 
 async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched, stand_in: StandIn, key: str) -> None:
-    held = Held()
+    held = HeldReply()
     stand_in.out(held, "listings")
     await watched.left(FEED, key)
     ((_, fields),) = watched.lines
@@ -104,14 +104,14 @@ async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched,
 @pytest.mark.parametrize(
     ("access_log", "expected"),
     [
-        (Told.ALL, ["GET /v1/listings 200", "GET /v1/listings 401", "GET none 404"]),
-        (Told.ERRORS, ["GET /v1/listings 401", "GET none 404"]),
-        (Told.NONE, []),
+        (AccessLogMode.ALL, ["GET /v1/listings 200", "GET /v1/listings 401", "GET none 404"]),
+        (AccessLogMode.ERRORS, ["GET /v1/listings 401", "GET none 404"]),
+        (AccessLogMode.NONE, []),
     ],
-    ids=list(Told),
+    ids=list(AccessLogMode),
 )
 async def test_who_gets_a_line_is_set(
-    watch: Callable[..., Awaitable[Watched]], key: str, access_log: Told, expected: list[str]
+    watch: Callable[..., Awaitable[Watched]], key: str, access_log: AccessLogMode, expected: list[str]
 ) -> None:
     watched = await watch(access_log=access_log)
     for path, sent in ((FEED, key), (FEED, None), ("/nothing", key), ("/livez", None), ("/startupz", None)):
@@ -127,8 +127,8 @@ async def test_a_probe_gets_a_line_where_it_says_no(watch: Callable[..., Awaitab
 
 
 async def test_nothing_of_a_key_is_in_any_line_or_span_however_it_is_sent(watched: Watched, key: str) -> None:
-    canary = Canary(key)
-    ways = [way for way in canary.ways() if not way.name.startswith(("/", "a line of", "a header of"))]
+    canary = CanaryKey(key)
+    ways = [way for way in canary.injections() if not way.name.startswith(("/", "a line of", "a header of"))]
     for at in range(0, len(ways), 6):
         await asyncio.gather(*(asyncio.to_thread(send, watched.port, way) for way in ways[at : at + 6]))
     spans = watched.spans.get_finished_spans()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from service.telemetry.logs import DROPPED, Console, Form, JsonLines, set_up
-from service.telemetry.observation import OBSERVED, Observation
+from service.telemetry.logs import DROPPED_LINES, ConsoleLogFormatter, JsonLogFormatter, LogFormat, configure_logging
+from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("root")
 def test_every_logger_writes_an_object_a_line(capfd: pytest.CaptureFixture[str]) -> None:
-    emit = set_up(Form.AUTO)
+    emit = configure_logging(LogFormat.AUTO)
     logging.getLogger("service").info("workers: %d", 2)
     logging.getLogger("elastic_transport.transport").info("one request, %s", "which nobody wants to read of")
     logging.getLogger("asyncio").warning("slow\nin two lines")
@@ -63,23 +63,23 @@ def record(message: str) -> logging.LogRecord:
 def test_an_error_is_a_member_and_what_is_no_character_is_escaped() -> None:
     failed = record("at \udcff")
     failed.exc_info = (ValueError, ValueError("no \udc80"), None)
-    (line,) = lines(JsonLines().format(failed))
+    (line,) = lines(JsonLogFormatter().format(failed))
     assert line["message"] == "at \\udcff"
     assert line["error"] == "ValueError: no \\udc80"
 
 
 def test_a_line_names_the_request_that_is_worked_on() -> None:
-    token = OBSERVED.set(Observation("0123456789abcdef"))
+    token = CURRENT_OBSERVATION.set(RequestObservation("0123456789abcdef"))
     try:
-        assert orjson.loads(JsonLines().format(record("x")))["request_id"] == "0123456789abcdef"
+        assert orjson.loads(JsonLogFormatter().format(record("x")))["request_id"] == "0123456789abcdef"
     finally:
-        OBSERVED.reset(token)
-    assert "request_id" not in orjson.loads(JsonLines().format(record("x")))
+        CURRENT_OBSERVATION.reset(token)
+    assert "request_id" not in orjson.loads(JsonLogFormatter().format(record("x")))
 
 
 @pytest.mark.usefixtures("root")
 def test_people_get_text(capfd: pytest.CaptureFixture[str]) -> None:
-    emit = set_up(Form.CONSOLE)
+    emit = configure_logging(LogFormat.CONSOLE)
     logging.getLogger("service").warning("gone")
     emit("GET /v1 200", {"rows": 3, "milliseconds": 1.5})
     first, second = capfd.readouterr().err.splitlines()
@@ -90,21 +90,23 @@ def test_people_get_text(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_traceback_for_people_follows_its_line() -> None:
     failed = record("gone")
     failed.exc_text = "Traceback\nhere"
-    assert Console().format(failed)[8:] == " error    gone\nTraceback\nhere"
+    assert ConsoleLogFormatter().format(failed)[8:] == " error    gone\nTraceback\nhere"
 
 
-@pytest.mark.parametrize(("is_terminal", "expected"), [(True, Console), (False, JsonLines)], ids=["terminal", "pipe"])
+@pytest.mark.parametrize(
+    ("is_terminal", "expected"), [(True, ConsoleLogFormatter), (False, JsonLogFormatter)], ids=["terminal", "pipe"]
+)
 def test_by_itself_the_form_is_for_who_reads(
     root: logging.Logger, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, expected: type[logging.Formatter]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    set_up(Form.AUTO)
+    configure_logging(LogFormat.AUTO)
     assert [type(handler.formatter) for handler in root.handlers] == [expected]
 
 
 @pytest.mark.usefixtures("root")
 def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    emit, dropped = set_up(Form.JSON), DROPPED._value.get()
+    emit, dropped = configure_logging(LogFormat.JSON), DROPPED_LINES._value.get()
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as slow:
         monkeypatch.setattr(sys, "stderr", slow)
@@ -115,7 +117,7 @@ def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pyt
         told = lines(reader.read().decode())
     assert [line["number"] for line in told] == list(range(len(told)))
     assert 0 < len(told) < 2_000
-    assert DROPPED._value.get() - dropped == 2_000 - len(told)
+    assert DROPPED_LINES._value.get() - dropped == 2_000 - len(told)
 
 
 @pytest.mark.usefixtures("root")
@@ -123,6 +125,6 @@ def test_who_reads_no_more_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as broken:
-        emit = set_up(Form.JSON)
+        emit = configure_logging(LogFormat.JSON)
         monkeypatch.setattr(sys, "stderr", broken)
         emit("GET /v1 200", {})

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import ClientSession
 
-from cluster.control import mark_id
-from service.app import ROOT
+from cluster.control_index import mark_id
+from service.app import API_ROOT
+from service.http.responses import count_records, json_array
 from service.resources import OPERATIONS
-from service.responses import array, count
 from service.telemetry.histogram import Histogram
-from tests.service.raw import exchange, request
-from tests.service.stand_in import Held, Reply, refusal
+from tests.service.raw_http import exchange, request
+from tests.service.stand_in import HeldReply, Reply, refusal
 from tests.telemetry.conftest import FEED, SHOW
 from tests.waiting import until
 
@@ -39,8 +39,8 @@ def test_a_value_is_counted_up_to_the_first_bound_that_it_does_not_pass() -> Non
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
 def test_the_records_of_an_array_are_counted_by_its_parts(rows: int) -> None:
-    assert count(array([b"{}"] * rows, b'{"x":', b"}")) == rows
-    assert count([b"{}"]) == 1
+    assert count_records(json_array([b"{}"] * rows, b'{"x":', b"}")) == rows
+    assert count_records([b"{}"]) == 1
 
 
 async def test_requests_are_counted_by_route_status_and_tier(watched: Watched, stand_in: StandIn, key: str) -> None:
@@ -107,7 +107,7 @@ async def test_nothing_that_a_client_sends_becomes_a_label(watched: Watched, key
             await exchange(watched.port, request(path, method, {"x-api-key": key, "X-Forwarded-For": "6.6.6.6"}))
     for line in (b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n"):
         await exchange(watched.port, line)
-    routes = {ROOT + operation.path for operation in OPERATIONS} | {*OWN, "none"}
+    routes = {API_ROOT + operation.path for operation in OPERATIONS} | {*OWN, "none"}
     families = (await watched.families()).values()
     told = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
     found: dict[str, set[str]] = {}
@@ -129,7 +129,7 @@ async def test_what_is_refused_below_the_application_is_counted(watched: Watched
 async def test_who_leaves_before_the_answer_is_counted_as_having_left(
     watched: Watched, stand_in: StandIn, key: str
 ) -> None:
-    held = Held()
+    held = HeldReply()
     stand_in.out(held, "listings")
     await watched.left(FEED, key)
     assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
@@ -165,7 +165,7 @@ async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
 async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stand_in: StandIn, key: str) -> None:
     nodes = "brokerage_elasticsearch_nodes"
     assert await watched.samples(nodes) == {(nodes, "well"): 1, (nodes, "failed"): 0, (nodes, "silent"): 0}
-    held = Held()
+    held = HeldReply()
     stand_in.out(held, "listings")
     asking = asyncio.create_task(watched.get(FEED, key))
     await until(lambda: any(path == "/listings/_search" for path, _ in stand_in.asked))
@@ -176,7 +176,7 @@ async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stan
     held.let_go.set()
     await asking
     (pulse,) = watched.services.pulses
-    pulse.is_well = False
+    pulse.is_healthy = False
     assert (await watched.samples(nodes))[nodes, "failed"] == 1
     pulse._unanswered = 2
     assert (await watched.samples(nodes))[nodes, "silent"] == 1

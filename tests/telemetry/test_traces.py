@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from service.telemetry.tracing import tracing
-from tests.service.raw import exchange, request
+from service.telemetry.tracing import load_tracing
+from tests.service.raw_http import exchange, request
 from tests.service.stand_in import refusal
 from tests.telemetry.conftest import FEED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.network.server import Server
     from tests.service.stand_in import StandIn
     from tests.telemetry.conftest import Watched
 
@@ -82,52 +79,21 @@ async def test_what_the_service_asks_for_by_itself_is_not_traced(watched: Watche
     assert watched.finished() == {}
 
 
-class _Collector(BaseHTTPRequestHandler):
-    """Takes spans as an OpenTelemetry collector does."""
-
-    received: list[tuple[str, bytes]]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.received.append((self.path, body))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """The address of a collector, and what it was sent."""
-    received: list[tuple[str, bytes]] = []
-    server = HTTPServer(("127.0.0.1", 0), type("Collector", (_Collector,), {"received": received}))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", received
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 _SENDING = """
 import os
-from service.telemetry.tracing import tracing
-traced = tracing(os.environ)
-with traced._tracer.start_as_current_span("GET /v1/listings"):
-    traced.trace("POST", "/listings/_search?timeout=1ms").end(200)
-traced.close()
+from service.telemetry.tracing import load_tracing
+tracing = load_tracing(os.environ)
+with tracing._tracer.start_as_current_span("GET /v1/listings"):
+    tracing.start_span("POST", "/listings/_search?timeout=1ms").end(200)
+tracing.close()
 """
 
 
-def test_spans_go_where_the_variables_say_before_the_process_ends(
-    collector: tuple[str, list[tuple[str, bytes]]],
-) -> None:
-    url, received = collector
-    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url}
+def test_spans_go_where_the_variables_say_before_the_process_ends(collector: Server) -> None:
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
     subprocess.run([sys.executable, "-c", _SENDING], env=environment, check=True, timeout=60)  # noqa: S603 - our own
-    assert [path for path, _ in received] == ["/v1/traces"]
-    sent = received[0][1]
+    (sent,) = collector.requests
+    assert sent.startswith(b"POST /v1/traces HTTP/1.1\r\n")
     assert all(text in sent for text in (b"GET /v1/listings", b"search listings", b"service.name", b"brokerage"))
 
 
@@ -142,16 +108,17 @@ def test_spans_go_where_the_variables_say_before_the_process_ends(
     ids=["nothing", "a name", "disabled", "no exporter"],
 )
 def test_nobody_is_traced_unless_the_variables_ask_for_it(environ: dict[str, str]) -> None:
-    assert tracing(environ) is None
+    assert load_tracing(environ) is None
 
 
 def test_what_is_not_installed_is_said_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setitem(sys.modules, "service.telemetry.opentelemetry", None)
-    assert tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is None
+    assert load_tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is None
     assert "the extra `otel` is not installed" in caplog.text
 
 
 def test_a_service_that_traces_nobody_imports_nothing_of_it() -> None:
-    code = "import sys, service.run; print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"
+    loaded = "[name for name in sys.modules if name.startswith('opentelemetry.sdk')]"
+    code = f"import sys, service.workers.server; print({loaded})"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert told.stdout == "[]\n"

@@ -1,10 +1,10 @@
-// Asks for the data every two seconds and draws it. All texts are set as text: nothing of the data becomes markup.
+// Fetches the data every two seconds and renders it. Data is always set as text, never as markup.
 "use strict";
 
 const PERIOD_MILLISECONDS = 2000;
 const SVG = "http://www.w3.org/2000/svg";
 const SIGNS = { well: "✓", warning: "!", wrong: "✕" };
-const WORDS = { warning: "Look: ", wrong: "Wrong: " };
+const WORDS = { warning: "Warning: ", wrong: "Error: " };
 const WIDTH = 600, HEIGHT = 100;
 const at = id => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
@@ -38,14 +38,14 @@ function span(seconds) {
 const ago = (now, moment) => moment ? `${span(Math.max(1, now - moment))} ago` : "–";
 const clock = seconds => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
 
-// Code in backticks, as remedies have it.
+// Remedies contain code in backticks.
 function sentence(text) {
   return text.split("`").map((part, index) => index % 2 ? element("code", part) : document.createTextNode(part));
 }
 
 function show(level, headline, notices) {
   at("verdict").className = level;
-  // What is read aloud changes only when there is something new to say.
+  // Change the live region only if its text changes, or screen readers would repeat it.
   if (at("headline").textContent !== headline) at("headline").textContent = headline;
   at("sign").textContent = SIGNS[level];
   document.title = `${level === "well" ? "" : `${SIGNS[level]} `}${headline} – Brokerage console`;
@@ -58,9 +58,9 @@ function show(level, headline, notices) {
 }
 
 function tile(name, value, note) {
-  const made = element("div"), told = element("dd", value);
-  if (note) told.append(" ", element("small", note));
-  made.append(element("dt", name), told);
+  const made = element("div"), description = element("dd", value);
+  if (note) description.append(" ", element("small", note));
+  made.append(element("dt", name), description);
   return made;
 }
 
@@ -71,27 +71,27 @@ function tiles(data) {
   const running = data.lanes.reduce((sum, lane) => sum + lane.running, 0);
   const places = data.lanes.reduce((sum, lane) => sum + lane.places, 0);
   at("tiles").replaceChildren(
-    tile("Requests", few(minute.per_second), "a second"),
+    tile("Requests", few(minute.per_second), "per second"),
     tile("Failed", counted(minute.failed), "last minute"),
-    tile("Refused by limits", counted(minute.refused), "last minute"),
-    tile("Records sent", few(minute.rows_per_second), "a second"),
-    tile("Answers", span(minute.median), "median"),
-    tile("Answers", span(minute.slowest), "slowest 1 %"),
-    tile("Places taken", `${running} of ${places}`, `${waiting} wait`),
-    tile("Elasticsearch nodes", `${data.nodes.well} of ${nodes}`, "well"),
-    tile("Elasticsearch", span(engine.slowest), "slowest 1 %"),
-    tile("Workers", `${data.workers - data.away.length} of ${data.workers}`, `${span(loop_late)} late`),
+    tile("Rate limited", counted(minute.refused), "last minute"),
+    tile("Records sent", few(minute.rows_per_second), "per second"),
+    tile("Response time", span(minute.median), "median"),
+    tile("Response time", span(minute.slowest), "p99"),
+    tile("Concurrency", `${whole.format(running)} of ${whole.format(places)}`, `${whole.format(waiting)} queued`),
+    tile("Elasticsearch nodes", `${data.nodes.well} of ${nodes}`, "healthy"),
+    tile("Elasticsearch", span(engine.slowest), "p99"),
+    tile("Workers", `${data.workers - data.away.length} of ${data.workers}`, `${span(loop_late)} loop lag`),
   );
 }
 
-// An area under a line; where there is no value there is a gap. Failures are bars in front, on the scale of the line.
+// An area chart with gaps where there are no values. Failures are bars in front, on the same scale.
 function chart(title, unit, values, bars = []) {
   const highest = Math.max(...values.map(value => value ?? 0), ...bars, 0);
   const x = index => (index / (values.length - 1) * WIDTH).toFixed(1);
   const y = value => (HEIGHT - value / (highest || 1) * (HEIGHT - 4)).toFixed(1);
   const made = element("figure"), caption = element("figcaption");
-  caption.append(element("strong", title), element("span", `at most ${unit(highest)}`, { class: "quiet" }));
-  const label = `${title}, the last ten minutes: at most ${unit(highest)}, now ${unit(values.at(-1) ?? 0)}.`;
+  caption.append(element("strong", title), element("span", `max ${unit(highest)}`, { class: "quiet" }));
+  const label = `${title}, last ten minutes: maximum ${unit(highest)}, now ${unit(values.at(-1) ?? 0)}.`;
   const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
   for (const [first, last] of stretches(values)) {
     const points = values.slice(first, last + 1).map((value, index) => `${x(first + index)},${y(value)}`).join(" ");
@@ -118,13 +118,13 @@ function stretches(values) {
 function charts({ requests, failed, slowest, rows }) {
   const aSecond = value => `${few(value)}/s`;
   at("charts").replaceChildren(
-    chart("Requests, failed in front", aSecond, requests, failed),
-    chart("Slowest 1 % of the answers", value => value ? span(value) : "–", slowest),
+    chart("Requests (bars: failed)", aSecond, requests, failed),
+    chart("Response time, p99", value => value ? span(value) : "–", slowest),
     chart("Records sent", aSecond, rows),
   );
 }
 
-// A cell is a text, or a text with a note below it; `number` says which columns stand to the right.
+// A cell is a text, or a text with a note below it; `numbers` are the columns to align right.
 function fill(body, rows, numbers, empty) {
   const columns = at(body).closest("table").tHead.rows[0].cells.length;
   const lines = rows.map(cells => {
@@ -154,22 +154,22 @@ function tables(data) {
   const now = data.at;
   fill("resources", data.resources.map(held => [
     held.resource, counted(held.records), [ago(now, held.mark), held.mark && `${clock(held.mark)} UTC`], ran(held.last), counted(held.sequence),
-    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "not there", held.replaced ?? "–", building(held.build),
+    held.generations.length ? `${held.alias} → ${held.generations.join(", ")}` : "missing", held.replaced ?? "–", building(held.build),
   ]), [1, 4], "");
   fill("consumers", data.consumers.map(({ seen, name, trouble, behind }) => [
     [name, seen.key_id], [seen.resource, seen.company],
-    trouble ? [`! ${trouble}`, "", "trouble"] : seen.is_final ? "has the last page" : "is walking",
+    trouble ? [`! ${trouble}`, "", "trouble"] : seen.is_final ? "complete" : "walking",
     ago(now, seen.at), behind === null ? "–" : behind ? span(behind) : "up to date", seen.last ?? seen.after ?? "–",
     seen.updated_since === null ? "–" : [clock(seen.updated_since), "UTC"],
-  ]), [], "Nobody has walked a feed since the workers began.");
+  ]), [], "No feed walks since the workers started.");
   fill("keys", data.keys.map(({ seen, name, tier }) => [
     [name, seen.key_id], tier || "–", [ago(now, seen.at), seen.route], String(seen.status),
     seen.refused ? [`${counted(seen.refused)} times`, ago(now, seen.refused_at), "trouble"] : "never",
-  ]), [], "No key was used since the workers began.");
+  ]), [], "No keys used since the workers started.");
   fill("routes", data.figures.routes.map(route => [
     route.name, counted(route.requests), counted(route.failed), counted(route.refused), span(route.median),
     span(route.slowest), few(route.rows_per_second),
-  ]), [1, 2, 3, 4, 5, 6], "No request in the last ten minutes.");
+  ]), [1, 2, 3, 4, 5, 6], "No requests in the last ten minutes.");
 }
 
 function draw(data) {
@@ -188,8 +188,8 @@ async function look() {
     draw(await answer.json());
     lastAnswer = new Date();
   } catch (failure) {
-    const since = lastAnswer ? ` What stands below is of ${lastAnswer.toISOString().slice(11, 19)} UTC.` : "";
-    show("wrong", "The service does not answer.", [{ level: "wrong", text: `This page gets no data: ${failure.message}.${since}`, remedy: "" }]);
+    const since = lastAnswer ? ` The data below is from ${lastAnswer.toISOString().slice(11, 19)} UTC.` : "";
+    show("wrong", "The service is not responding.", [{ level: "wrong", text: `Cannot load data: ${failure.message}.${since}`, remedy: "" }]);
   }
   setTimeout(look, PERIOD_MILLISECONDS);
 }

@@ -1,5 +1,5 @@
-// Reads the listings of a company as GeoJSON and shows them: on a plane and, for everybody, as a list. All texts are set as text.
-// Nothing is asked but this service, and nothing is kept.
+// Loads the listings of a company as GeoJSON and shows them on a plane and, accessibly, as a list. Data is always set as text.
+// Requests go to this service only, and nothing is stored.
 
 const { Plane, project } = await import(document.getElementById("plane").href);
 
@@ -10,7 +10,7 @@ const FEEDS = {
   all: ["/v1/listings", { market_status: "all", updated_since: "1" }],
   sold: ["/v1/sold_listings", { updated_since: "1" }],
 };
-// Statuses that have a colour of their own; the others share one.
+// Statuses with their own colour; all others share one.
 const TONES = { Active: "active", Pending: "pending", Contingent: "contingent", ComingSoon: "soon", Sold: "sold" };
 const at = id => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
@@ -36,7 +36,7 @@ function colours() {
 }
 const plane = new Plane(at("plane-canvas"), { colours, moved: list, picked: point => choose(point) });
 
-// Of a feature only what is shown is kept: a page of whole records is megabytes.
+// Keep only what is displayed: a page of whole records is megabytes.
 function pointOf({ id, geometry, properties: record }) {
   const isAddressShown = record.InternetAddressDisplayYN !== false;
   return {
@@ -59,7 +59,7 @@ async function ask(url, headers, signal) {
       return body;
     }
     const seconds = Number(answer.headers.get("Retry-After")) || 1;
-    say(`${counted(points.length, "listing")} so far. The key's rate is used up: going on in ${counted(seconds, "second")}.`);
+    say(`${counted(points.length, "listing")} so far. Rate limit reached: continuing in ${counted(seconds, "second")}.`);
     await new Promise((go, stop) => {
       signal.addEventListener("abort", () => stop(signal.reason), { once: true });
       setTimeout(go, seconds * 1000);
@@ -71,7 +71,7 @@ async function* walk(path, query, key, signal) {
   const url = new URL(path, location.origin);
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   url.searchParams.set("page_size", PAGE);
-  tell(url);
+  showCommand(url);
   for (;;) {
     const page = await ask(url, { Accept: GEOJSON, "x-api-key": key }, signal);
     yield page.features;
@@ -80,8 +80,8 @@ async function* walk(path, query, key, signal) {
   }
 }
 
-// The first request as a command, without the key.
-function tell(url) {
+// Show the first request as a command, without the key.
+function showCommand(url) {
   at("command").textContent = `curl --compressed -H 'Accept: ${GEOJSON}' -H "x-api-key: $KEY" \\\n  '${url}'`;
   at("request").hidden = false;
 }
@@ -96,7 +96,7 @@ async function company(key, signal) {
   if (given) return given;
   const companies = await ask("/v1/companies", { "x-api-key": key }, signal);
   at("companies").replaceChildren(...companies.map(each => element("option", each.name, { value: each.platform_company_id })));
-  if (companies.length !== 1) throw new Refusal(`The key reads ${counted(companies.length, "company").replace("companys", "companies")}: choose one.`);
+  if (companies.length !== 1) throw new Refusal(`This key reads ${counted(companies.length, "company").replace("companys", "companies")}: choose one.`);
   return at("company").value = companies[0].platform_company_id;
 }
 
@@ -107,7 +107,7 @@ async function read() {
   choose(null);
   redraw();
   busy(true);
-  say("Asking …");
+  say("Loading …");
   try {
     const [path, query] = FEEDS[at("feed").value];
     const asked = { platform_company_id: await company(key, mine.signal), ...query };
@@ -127,7 +127,7 @@ async function read() {
   } catch (error) {
     if (reading !== mine) return;
     if (error.name === "AbortError") say(`Stopped. ${summary(false)}`);
-    else say(error instanceof Refusal ? error.message : "The service cannot be reached.", true);
+    else say(error instanceof Refusal ? error.message : "Cannot reach the service.", true);
     if (error instanceof Refusal && !at("company").value) at("company").focus();
   } finally {
     if (reading === mine) busy(false);
@@ -136,10 +136,10 @@ async function read() {
 
 function summary(isCut) {
   const rest = [
-    isCut ? `More are not read here.` : "",
-    unplaced ? `${counted(unplaced, "more")} without a place on the map: geometry null.`.replace("mores", "more") : "",
+    isCut ? `The map shows at most ${whole.format(MOST)}.` : "",
+    unplaced ? `${whole.format(unplaced)} more have no coordinates.` : "",
   ];
-  return [points.length || unplaced ? `${counted(points.length, "listing")} on the map.` : "There are no such listings.", ...rest].filter(Boolean).join(" ");
+  return [points.length || unplaced ? `${counted(points.length, "listing")} on the map.` : "No listings found.", ...rest].filter(Boolean).join(" ");
 }
 
 function busy(isBusy) {
@@ -153,7 +153,7 @@ function redraw() {
   plane.show(points.filter(({ status }) => !hidden.has(status)));
 }
 
-// Each status with its count; pressed while its listings are shown.
+// One toggle per status, with its count; pressed while its listings are shown.
 function legend() {
   const counts = new Map();
   for (const { status, tone } of points) counts.set(status, { tone, count: (counts.get(status)?.count ?? 0) + 1 });
@@ -178,11 +178,11 @@ const rooms = ({ beds, baths, area }) => [
 ].filter(Boolean).join(" · ");
 const priced = point => point.price == null ? "No price" : dollars.format(point.price);
 
-// What lies within view, as buttons: for who does not see the map, and for who wants to read it.
+// Listings in view as buttons: an accessible alternative to the map.
 function list(seen) {
   const shown = [...seen].sort((one, other) => (other.price ?? 0) - (one.price ?? 0)).slice(0, LISTED);
-  const rest = seen.length > shown.length ? `, of which the ${shown.length} dearest are listed` : "";
-  at("counted").textContent = points.length ? `${counted(seen.length, "listing")} in view${rest}` : "What is in view is listed here.";
+  const rest = seen.length > shown.length ? `, the ${shown.length} most expensive are listed` : "";
+  at("counted").textContent = points.length ? `${counted(seen.length, "listing")} in view${rest}` : "Listings in view appear here.";
   const had = document.activeElement?.dataset?.listing;
   at("listings").replaceChildren(...shown.map(item));
   if (had) at("listings").querySelector(`[data-listing="${CSS.escape(had)}"]`)?.focus({ preventScroll: true });
@@ -227,7 +227,7 @@ function describe(point) {
   at("feature").hidden = true;
 }
 
-// The whole feature, as the show answers it.
+// Fetch the whole feature by its identifier.
 async function feature() {
   const point = chosen, [path] = FEEDS[at("feed").value];
   const url = new URL(`${path}/${encodeURIComponent(point.id)}`, location.origin);

@@ -1,10 +1,10 @@
-// A plane on which listings lie: Web Mercator, drawn on a canvas, moved by mouse, touch and keys. It loads nothing.
+// A map of listings in Web Mercator, drawn on a canvas, with mouse, touch and keyboard controls. It loads no tiles.
 
-const TILE = 256; // pixels that the whole world has at zoom 0
+const TILE = 256; // width of the world in pixels at zoom 0
 const EQUATOR_METRES = 40075016.686;
 const LEAST_ZOOM = 1, MOST_ZOOM = 19, UNGROUPED_ZOOM = 16;
-const REACH = 58; // pixels within which listings are gathered
-const TOGETHER = 4; // as many and more become one mark
+const REACH = 58; // clustering radius in pixels
+const TOGETHER = 4; // minimum number of listings in a cluster
 const STEPS = [30, 20, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
 const FONT = "system-ui, -apple-system, \"Segoe UI\", Roboto, \"Liberation Sans\", Arial, sans-serif";
 
@@ -25,7 +25,7 @@ const round = limit => {
 const middle = values => values.sort((one, other) => one - other)[values.length >> 1];
 const overlap = (one, other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
 
-// Greedy: whoever lies near a mark joins it. Taken at whole zooms, so that marks stand still while the plane is moved.
+// Greedy clustering: a point near a marker joins it. Computed at integer zooms, so that markers do not move while panning.
 function gather(points, reach) {
   const cells = new Map(), groups = [];
   for (const point of points) {
@@ -57,7 +57,7 @@ function centred(group) {
 }
 
 export class Plane {
-  // `colours()` tells the colours by name; `moved(points)` is told what lies within view, `picked(point)` what was chosen.
+  // `colours()` returns colours by name; `moved(points)` receives the points in view, `picked(point)` the selected one.
   constructor(canvas, { colours, moved, picked }) {
     Object.assign(this, { canvas, colours, moved, picked });
     this.points = [];
@@ -120,7 +120,7 @@ export class Plane {
     this.draw();
   }
 
-  // To a place, at once where motion is unwelcome.
+  // Move to a position; without animation if the user prefers reduced motion.
   glide(centre, zoom) {
     cancelAnimationFrame(this.gliding);
     const from = { ...this.centre, zoom: this.zoom }, began = performance.now();
@@ -163,8 +163,8 @@ export class Plane {
   change() {
     this.centre = { x: bounded(this.centre.x, 0, 1), y: bounded(this.centre.y, 0, 1) };
     this.draw();
-    clearTimeout(this.telling);
-    this.telling = setTimeout(() => this.moved(this.within()), 120);
+    clearTimeout(this.notifying);
+    this.notifying = setTimeout(() => this.moved(this.within()), 120);
   }
 
   draw() {
@@ -191,7 +191,7 @@ export class Plane {
     this.scale(pen);
   }
 
-  // What is drawn: a point or a group, with its place on the screen.
+  // Return what is drawn: points and clusters with their screen positions.
   standing() {
     const level = Math.floor(this.zoom), marks = [];
     if (!this.groups) return marks;
@@ -219,7 +219,7 @@ export class Plane {
     pen.stroke();
   }
 
-  // A ring whose parts are the shares of the statuses, round the count.
+  // Draw a cluster: a ring divided by status around the count.
   ring(pen, { x, y, points, radius, statuses }) {
     let angle = -Math.PI / 2;
     pen.beginPath();
@@ -252,7 +252,7 @@ export class Plane {
     pen.stroke();
   }
 
-  // The towns that the listings name, where most of theirs lie; the larger go first, and none covers another.
+  // Draw town names from the listings, at the centre of their listings; larger towns first, without overlaps.
   names(pen, many) {
     const taken = many.map(({ x, y, radius }) => ({ left: x - radius - 3, right: x + radius + 3, top: y - radius - 3, bottom: y + radius + 3 }));
     pen.textAlign = "center";
@@ -340,7 +340,7 @@ export class Plane {
     }
   }
 
-  // The nearest mark under a finger or a pointer.
+  // Return the nearest marker under a finger or pointer.
   under({ x, y }, reach) {
     let found = null, nearest = Infinity;
     for (const mark of this.marks) {

@@ -1,6 +1,6 @@
 "use strict";
 
-// Else Swagger UI takes over links within the page, and the skip link no longer moves the focus. It is read when that is loaded.
+// Otherwise Swagger UI handles links within the page, and the skip link no longer moves the focus. Must be set before it loads.
 window.noZensmooth = true;
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -10,8 +10,8 @@ dark.addEventListener("change", follow);
 
 const nothing = () => () => null;
 
-// What the page says itself is left out, and so is the choice of the only server. A link within a button cannot be reached by
-// the keyboard and is a text here: the address follows what is opened all the same.
+// Hide the introduction, which the page has itself, and the choice of servers, because there is one. Replace links inside buttons,
+// which the keyboard cannot reach, with text: opening an operation still updates the address.
 const ours = (system) => ({
   wrapComponents: {
     InfoContainer: nothing,
@@ -21,8 +21,8 @@ const ours = (system) => ({
   },
 });
 
-// What Swagger UI shows without a name, or cannot be reached by the keyboard: by selector, what mends it.
-const mends = {
+// Fixes for elements of Swagger UI that lack a name or cannot be reached by the keyboard, by selector.
+const fixes = {
   "main": (element) => {
     element.setAttribute("role", "presentation");
     element.removeAttribute("tabindex");
@@ -35,12 +35,12 @@ const mends = {
   "pre, .table-container, .dialog-ux .modal-ux-content": (element) => element.setAttribute("tabindex", "0"),
 };
 const root = document.getElementById("swagger-ui");
-const mend = () => {
-  for (const [selector, change] of Object.entries(mends)) root.querySelectorAll(selector).forEach(change);
+const fix = () => {
+  for (const [selector, change] of Object.entries(fixes)) root.querySelectorAll(selector).forEach(change);
 };
-new MutationObserver(mend).observe(root, { childList: true, subtree: true });
+new MutationObserver(fix).observe(root, { childList: true, subtree: true });
 
-// Nothing is asked but this service: no validator elsewhere. A key lives as long as the page.
+// Send requests to this service only, so no external validator. The key is kept until the page is left.
 const options = {
   url: "/v1/openapi.json",
   dom_id: "#swagger-ui",

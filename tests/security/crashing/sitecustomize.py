@@ -13,8 +13,8 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from service import run
 from service.operation import Operation
+from service.workers import server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,14 +71,14 @@ CRASHES: dict[str, Callable[[str], object]] = {
     "log": _in_log,
     "stop": _seen.append,
 }
-_answer = Operation.answer
-_serve = run._serve
+_respond = Operation.respond
+_serve = server._serve
 
 
 async def _crashing(self: Operation, services: Any, request: web.Request) -> web.Response:
     if (kind := request.headers.get(CRASH)) is not None:
         CRASHES[kind](f"{request!r} {request.url} {request.rel_url!r} {dict(request.headers)} {request.raw_headers!r}")
-    return await _answer(self, services, request)
+    return await _respond(self, services, request)
 
 
 async def _ending(*args: Any, **kwargs: Any) -> None:
@@ -87,5 +87,5 @@ async def _ending(*args: Any, **kwargs: Any) -> None:
         _fail(_seen[-1])
 
 
-Operation.answer = _crashing  # type: ignore[method-assign]
-run._serve = _ending
+Operation.respond = _crashing  # type: ignore[method-assign]
+server._serve = _ending

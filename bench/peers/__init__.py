@@ -1,1 +1,0 @@
-"""The same feed written in other ways, to be measured beside the service."""

@@ -1,1 +1,0 @@
-"""The listings feed as most teams would write it: FastAPI, pydantic, the official Elasticsearch client."""

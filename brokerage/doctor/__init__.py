@@ -1,0 +1,1 @@
+"""`brokerage doctor`: checks of settings, Redis, Elasticsearch, indices and keys."""

@@ -1,0 +1,1 @@
+"""`brokerage index`: build, update, replicate, verify and roll back the indices."""

@@ -1,0 +1,109 @@
+"""`brokerage index`: build, update, inspect, verify, roll back and prune the indices."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+
+import orjson
+import rich_click as click
+
+import indexer
+from brokerage.console_tables import print_table
+from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_load import reindex, update
+from brokerage.index.index_replicate import replicate
+from brokerage.index.index_runner import (
+    JSON_OPTION,
+    RESOURCE_CHOICE,
+    RESOURCES_BY_NAME,
+    YES_OPTION,
+    print_error_line,
+    run_on_cluster,
+)
+from brokerage.index.index_verify import verify
+from brokerage.index.replication_table import replication_table
+from brokerage.index.status_table import status_notes, status_tables
+
+
+@click.group(
+    epilog=epilog(
+        "brokerage index reindex data",
+        "brokerage index update changes.ndjson.gz",
+        "brokerage index status",
+        exits=INDEX_EXITS,
+    )
+)
+def index() -> None:
+    """Build and maintain the indices that the service reads."""
+
+
+for command in (reindex, update, replicate, verify):
+    index.add_command(command)
+
+
+@index.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
+@JSON_OPTION
+def status(*, as_json: bool) -> None:
+    """Show generations, record counts, sizes, mappings, the last run and unfinished builds of each resource."""
+    states = run_on_cluster(indexer.status)
+    if as_json:
+        click.echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
+        return
+    replications = {source.name: source for state in states for source in state.sources}
+    for table in (*status_tables(states), *replication_table(replications.values())):
+        print_table(table)
+        click.echo()
+    for note in status_notes(states):
+        click.echo(note)
+
+
+def _plain(value: object) -> object:
+    return {name: getattr(value, name) for name in value.__struct_fields__}  # type: ignore[attr-defined]
+
+
+@index.command(
+    epilog=epilog("brokerage index rollback listings", "brokerage index rollback agents --yes", exits=INDEX_EXITS)
+)
+@click.argument("resource", type=RESOURCE_CHOICE, metavar="RESOURCE")
+@YES_OPTION
+@JSON_OPTION
+def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
+    """Restore the previous generation of RESOURCE, with all updates since it was replaced."""
+    live, target = run_on_cluster(partial(indexer.rollback_target, resource=RESOURCES_BY_NAME[resource]))
+    _confirm(
+        f"{resource} will be served from {target} instead of {live}, with every update since {live} went live. "
+        f"The changes of the build of {live} itself are undone.",
+        yes=yes,
+    )
+    restored = run_on_cluster(partial(indexer.rollback, resource=RESOURCES_BY_NAME[resource], on_wait=print_error_line))
+    _print_result(as_json, {"resource": resource, "live": restored}, f"{resource} is now served from {restored}.")
+
+
+@index.command(epilog=epilog("brokerage index prune", "brokerage index prune --yes --json", exits=INDEX_EXITS))
+@YES_OPTION
+@JSON_OPTION
+def prune(*, yes: bool, as_json: bool) -> None:
+    """Delete old generations, leftovers of builds, and expired tombstones.
+
+    BROKERAGE_KEPT_GENERATIONS and BROKERAGE_TOMBSTONE_DAYS set how much is kept.
+    """
+    names, tombstones = run_on_cluster(indexer.prunable)
+    if names or tombstones:
+        _confirm(f"{', '.join(names) or 'No index'} and {_count_tombstones(tombstones)} will be deleted.", yes=yes)
+        names, tombstones = run_on_cluster(partial(indexer.prune, on_wait=print_error_line))
+    deleted = f"Deleted: {', '.join(names) or 'no index'}, {_count_tombstones(tombstones)}."
+    _print_result(as_json, {"deleted": names, "tombstones": tombstones}, deleted)
+
+
+def _count_tombstones(tombstones: int) -> str:
+    return "1 tombstone" if tombstones == 1 else f"{tombstones:,} tombstones"
+
+
+def _confirm(sentence: str, *, yes: bool) -> None:
+    if not yes:
+        click.confirm(f"{sentence} Continue?", abort=True, err=True)
+
+
+def _print_result(as_json: bool, value: dict[str, object], sentence: str) -> None:  # noqa: FBT001 - passed on as is
+    click.echo(orjson.dumps(value).decode() if as_json else sentence)

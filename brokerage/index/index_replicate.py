@@ -1,0 +1,108 @@
+"""`brokerage index replicate`: copy a RESO Web API, and follow its changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from brokerage.completion import files
+from brokerage.exit_codes import exit_on_error
+from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_load import failure_summary
+from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
+from brokerage.signals import exit_on_signal
+from cluster.settings import load_settings
+from indexer.reporting.displays import progress_display
+from indexer.reso.replication import open_replication
+from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, read_map
+from indexer.reso.settings import ResoSettings
+
+if TYPE_CHECKING:
+    import indexer
+    from indexer.reporting.displays import JsonProgress, TerminalProgress
+    from indexer.reso.round_report import RoundResult
+
+
+@click.command(
+    epilog=epilog(
+        "brokerage index replicate https://mls.example.com --company acme",
+        "brokerage index replicate https://mls.example.com --company acme --follow",
+        exits=INDEX_EXITS,
+    )
+)
+@click.argument("url")
+@click.option("--company", required=True, metavar="COMPANY", help="The company that the records belong to.")
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(path_type=Path),
+    shell_complete=files,
+    help="TOML file with the mapping of non-standard fields.",
+)
+@click.option("--prefix", default="", help="Prefix for every key, if two sources may have the same keys.")
+@click.option("--time-zone", help="Default time zone of open houses, such as America/Los_Angeles.")
+@click.option(
+    "--changes",
+    type=click.Choice([AUTO, BY_EVENTS, BY_TIMESTAMPS]),
+    default=AUTO,
+    show_default=True,
+    help="How to find changes; auto uses events if the source has them.",
+)
+@click.option("--sole", is_flag=True, help="The only source of the company: delete records that it lacks.")
+@click.option("--once/--follow", "is_once", default=True, help="Run one round, or rounds until stopped.")
+@JSON_OPTION
+def replicate(  # noqa: PLR0913 - options
+    *,
+    url: str,
+    company: str,
+    map_file: Path | None,
+    prefix: str,
+    time_zone: str | None,
+    changes: str,
+    sole: bool,
+    is_once: bool,
+    as_json: bool,
+) -> None:
+    """Copy listings, sold listings, agents, offices and teams from the RESO Web API at URL, and follow its changes.
+
+    A source that conforms to Data Dictionary 2.0 needs no --map. Progress is kept in BROKERAGE_RESO_DIR: an interrupted
+    run resumes. Credentials are settings: BROKERAGE_RESO_TOKEN, or BROKERAGE_RESO_TOKEN_URL with
+    BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET.
+    """
+    with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
+        settings = load_settings(ResoSettings, os.environ)
+        dictionary, declared = read_map(map_file)
+        plan = ReplicationPlan(url, company, dictionary, declared, prefix, time_zone, changes, sole)
+        with progress_display(as_json=as_json) as shown:
+            work = partial(_replicate, plan=plan, settings=settings, shown=shown, is_once=is_once)
+            done = run_on_cluster(work, stopped="Stopped: progress is kept, and the same command resumes.")
+    shown.finish(done.summary)
+    raise SystemExit(done.summary.exit_code)
+
+
+async def _replicate(
+    context: indexer.IndexerContext,
+    plan: ReplicationPlan,
+    settings: ResoSettings,
+    shown: TerminalProgress | JsonProgress,
+    *,
+    is_once: bool,
+) -> RoundResult:
+    def report(sentence: str) -> None:
+        shown.note(sentence if is_once else f"{time.strftime('%H:%M:%S')} {sentence}")
+
+    async with open_replication(context, plan, settings, shown.show, report) as rounds:
+        while True:
+            done = await rounds.run_round()
+            failures = filter(None, map(failure_summary, done.summary.resources))
+            for line in (*done.lines, *done.summary.problems, *failures):
+                report(line)
+            if is_once:
+                return done
+            await asyncio.sleep(settings.poll_seconds)

@@ -1,0 +1,65 @@
+"""What the commands of `brokerage index` share: options, the connection, and the reporting of errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import rich_click as click
+
+import indexer
+from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.signals import cancel_on_signal, exit_on_signal
+from cluster.connection import ConnectionSettings, connect
+from cluster.settings import load_settings
+from mappings import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    Work = Callable[[indexer.IndexerContext], Awaitable["Result"]]
+
+Result = TypeVar("Result")
+
+_TIMEOUT_SECONDS = 120.0
+# In addition to bulk requests: look-ups, scans, and lock heartbeats.
+_EXTRA_CONNECTIONS = 6
+
+RESOURCES_BY_NAME = {resource.alias: resource for resource in RESOURCES}
+RESOURCE_CHOICE = click.Choice(list(RESOURCES_BY_NAME))
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and progress bars.")
+YES_OPTION = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+def print_error_line(sentence: str) -> None:
+    """Print a line on standard error."""
+    click.echo(sentence, err=True)
+
+
+def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:
+    """Run `work` on the configured cluster; on failure, exit with one sentence and the exit code.
+
+    `stopped` is the sentence after SIGINT or SIGTERM.
+    """
+
+    async def run() -> Result:
+        connection = load_settings(ConnectionSettings, os.environ)
+        settings = load_settings(indexer.IndexerSettings, os.environ)
+        connections = settings.bulks_in_flight + _EXTRA_CONNECTIONS
+        with cancel_on_signal():
+            async with connect(connection, connections=connections, timeout=_TIMEOUT_SECONDS) as client:
+                return await work(indexer.IndexerContext(client, connection, settings))
+
+    with exit_on_error(), exit_on_indexer_error(), exit_on_signal(stopped):
+        return asyncio.run(run())
+
+
+@contextmanager
+def exit_on_indexer_error() -> Iterator[None]:
+    """Turn errors of the indexer into one sentence and their exit code."""
+    try:
+        yield
+    except indexer.IndexerError as error:
+        fail(str(error), ExitCode(error.exit_code))

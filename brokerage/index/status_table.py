@@ -1,0 +1,83 @@
+"""The tables and notes of `brokerage index status`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from rich.filesize import decimal
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from indexer import ResourceStatus
+    from indexer.build.build_checkpoint import BuildProgress
+
+_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Size", "Shape")
+_LAST_RUN = ("Resource", "Mark, UTC", "Last run", "At, UTC", "Behind", "Read", "Dead")
+
+
+def status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:
+    """Return a table of live generations and one of last runs, each with a row per resource."""
+    served, last_runs = _table(_SERVED), _table(_LAST_RUN)
+    for state in states:
+        served.add_row(*_served(state))
+        last_runs.add_row(*_last_run(state))
+    return served, last_runs
+
+
+def _table(columns: tuple[str, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    return table
+
+
+def _served(state: ResourceStatus) -> tuple[str, ...]:
+    kept = ", ".join(_number(state, index) for index in state.others)
+    if state.live is None:
+        return (state.resource, "none", kept)
+    return (
+        state.resource,
+        _number(state, state.live),
+        kept,
+        f"{state.documents:,}",
+        f"{state.tombstones:,}",
+        decimal(state.size),
+        "current" if state.is_current else "stale",
+    )
+
+
+def _last_run(state: ResourceStatus) -> tuple[str, ...]:
+    mark = "" if state.mark is None else _time(state.mark)
+    if state.last is None:
+        return (state.resource, mark)
+    # The age of the newest record when the run made it visible.
+    behind = str(dt.timedelta(seconds=max(0, state.last.at - state.last.newest) // 1000))
+    counts = f"{state.last.read:,}", f"{state.last.dead:,}"
+    return (state.resource, mark, state.last.verb, _time(state.last.at), behind, *counts)
+
+
+def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
+    """Yield a sentence for each unfinished build and each dead-letter file."""
+    for state in states:
+        if state.build is not None:
+            yield _unfinished(state.build)
+        if state.last is not None and state.last.dead_letters:
+            yield f"{state.resource}: dead letters in {state.last.dead_letters}."
+
+
+def _unfinished(build: BuildProgress) -> str:
+    if build.refusal is not None:
+        return f"{build.candidate} was refused and is kept for inspection: {build.refusal}"
+    return f"{build.candidate} is in progress or interrupted, at line {build.line:,} ({build.phase})."
+
+
+def _number(state: ResourceStatus, index: str) -> str:
+    """Return an index name without the alias, which the row shows already."""
+    return index.removeprefix(f"{state.alias}-")
+
+
+def _time(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds // 1000, dt.UTC).strftime("%m-%d %H:%M")

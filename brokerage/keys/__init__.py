@@ -1,0 +1,1 @@
+"""`brokerage keys`: create, list, rotate, expire and revoke API keys."""

@@ -1,0 +1,211 @@
+"""`brokerage keys`: the life cycle of API keys."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+import rich_click as click
+
+from brokerage.console_tables import print_table
+from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.help_epilogs import QUERY_EXITS, epilog
+from brokerage.keys.company_check import unknown_companies
+from brokerage.keys.key_options import (
+    CompanyOption,
+    DurationOption,
+    FieldGroupsOption,
+    KeyIdOption,
+    RateOption,
+    TextOption,
+    TierOption,
+    TimestampOption,
+    rate_grant,
+)
+from brokerage.keys.key_tables import key_as_json, key_table, keys_table
+from cluster.connection import ConnectionSettings, connect
+from cluster.settings import load_settings
+from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from elasticsearch import AsyncElasticsearch
+
+    from service.keys.key_text import KeyText
+
+Result = TypeVar("Result")
+
+_TIMEOUT_SECONDS = 30.0
+_OVERLAP = dt.timedelta(days=7)
+
+
+@click.group(
+    epilog=epilog(
+        'brokerage keys create "North portal" --company evergreen-realty', "brokerage keys list", exits=QUERY_EXITS
+    )
+)
+def keys() -> None:
+    """Create, list, rotate and revoke API keys. Only their hashes are stored."""
+
+
+_key_id = click.argument("key_id", type=KeyIdOption())
+_print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_id": …, "key": …}.')
+
+
+@keys.command(
+    epilog=epilog(
+        'brokerage keys create "North portal" --company evergreen-realty',
+        "brokerage keys create CRM --parent-company 4711 --expires 2027-06-30",
+        "brokerage keys create Analytics --all-companies --tier gold --fields none",
+        exits=QUERY_EXITS,
+    )
+)
+@click.argument("name", type=TextOption())
+@click.option(
+    "--company", "companies", multiple=True, type=CompanyOption(), help="A company that the key can read; repeatable."
+)
+@click.option(
+    "--parent-company",
+    "parent_companies",
+    multiple=True,
+    type=CompanyOption(),
+    help="A parent company and its children; repeatable.",
+)
+@click.option("--all-companies", is_flag=True, help="All companies.")
+@click.option("--rate", type=RateOption(), help="Requests per minute; 300 by default.")
+@click.option("--burst", type=click.IntRange(1, 1_000_000), metavar="N", help="Requests in a burst.")
+@click.option("--tier", type=TierOption(), help="Rate tier, instead of a rate.")
+@click.option(
+    "--fields",
+    type=FieldGroupsOption(),
+    default="all",
+    help="Guarded field groups that the key can see: all, none, or names.",
+)
+@click.option("--expires", type=TimestampOption(), help="Expiry time, ISO 8601.")
+@click.option("--note", type=TextOption(), default="", help="A note for yourself.")
+@_print_key
+def create(*, rate: int | None, tier: str | None, as_json: bool, **granted: Any) -> None:
+    """Create a key and print it. Companies are given by key or numeric id."""
+    if not (granted["companies"] or granted["parent_companies"] or granted["all_companies"]):
+        fail("Choose what the key can read: --company, --parent-company or --all-companies.", ExitCode.USAGE)
+    grant = KeyGrant(**granted, **dict(rate_grant(rate, tier)))
+    _warn(grant)
+    text = _with_store(lambda store: store.create(grant))
+    _print(text, f"key id {text.key_id}. The key is shown only now: only its hash is stored.", as_json=as_json)
+
+
+def _warn(grant: KeyGrant) -> None:
+    """Print notes on a grant that is probably, but not certainly, a mistake."""
+    if grant.expires and grant.expires <= dt.datetime.now(dt.UTC):
+        click.echo("Note: the expiry time has passed, so the key cannot be used.", err=True)
+    for company in _run(partial(unknown_companies, companies=[*grant.companies, *grant.parent_companies])):
+        click.echo(f"Note: company {company!r} is not loaded yet. The key can read it as soon as it is.", err=True)
+
+
+def _print(text: KeyText, note: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps({"key_id": text.key_id, "key": text.reveal()}))
+    else:
+        click.echo(f"{text.reveal()}\n\n{note}")
+
+
+@keys.command("list", epilog=epilog("brokerage keys list", "brokerage keys list --json", exits=QUERY_EXITS))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+def list_keys(*, as_json: bool) -> None:
+    """List all keys, oldest first. Times are UTC."""
+    stored, used = _with_store(_load_all)
+    now = dt.datetime.now(dt.UTC)
+    if as_json:
+        click.echo(orjson.dumps([key_as_json(key, used, now) for key in stored]))
+    elif stored:
+        print_table(keys_table(stored, used, now))
+    else:
+        click.echo("There are no keys yet: create one with `brokerage keys create`.", err=True)
+
+
+async def _load_all(store: KeyStore) -> tuple[Any, Any]:
+    return await store.list_all(), await store.last_used()
+
+
+@keys.command("show", epilog=epilog("brokerage keys show 3pbjukwvd6", exits=QUERY_EXITS))
+@_key_id
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def show_key(key_id: str, *, as_json: bool) -> None:
+    """Show the details of a key. The key itself is not stored."""
+
+    async def load(store: KeyStore) -> tuple[Any, Any]:
+        return await store.get_key(key_id), await store.last_used()
+
+    (key, used), now = _with_store(load), dt.datetime.now(dt.UTC)
+    if as_json:
+        click.echo(orjson.dumps(key_as_json(key, used, now)))
+    else:
+        print_table(key_table(key, used, now))
+
+
+@keys.command(
+    epilog=epilog(
+        "brokerage keys rotate 3pbjukwvd6", "brokerage keys rotate 3pbjukwvd6 --overlap 12h", exits=QUERY_EXITS
+    )
+)
+@_key_id
+@click.option("--overlap", type=DurationOption(), default=_OVERLAP, show_default="7d", help="How long both keys work.")
+@_print_key
+def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
+    """Create a successor with the same grant and print it. The old key expires after the overlap."""
+    text = _with_store(lambda store: store.rotate(key_id, overlap))
+    ends = f"by {dt.datetime.now(dt.UTC) + overlap:%Y-%m-%d %H:%M} UTC" if overlap else "within seconds"
+    note = f"key id {text.key_id}. The key is shown only now: only its hash is stored. {key_id} stops working {ends}."
+    _print(text, note, as_json=as_json)
+
+
+@keys.command(epilog=epilog("brokerage keys revoke 3pbjukwvd6", exits=QUERY_EXITS))
+@_key_id
+def revoke(key_id: str) -> None:
+    """Revoke a key for good. Every process rejects it within seconds."""
+    _with_store(lambda store: store.revoke(key_id))
+    click.echo(f"revoked {key_id}")
+
+
+@keys.command(
+    epilog=epilog(
+        "brokerage keys expire 3pbjukwvd6 --at 2027-06-30",
+        "brokerage keys expire 3pbjukwvd6 --never",
+        exits=QUERY_EXITS,
+    )
+)
+@_key_id
+@click.option("--at", type=TimestampOption(), help="Expiry time, ISO 8601; now by default.")
+@click.option("--never", is_flag=True, help="Remove the expiry.")
+def expire(key_id: str, *, at: dt.datetime | None, never: bool) -> None:
+    """Set or remove the expiry of a key. It takes effect on every process within seconds."""
+    if never and at:
+        raise click.UsageError("--at and --never are mutually exclusive.")
+    moment = None if never else at or dt.datetime.now(dt.UTC)
+    _with_store(lambda store: store.expire(key_id, moment))
+    click.echo(f"{key_id} expires {f'{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if moment else 'never'}")
+
+
+def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:
+    async def run(client: AsyncElasticsearch, connection: ConnectionSettings) -> Result:
+        return await work(KeyStore(client, connection.keys_index, connection.usage_index))
+
+    try:
+        return _run(run)
+    except (UnknownKey, UnchangeableKey) as error:
+        fail(str(error))
+
+
+def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        connection = load_settings(ConnectionSettings, os.environ)
+        async with connect(connection, connections=2, timeout=_TIMEOUT_SECONDS) as client:
+            return await work(client, connection)
+
+    with exit_on_error():
+        return asyncio.run(run())

@@ -1,0 +1,40 @@
+"""All settings that commands read, and the rejection of unknown variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerage.pull_settings import PullSettings
+from cluster.connection import ConnectionSettings
+from cluster.settings import SettingError, setting, unknown_settings
+from embedded.maven_repository import REPOSITORY_SETTING
+from embedded.node_options import DEFAULT_HEAP_MB, HEAP_SETTING
+from indexer.reso.settings import ResoSettings
+from indexer.settings import IndexerSettings
+from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """Heap and download source of the embedded node, which reads them by itself."""
+
+    heap_mb: int = setting(HEAP_SETTING, DEFAULT_HEAP_MB, "Heap of each embedded node, in megabytes.")
+    repository: str = setting(REPOSITORY_SETTING, "", "Maven repository to download the embedded node from.")
+
+
+SETTINGS_TYPES = (ConnectionSettings, ServiceSettings, IndexerSettings, ResoSettings, NodeSettings, PullSettings)
+
+
+def reject_unknown_settings(environ: Mapping[str, str]) -> None:
+    """Raise SettingError for unknown variables with the prefix of settings: a mistyped limit would not apply."""
+    unknown = unknown_settings(environ, SETTINGS_TYPES)
+    sentences = [
+        f"{name} is not a setting. {f'Did you mean {near}?' if near else '`brokerage settings` lists all of them.'}"
+        for name, near in unknown.items()
+    ]
+    if sentences:
+        raise SettingError(" ".join(sentences))

@@ -1,0 +1,69 @@
+"""The control index: small documents through which the indexer publishes its progress to the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from elasticsearch import BadRequestError, NotFoundError
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+CONTROL_BODY: dict[str, Any] = {
+    "settings": {"index.number_of_shards": 1, "index.auto_expand_replicas": "0-1"},
+    "mappings": {"dynamic": False},
+}
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The published watermark of a resource: all changes stamped up to here are visible to searches.
+
+    `clock` is in milliseconds since 1970, `sequence` counts changes, `epoch` counts rollbacks, `generation` is the name
+    of the index. Later changes get a higher clock and a higher sequence.
+
+    `forgotten` is the highest sequence of a deleted tombstone: a reader that is behind it may have missed a deletion.
+    It is published before the tombstones are deleted.
+    """
+
+    clock: int
+    sequence: int
+    epoch: int
+    generation: str
+    forgotten: int = 0
+
+
+def mark_id(alias: str) -> str:
+    """Return the id of the document with the mark of an alias."""
+    return f"mark-{alias}"
+
+
+async def ensure_index(client: AsyncElasticsearch, index: str, body: dict[str, Any]) -> None:
+    """Create an index unless it exists."""
+    try:
+        await client.indices.create(index=index, **body)
+    except BadRequestError as error:
+        if error.error != "resource_already_exists_exception":
+            raise
+
+
+async def read_mark(client: AsyncElasticsearch, control_index: str, alias: str) -> Mark | None:
+    """Return the mark of a resource, or None before its first build."""
+    try:
+        response = await client.get(index=control_index, id=mark_id(alias))
+    except NotFoundError:
+        return None
+    return msgspec.convert(response["_source"], Mark)
+
+
+async def publish_mark(
+    client: AsyncElasticsearch, control_index: str, alias: str, mark: Mark, *, holder: int = 0, **condition: Any
+) -> dict[str, Any]:
+    """Write the mark of a resource and return the response. Call it only after the refresh and the alias swap.
+
+    `condition` is the compare-and-set condition, which keeps marks from going back. `holder` is the token of the lock.
+    Raises the client's ConflictError if another process has written the mark.
+    """
+    document = msgspec.to_builtins(mark) | {"holder": holder}
+    response = await client.index(index=control_index, id=mark_id(alias), document=document, refresh=True, **condition)
+    return dict(response)

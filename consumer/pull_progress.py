@@ -1,0 +1,137 @@
+"""Progress displays of a pull: bars on a terminal, JSON lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Self, TextIO
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from consumer.pull_status import PullStage, PullStatus, VerificationOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LOG_INTERVAL_SECONDS = 5.0
+_MAX_IDS_SHOWN = 20
+
+
+class PullProgressBars:
+    """One bar per resource: share of its snapshot, records and rate, then the number of changes."""
+
+    def __init__(self, console: Console) -> None:
+        """Write to the console of the caller."""
+        self._console = console
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        """Start the live display."""
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        """Stop the live display; the bars stay visible."""
+        self._progress.stop()
+
+    def show(self, status: PullStatus) -> None:
+        """Update the bar of a resource."""
+        name = status.resource
+        if name not in self._tasks:
+            self._started[name] = time.monotonic()
+            self._tasks[name] = self._progress.add_task(f"{name:13}", total=None, detail="")
+        is_counted = status.stage is PullStage.SNAPSHOT
+        total, done = (max(status.total, status.done, 1), status.done) if is_counted else (1, 1)
+        self._progress.update(self._tasks[name], total=total, completed=done, detail=self._detail(status))
+
+    def _detail(self, status: PullStatus) -> str:
+        if status.note:
+            return f"[yellow]{escape(status.note)}[/yellow]"
+        if status.stage is not PullStage.SNAPSHOT:
+            return f"{', '.join(_counted(status)) or 'nothing new'} ({status.stage})"
+        seconds = max(time.monotonic() - self._started[status.resource], 0.001)
+        rate = (status.done - status.resumed_at) / seconds
+        return f"{status.done:,} of {status.total:,}, {rate:,.0f}/s ({status.stage})"
+
+    def finish(self, statuses: Iterable[PullStatus]) -> None:
+        """Print a summary line per resource."""
+        for status in statuses:
+            self._console.print(summary_line(status), highlight=False, soft_wrap=True, markup=False)
+
+
+def summary_line(status: PullStatus) -> str:
+    """Return the outcome of one resource in one line."""
+    counts = ", ".join([f"{status.records:,} records", *_counted(status)])
+    return f"{status.resource}: {counts}; {status.proof}{_format_differing(status)}"
+
+
+def _counted(status: PullStatus) -> list[str]:
+    counts = {
+        "changed": status.changed,
+        "removed": status.removed,
+        "snapshot" if status.snapshots == 1 else "snapshots": status.snapshots,
+    }
+    return [f"{count:,} {name}" for name, count in counts.items() if count]
+
+
+def _format_differing(status: PullStatus) -> str:
+    """Return a colon and the first differing identifiers, or nothing if there are none."""
+    if status.proof not in {VerificationOutcome.REPAIRED, VerificationOutcome.DIFFERENT} or not status.different:
+        return ""
+    more = len(status.different) - _MAX_IDS_SHOWN
+    return f": {', '.join(status.different[:_MAX_IDS_SHOWN])}{f' and {more:,} more' if more > 0 else ''}"
+
+
+class PullProgressLog:
+    """One line per change of stage or note, one every five seconds in between, and one for the summary."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream, which the caller closes."""
+        self._stream = stream
+        self._last_shown: dict[str, tuple[PullStage, str | None]] = {}
+        self._written = 0.0
+
+    def __enter__(self) -> Self:
+        """Do nothing."""
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        """Do nothing."""
+
+    def show(self, status: PullStatus) -> None:
+        """Write the status if its stage or note changed or the interval has passed."""
+        shown = (status.stage, status.note)
+        if shown == self._last_shown.get(status.resource) and time.monotonic() - self._written < _LOG_INTERVAL_SECONDS:
+            return
+        self._last_shown[status.resource], self._written = shown, time.monotonic()
+        self._write({"event": "progress", **_plain(status)})
+
+    def finish(self, statuses: Iterable[PullStatus]) -> None:
+        """Write the summary."""
+        self._write({"event": "summary", "resources": {status.resource: _plain(status) for status in statuses}})
+
+    def _write(self, event: dict[str, object]) -> None:
+        self._stream.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode())
+        self._stream.flush()
+
+
+def _plain(status: PullStatus) -> dict[str, object]:
+    return asdict(status) | {"different": status.different[:1000]}
+
+
+def open_display(*, as_json: bool) -> PullProgressBars | PullProgressLog:
+    """Return bars if standard output is a terminal, else JSON lines."""
+    console = Console()
+    return PullProgressBars(console) if console.is_terminal and not as_json else PullProgressLog(sys.stdout)

@@ -1,0 +1,1 @@
+"""Full rebuilds: load a candidate, reconcile it with the live generation, check it, swap it in."""

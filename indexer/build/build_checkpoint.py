@@ -1,0 +1,98 @@
+"""The progress of a build, kept in the control index so that an interrupted build resumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from elasticsearch import ConflictError, NotFoundError
+
+from indexer.errors import LockedError
+from indexer.indices.backoff import retry
+
+if TYPE_CHECKING:
+    from indexer.context import IndexerContext
+
+
+class BuildPhase(StrEnum):
+    """The phases of a build, in order."""
+
+    LOADING = "loading"
+    LOADED = "loaded"  # the candidate has every line of the source
+    PASSED = "passed"  # it is reconciled with the live generation and has passed the gate
+
+
+class BuildProgress(msgspec.Struct):
+    """The progress of one build. A refused build keeps its candidate and is not resumed."""
+
+    candidate: str
+    live: str | None
+    source: str  # the identity of the source
+    fingerprint: str
+    taken_at: int  # the time of the source's snapshot, microseconds since 1970
+    dead_letters: str  # path of their file, which may not exist yet
+    follows: int  # the last `_seq_no` of the live generation that the candidate includes
+    phase: BuildPhase = BuildPhase.LOADING
+    line: int = 0  # every line up to this one is acknowledged
+    newest: int = 0  # the latest `updated_at` among them, milliseconds since 1970
+    accepted: int = 0  # records of the source, once it is loaded
+    counts: dict[str, int] = {}
+    bad: list[int] = []  # the numbers of the lines in the dead-letter file
+    repeated: list[str] = []  # identifiers that were in the candidate before they were written
+    copied: list[str] = []  # identifiers of which the live generation has a newer state
+    forgotten: int = 0  # the highest sequence of the tombstones that were not carried over
+    stamped_above: int | None = None  # the sequence above which stamps for the swap were assigned
+    refusal: str | None = None
+
+
+@dataclass
+class BuildCheckpoint:
+    """The checkpoint document of one alias. Its version is checked on every write, so two runs cannot both resume."""
+
+    context: IndexerContext
+    alias: str
+    _version: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def _id(self) -> str:
+        return f"build-{self.alias}"
+
+    async def read(self) -> BuildProgress | None:
+        """Return the progress of an earlier run, None if there is none."""
+        index = self.context.connection.control_index
+        try:
+            response = await self.context.client.get(index=index, id=self._id)
+        except NotFoundError:
+            self._version = {}
+            return None
+        self._version = _version(response)
+        return msgspec.convert(response["_source"]["progress"], BuildProgress)
+
+    async def write(self, progress: BuildProgress) -> None:
+        """Write the progress; raise LockedError if another run has written since."""
+        document = {"progress": msgspec.to_builtins(progress)}
+        condition: dict[str, Any] = self._version or {"op_type": "create"}
+        index = self.context.connection.control_index
+        try:
+            response = await retry(
+                lambda: self.context.client.index(index=index, id=self._id, document=document, **condition),
+                self.context.settings.retry_seconds,
+            )
+        except ConflictError:
+            # The write may have succeeded and only its response been lost.
+            if msgspec.to_builtins(await self.read()) != document["progress"]:
+                raise LockedError(f"Another run has resumed the build of {self.alias}.") from None
+        else:
+            self._version = _version(response)
+
+    async def clear(self) -> None:
+        """Delete the checkpoint of a finished build."""
+        client = self.context.client.options(ignore_status=404)
+        await client.delete(index=self.context.connection.control_index, id=self._id)
+        self._version = {}
+
+
+def _version(response: Any) -> dict[str, int]:
+    return {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}

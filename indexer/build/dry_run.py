@@ -1,0 +1,60 @@
+"""Dry run: reads and validates a source as a build would, without writing."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
+from indexer.settings import IndexerSettings
+from mappings import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from indexer.documents.companies import Companies
+    from indexer.errors import InvalidRecordError
+    from indexer.source.lines import Source, SourceLine
+    from mappings import Resource
+
+    OnFault = Callable[[SourceLine, InvalidRecordError], None]
+
+
+def dry_run(
+    source: Source,
+    known: Companies,
+    on_fault: OnFault,
+    *,
+    resources: Collection[Resource] = RESOURCES,
+    on_progress: OnProgress = ignore_progress,
+) -> RunSummary:
+    """Validate every envelope of a source and pass each fault to `on_fault`; raise SourceError."""
+    summary = RunSummary()
+    for resource in [resource for resource in RESOURCES if resource in resources and source.has(resource)]:
+        report = ResourceReport(resource.alias, RunStage.READING)
+        summary.resources.append(report)
+        for _ in _checked(source, LineParser(resource, known), resource, report, on_fault):
+            on_progress(report)
+        report.stage = RunStage.CHECKED
+        on_progress(report)
+    return summary
+
+
+def _checked(
+    source: Source, parser: LineParser, resource: Resource, report: ResourceReport, on_fault: OnFault
+) -> Iterator[None]:
+    """Count a resource's envelopes, yielding after each chunk."""
+    started = time.monotonic()
+    with source.open(resource) as reading:
+        report.bytes_total = reading.total
+        chunks = ChunkReader(parser, reading, IndexerSettings())
+        while (chunk := chunks.read()) is not None:
+            report.read += chunk.read
+            report.dead += len(chunk.rejected)
+            report.rounded += chunk.rounded
+            report.corrected += chunk.corrected
+            report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
+            for line, error in chunk.rejected:
+                on_fault(line, error)
+            yield

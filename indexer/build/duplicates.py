@@ -1,0 +1,75 @@
+"""Identifiers that a source contains more than once: versions of one record, or a fault where the companies differ.
+
+Only sources with duplicates need this second pass: bulk responses report identifiers that existed before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.indices.scan import look_up_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from indexer.build.build_job import BuildJob
+    from indexer.context import IndexerContext
+    from indexer.indices.scan import IndexRow
+    from indexer.source.lines import SourceLine
+    from mappings import Resource
+
+
+class DuplicateCounts(NamedTuple):
+    """How many envelopes are superseded by a newer one of the same source.
+
+    `copied` counts the records whose indexed document is none of the envelopes but a copy of the live one.
+    """
+
+    superseded: int = 0
+    copied: int = 0
+
+
+async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob, repeated: set[str]) -> DuplicateCounts:
+    """Classify every envelope of the repeated records; reject those of another company than the newest one's.
+
+    The index must be refreshed. It holds the newest of each, since every write carries its version.
+    """
+    if not repeated:
+        return DuplicateCounts()
+    return await asyncio.to_thread(_classify, job, await look_up_rows(context, index, sorted(repeated)))
+
+
+def _classify(job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
+    parser, superseded = LineParser(job.resource, job.companies), 0
+    seen, indexed = set[str](), set[str]()
+    for line in _suspects(job, held):
+        document = parser.parse(line, ParsedChunk())
+        owner = held[document.id].company
+        if document.company != owner:
+            reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
+            job.dead_letters.add(line, f"record.{job.resource.identifier}", reason)
+            continue
+        superseded += document.id in seen
+        seen.add(document.id)
+        if (document.version, document.content) == (held[document.id].version, held[document.id].content):
+            indexed.add(document.id)
+    return DuplicateCounts(superseded, len(seen - indexed))
+
+
+def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:
+    """Yield the accepted lines of the given records; of the others only the identifier is decoded."""
+    decode = _identifier_decoder(job.resource)
+    with job.source.open(job.resource) as reading:
+        for line in reading.accepted_lines:
+            if line.number not in job.dead_letters.line_numbers and decode(line.data).record.identifier in held:
+                yield line
+
+
+def _identifier_decoder(resource: Resource) -> Any:
+    renamed = {"identifier": resource.identifier}
+    record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
+    return msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode

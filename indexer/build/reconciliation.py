@@ -1,0 +1,99 @@
+"""Reconciliation with the live generation: records that the source lacks become tombstones or are carried over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indexer.changes.document_copies import fetch_copies, write_all
+from indexer.changes.moves import rebuild_moves
+from indexer.changes.retention import is_expired_tombstone
+from indexer.changes.stamps import PENDING_VANISHED
+from indexer.documents.builder import tombstone_document
+from indexer.indices.bulk import BulkWrite
+from indexer.indices.scan import look_up_rows, scan_rows
+from mappings.stored_document import TombstoneReason
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from indexer.build.build_checkpoint import BuildProgress
+    from indexer.changes.moves import Move
+    from indexer.context import IndexerContext
+    from indexer.indices.bulk import BulkSender
+    from indexer.indices.scan import IndexRow
+
+_BATCH_RECORDS = 500
+
+
+async def reconcile(context: IndexerContext, progress: BuildProgress, sender: BulkSender) -> None:
+    """Write into the candidate what the live generation has beyond the source.
+
+    A record is carried over if it is newer than the source, and becomes a tombstone otherwise. One that the source has
+    under another company gets a move tombstone. Records that changed since the build began are left to the replay.
+    """
+    if progress.live is None:
+        return
+    async for missing, moves in _missing_and_moved(context, progress.live, progress):
+        vanished = [row for row in missing if not row.deleted and row.version >> 10 <= progress.taken_at]
+        expired = [row for row in missing if is_expired_tombstone(context, row)]
+        progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
+        dropped = {row.id for row in [*vanished, *expired]}
+        carried = await fetch_copies(context, progress.live, [row.id for row in missing if row.id not in dropped])
+        move_writes = await rebuild_moves(context, moves, progress.live)
+        await write_all(sender, [*carried, *move_writes, *map(_vanished_write, vanished)])
+
+
+def _vanished_write(row: IndexRow) -> BulkWrite:
+    """Return the tombstone of a record that the source lacks: just above the record, below anything newer.
+
+    All of them share one pending position and are stamped in the order of their feed keys, whichever run wrote them.
+    """
+    document = tombstone_document(row.id, row.company, row.version >> 10, TombstoneReason.VANISHED)
+    return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_VANISHED), document)
+
+
+async def _missing_and_moved(
+    context: IndexerContext, live: str, progress: BuildProgress
+) -> AsyncIterator[tuple[list[IndexRow], list[Move]]]:
+    """Yield the live rows that the candidate lacks, and those that it has under another company, in batches.
+
+    The live generation is read as it was when the build began.
+    """
+    unmatched: list[IndexRow] = []
+    async for row in _unmatched(context, live, progress):
+        unmatched.append(row)
+        if len(unmatched) >= _BATCH_RECORDS:
+            yield await _classify(context, progress.candidate, unmatched)
+            unmatched = []
+    if unmatched:
+        yield await _classify(context, progress.candidate, unmatched)
+
+
+async def _classify(
+    context: IndexerContext, candidate: str, unmatched: list[IndexRow]
+) -> tuple[list[IndexRow], list[Move]]:
+    rows = await look_up_rows(context, candidate, [row.id for row in unmatched])
+    missing = [row for row in unmatched if row.id not in rows]
+    moves: list[Move] = [
+        (row, rows[row.id]) for row in unmatched if row.id in rows and rows[row.id].company != row.company
+    ]
+    return missing, moves
+
+
+async def _unmatched(context: IndexerContext, live: str, progress: BuildProgress) -> AsyncIterator[IndexRow]:
+    """Merge both generations in the order of their feed keys and yield the live rows without a counterpart."""
+    partners = _rows(context, progress.candidate)
+    partner = await anext(partners, None)
+    as_of_start = {"range": {"_seq_no": {"lte": progress.follows}}}
+    async for page in scan_rows(context, live, query=as_of_start):
+        for row in page:
+            while partner is not None and partner.feed_key < row.feed_key:
+                partner = await anext(partners, None)
+            if partner is None or partner.feed_key != row.feed_key:
+                yield row
+
+
+async def _rows(context: IndexerContext, index: str) -> AsyncIterator[IndexRow]:
+    async for page in scan_rows(context, index):
+        for row in page:
+            yield row

@@ -1,0 +1,95 @@
+"""The gate before a swap: the candidate must match the source, and resemble the generation that it replaces."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from indexer.errors import RefusedError
+from indexer.indices.lifecycle import LIVE_QUERY
+from indexer.indices.scan import fetch_documents
+from indexer.reporting.tolerance import tolerated_count
+
+if TYPE_CHECKING:
+    from indexer.build.build_job import BuildJob
+    from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
+    from indexer.indices.lifecycle import GenerationLifecycle
+    from indexer.settings import IndexerSettings
+
+_SAMPLE_SIZE = 100
+# Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
+_RANK_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+@dataclass
+class DocumentSample:
+    """A sample of the written documents, the same for every read of a source, to compare with what is stored."""
+
+    _chosen: list[tuple[int, str, int, bytes]] = field(default_factory=list)
+
+    def offer(self, document: PendingDocument) -> None:
+        """Keep a document if it is among the chosen."""
+        if document.record is None:
+            return
+        rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
+        if len(self._chosen) < _SAMPLE_SIZE:
+            heapq.heappush(self._chosen, (rank, document.id, document.version, document.record))
+        elif rank > self._chosen[0][0]:
+            heapq.heapreplace(self._chosen, (rank, document.id, document.version, document.record))
+
+    async def find_differences(self, context: IndexerContext, index: str) -> list[str]:
+        """Return the identifiers whose stored record differs from what was sent, unless its version is newer."""
+        chosen = [identifier for _, identifier, _, _ in self._chosen]
+        stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
+        return sorted(
+            identifier
+            for _, identifier, version, record in self._chosen
+            if (document := stored.get(identifier)) is None
+            or document.version < version
+            or (document.version == version and record not in document.source)
+        )
+
+
+@dataclass(frozen=True)
+class SwapGate:
+    """The checks between a candidate and its swap. An objection is raised, or recorded if force overrides it."""
+
+    context: IndexerContext
+    job: BuildJob
+    lifecycle: GenerationLifecycle
+    sample: DocumentSample
+
+    async def check_loaded(self, candidate: str, accepted: int) -> None:
+        """Check after loading that every accepted record is there, and every sampled one byte for byte."""
+        count = await self.lifecycle.count(candidate)
+        if count != accepted:
+            raise RefusedError(f"{candidate} has {count} documents, but {accepted} were accepted: run it again.")
+        if differences := await self.sample.find_differences(self.context, candidate):
+            raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
+
+    async def check_bounds(self, candidate: str, live: str | None) -> None:
+        """Check after reconciliation that dead letters and record counts are within their limits."""
+        self.job.check_dead_letters()
+        if live is None:
+            return
+        before = await self.lifecycle.count(live, LIVE_QUERY)
+        after = await self.lifecycle.count(candidate, LIVE_QUERY)
+        for objection in count_objections(self.context.settings, before, after):
+            self.job.refuse_unless_forced(f"{candidate} {objection}")
+
+
+def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:
+    """Return the objections to the number of records compared with the live generation."""
+    if before and not after:
+        return [f"has no records, the live generation has {before}: the source may be incomplete"]
+    if before - after > tolerated_count(settings.shrink_limit, before):
+        return [
+            f"has {after} records, the live generation has {before}: it loses more than BROKERAGE_SHRINK_LIMIT allows"
+        ]
+    if after - before > tolerated_count(settings.growth_limit, before):
+        return [
+            f"has {after} records, the live generation has {before}: it gains more than BROKERAGE_GROWTH_LIMIT allows"
+        ]
+    return []

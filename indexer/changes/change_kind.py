@@ -1,0 +1,53 @@
+"""Classifies a document against what the index has: all states of a record are totally ordered."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mappings.stored_document import TombstoneReason
+
+if TYPE_CHECKING:
+    from indexer.documents.builder import PendingDocument
+    from indexer.indices.scan import IndexRow
+
+
+class ChangeKind(Enum):
+    """How a document relates to the indexed state of its record."""
+
+    CHANGED = "fresh"  # new, or its content changed: written under a new stamp
+    UNCHANGED = "unchanged"  # the same content: written with its new version, under the stamp it has
+    STALE = "stale"  # the index has a newer state
+
+
+def change_kind(document: PendingDocument, known: IndexRow | None) -> ChangeKind:
+    """Classify a document. States are ordered by version, then by content, so ties have one outcome."""
+    if known is None:
+        return ChangeKind.CHANGED
+    if (document.version, document.content) < (known.version, known.content):
+        return ChangeKind.STALE
+    is_same = document.content == known.content and document.is_tombstone == known.deleted
+    return ChangeKind.UNCHANGED if is_same else ChangeKind.CHANGED
+
+
+def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) -> ChangeKind:
+    """Classify a document of a full source.
+
+    Such a source is authoritative for its time: of two contents with the same `updated_at` its own is taken, and a
+    record that was missing only from an earlier source is restored.
+    """
+    if known is None or known.reason == TombstoneReason.VANISHED:
+        return ChangeKind.CHANGED
+    if known.deleted or document.is_tombstone or known.version >> 10 != document.version >> 10:
+        return change_kind(document, known)
+    return ChangeKind.UNCHANGED if document.content == known.content else ChangeKind.CHANGED
+
+
+def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:
+    """Return the newest document of each record, in the order in which the records first appear."""
+    newest: dict[str, PendingDocument] = {}
+    for document in documents:
+        other = newest.get(document.id)
+        if other is None or (document.version, document.content) > (other.version, other.content):
+            newest[document.id] = document
+    return newest

@@ -1,0 +1,47 @@
+"""Copies stored documents into another generation, or rewrites them under another stamp, as bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indexer.errors import RefusedError
+from indexer.indices.bulk import BulkWrite
+from indexer.indices.scan import fetch_documents
+from mappings.stored_document import replace_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from indexer.context import IndexerContext
+    from indexer.indices.bulk import BulkSender
+    from indexer.indices.scan import StoredDocument
+
+
+def copy_write(document: StoredDocument) -> BulkWrite:
+    """Return the write that copies a document unchanged."""
+    return BulkWrite(document.id, document.version, document.source)
+
+
+async def fetch_copies(context: IndexerContext, index: str, identifiers: list[str]) -> list[BulkWrite]:
+    """Return the writes that copy the given documents of an index unchanged."""
+    return [copy_write(document) for document in await fetch_documents(context, index, identifiers)]
+
+
+def restamped_write(document: StoredDocument, clock: int, sequence: int) -> BulkWrite:
+    """Return the write that gives a document another stamp."""
+    return BulkWrite(document.id, document.version, replace_stamp(document.source, clock, sequence))
+
+
+async def write_all(sender: BulkSender, writes: list[BulkWrite]) -> None:
+    """Write documents that no source can supply again; raise RefusedError if Elasticsearch rejects one."""
+    result = await sender.send(writes)
+    for write, reason in result.rejected:
+        raise RefusedError(f"{write.id} cannot be copied: {reason}. Nothing was swapped.")
+
+
+async def requeue_for_stamp(
+    context: IndexerContext, index: str, positions: Mapping[str, int], sender: BulkSender
+) -> None:
+    """Queue documents of `index` for a new stamp, each at its pending position."""
+    documents = await fetch_documents(context, index, list(positions))
+    await write_all(sender, [restamped_write(document, 0, positions[document.id]) for document in documents])

@@ -1,0 +1,121 @@
+"""Moves: consumers of a single company must learn that a record now belongs to another one.
+
+A move is a tombstone of its own next to the record (`mappings.stored_document.move_id`), one for each company that the
+record has left. Two invariants hold for everything published:
+
+- A record that moves from one company to another leaves a move that was stamped since.
+- A record's stamp is above those of all its moves, so a consumer of several companies receives the record last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from indexer.changes.document_copies import requeue_for_stamp, write_all
+from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_REPUBLISHED
+from indexer.documents.builder import move_document
+from indexer.indices.bulk import BulkWrite
+from indexer.indices.scan import look_up_rows, scan_rows
+from mappings.stored_document import TombstoneReason, is_move, move_id, split_document_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping
+    from typing import TypeAlias
+
+    from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
+    from indexer.indices.bulk import BulkSender
+    from indexer.indices.scan import IndexRow
+
+
+class StoredState(msgspec.Struct):
+    """The part of a stored document that describes its state."""
+
+    id: str
+    company: str
+    content: int
+    deleted: bool
+    sequence: int
+    reason: str | None = None
+
+
+if TYPE_CHECKING:
+    Known: TypeAlias = IndexRow | StoredState
+    Move: TypeAlias = tuple[Known, IndexRow]  # the state that consumers know, and the record under another company
+
+
+def known_move_id(previous: Known) -> str:
+    """Return the id of the move that leaves the given state behind."""
+    return move_id(previous.company, previous.id)
+
+
+def move_from(previous: Known, company: str, state: tuple[int, int]) -> PendingDocument:
+    """Return the move of a known state to another company.
+
+    `state` is the version and content that the record has there. A tombstone keeps its reason, since some consumers
+    may not have received it.
+    """
+    default = TombstoneReason.DELETED if previous.deleted else TombstoneReason.MOVED
+    return move_document(
+        previous.id, previous.company, company, TombstoneReason(previous.reason) if previous.reason else default, state
+    )
+
+
+def move_for_update(previous: IndexRow, document: PendingDocument, known: Mapping[str, IndexRow]) -> PendingDocument:
+    """Return the move that a document of another company causes; `known` may include the move that it replaces."""
+    earlier = known.get(known_move_id(previous))
+    version = document.version if earlier is None else max(document.version, earlier.version)
+    return move_from(previous, document.company, (version, document.content))
+
+
+async def rebuild_moves(context: IndexerContext, moves: Iterable[Move], index: str) -> list[BulkWrite]:
+    """Return the writes for the moves of a rebuild; `index` has the earlier moves that they must replace."""
+    moved = list(moves)
+    known = await look_up_rows(context, index, [known_move_id(previous) for previous, _ in moved]) if moved else {}
+    return [_pending_move(previous, record, known.get(known_move_id(previous))) for previous, record in moved]
+
+
+def _pending_move(previous: Known, record: IndexRow, known: IndexRow | None) -> BulkWrite:
+    """Return the write of a move whose version replaces the known one, whatever the record's later states are."""
+    version = record.version if known is None else max(record.version, known.version + 1)
+    document = move_from(previous, record.company, (version, record.content))
+    return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_MOVE))
+
+
+async def redirect_moves(context: IndexerContext, index: str, sender: BulkSender) -> bool:
+    """Update the pending moves of an index to the present company of their records.
+
+    A replayed record may have moved again: then its move points to the new company, and the record becomes pending
+    too, behind its moves. Returns whether anything was written; the index must be refreshed.
+    """
+    has_any = False
+    async for page in move_pages(context, index, {"gte": PENDING}):
+        has_any = True
+        await write_all(sender, [_redirected_write(move, record.company) for move, record in page])
+        unordered = [record.id for move, record in page if record.sequence <= move.sequence]
+        await requeue_for_stamp(context, index, dict.fromkeys(unordered, PENDING_REPUBLISHED), sender)
+    return has_any
+
+
+def _redirected_write(move: IndexRow, company: str) -> BulkWrite:
+    """Return the write that points a move to another company and keeps its pending position."""
+    previous, identifier = split_document_id(move.id)
+    state = move.version, move.content
+    document = move_document(
+        identifier, previous, company, TombstoneReason(move.reason or TombstoneReason.MOVED), state
+    )
+    return BulkWrite(document.id, document.version, document.stamped_source(0, move.sequence))
+
+
+async def move_pages(
+    context: IndexerContext, index: str, sequences: Mapping[str, int]
+) -> AsyncIterator[list[tuple[IndexRow, IndexRow]]]:
+    """Yield the moves in a range of sequences, each with its record."""
+    query: dict[str, Any] = {"bool": {"filter": [{"term": {"deleted": True}}, {"range": {"sequence": sequences}}]}}
+    async for page in scan_rows(context, index, query=query):
+        owners = {row.id: split_document_id(row.id)[1] for row in page if is_move(row.id)}
+        known = await look_up_rows(context, index, sorted({*owners.values()})) if owners else {}
+        if pairs := [(row, known[owners[row.id]]) for row in page if owners.get(row.id) in known]:
+            yield pairs

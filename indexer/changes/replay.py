@@ -1,0 +1,87 @@
+"""Replays the writes of one generation into another, in their original order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all
+from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
+from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
+from indexer.indices.scan import look_up_rows, scan_documents, scan_rows
+from mappings.stored_document import is_move
+
+if TYPE_CHECKING:
+    from indexer.changes.write_session import WriteSession
+    from indexer.context import IndexerContext
+    from indexer.indices.bulk import BulkSender
+    from indexer.indices.scan import IndexRow, StoredDocument
+
+
+_decode_state = msgspec.json.Decoder(StoredState).decode
+
+
+async def replay(context: IndexerContext, origin: str, after: int, sender: BulkSender, index: str) -> None:
+    """Copy every document of `origin` with a `_seq_no` above `after`, unless `index` has a newer state.
+
+    A newer state with another stamp becomes pending again, since consumers that have seen the state in `origin` must
+    receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
+    replay runs under the lock.
+    """
+    async for page in scan_documents(context, origin, query={"range": {"_seq_no": {"gt": after}}}, order="_seq_no"):
+        known = await look_up_rows(context, index, [document.id for document in page])
+        stale = [(document, row) for document in page if (row := known.get(document.id)) and _is_stale(document, row)]
+        stale_ids = {document.id for document, _ in stale}
+        await write_all(sender, [copy_write(document) for document in page if document.id not in stale_ids])
+        superseded = [(_decode_state(document.source), row) for document, row in stale]
+        await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))
+        restamped = dict.fromkeys(_with_other_stamp(superseded), PENDING_SUPERSEDED)
+        await requeue_for_stamp(context, index, restamped, sender)
+
+
+def _is_stale(document: StoredDocument, row: IndexRow) -> bool:
+    """Order states as `indexer.changes.change_kind` does; of equal ones the copy is taken, for its stamp."""
+    if document.version != row.version:
+        return document.version < row.version
+    return _decode_state(document.source).content < row.content
+
+
+def _moved_since(superseded: list[tuple[StoredState, IndexRow]]) -> list[tuple[StoredState, IndexRow]]:
+    """Return the records that had another company in `origin` than in their newer state."""
+    return [(state, row) for state, row in superseded if state.company != row.company and not is_move(row.id)]
+
+
+def _with_other_stamp(superseded: list[tuple[StoredState, IndexRow]]) -> list[str]:
+    """Return the documents whose newer state has another stamp than the state in `origin`."""
+    return [row.id for state, row in superseded if row.sequence < PENDING and row.sequence != state.sequence]
+
+
+async def assign_pending_stamps(
+    context: IndexerContext, candidate: str, session: WriteSession, sender: BulkSender
+) -> None:
+    """Stamp all pending documents above everything published, in the order of the source."""
+    if await redirect_moves(context, candidate, sender):
+        await session.lifecycle.refresh(candidate)
+    pending = {"range": {"sequence": {"gte": PENDING}}}
+    async for page in scan_documents(context, candidate, query=pending, order="sequence"):
+        await write_all(sender, [restamped_write(document, *session.stamps.next_stamp()) for document in page])
+
+
+async def reset_stale_stamps(
+    context: IndexerContext, candidate: str, live: str, sender: BulkSender, above: int
+) -> None:
+    """Make pending again what an interrupted run had stamped for its swap: `live` may have published more since.
+
+    Stamps above `above` either equal those of the live documents or are left over from that run. The new pending
+    positions keep the order of the left-over stamps and come before those of the documents not yet stamped.
+    """
+    stamped = {"range": {"sequence": {"gt": above, "lt": PENDING}}}
+    async for page in scan_rows(context, candidate, query=stamped):
+        known = await look_up_rows(context, live, [row.id for row in page])
+        stale = [row for row in page if _stamp(known.get(row.id)) != _stamp(row)]
+        await requeue_for_stamp(context, candidate, {row.id: PENDING + row.sequence - above for row in stale}, sender)
+
+
+def _stamp(row: IndexRow | None) -> tuple[int, int] | None:
+    return None if row is None else (row.version, row.sequence)

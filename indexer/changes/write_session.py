@@ -1,0 +1,170 @@
+"""The exclusive right to write to the live generation of one resource: a lock, a fence in Elasticsearch, and stamps.
+
+A run that takes the lock over moves the fence, so a suspended writer finds its target gone: none of its writes arrive
+after the next mark is published.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from indexer.changes.document_copies import restamped_write, write_all
+from indexer.changes.moves import move_pages
+from indexer.changes.stamps import LiveStamps, baseline_mark
+from indexer.control.mark_store import MarkStore
+from indexer.errors import RefusedError
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.scan import fetch_documents, refresh_to_seq_no
+from indexer.lock.bulk_tasks import wait_for_bulk_tasks
+from indexer.lock.distributed_lock import DistributedLock, acquire_lock
+from indexer.lock.fence import create_fence, remove_fence
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    from cluster.control_index import Mark
+    from indexer.context import IndexerContext
+    from indexer.indices.lifecycle import Generations
+    from mappings import Resource
+
+# Longer than a bulk request may take.
+_BULK_TASK_TIMEOUT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class WriteSession:
+    """An open session: the live index, the fence to write through, and the stamps to assign.
+
+    `previous` is the generation that a rollback would bring back, if it is kept and has the current schema.
+    """
+
+    context: IndexerContext
+    lifecycle: GenerationLifecycle
+    lock: DistributedLock
+    live: str
+    fence: str
+    stamps: LiveStamps
+    previous: str | None
+    mark_store: MarkStore
+
+    def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
+        """Return a sender that writes only while the fence exists; of equal versions the last one sent wins."""
+        options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=self.lock.opaque_id)
+        return BulkSender(self.context.client, self.fence, limit, self.context.settings, options)
+
+    async def publish(self) -> None:
+        """Refresh the live index, then publish the mark; raise LockedError if the lock was lost."""
+        mark = self.stamps.next_mark(self.live)
+        await self.lifecycle.refresh(self.live)
+        await self.lock.verify()
+        await self.publish_mark(mark)
+
+    async def publish_forgotten(self, sequence: int) -> None:
+        """Publish that tombstones up to `sequence` may be gone, before any is deleted; raise as `publish`."""
+        if sequence > self.stamps.mark.forgotten:
+            self.stamps.raise_forgotten(sequence)
+            await self.publish()
+
+    async def publish_mark(self, mark: Mark) -> None:
+        """Publish a mark that was taken before the last refresh, or before the swap.
+
+        Raises LockedError if another run has taken over the lock, and with it the mark.
+        """
+        await self.mark_store.publish(mark)
+
+
+@asynccontextmanager
+async def open_write_session(
+    context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]
+) -> AsyncIterator[WriteSession]:
+    """Open a session on a resource's live generation; raise RefusedError if there is none."""
+    lifecycle = GenerationLifecycle(context, resource)
+    async with acquire_lock(
+        context.client,
+        context.connection.control_index,
+        f"write-{lifecycle.alias}",
+        wait_seconds=context.settings.write_wait_seconds,
+        on_wait=on_wait,
+    ) as lock:
+        session = await _open_session(context, lifecycle, lock)
+        try:
+            yield session
+        finally:
+            await remove_fence(context, session.live, session.fence)
+
+
+async def _open_session(context: IndexerContext, lifecycle: GenerationLifecycle, lock: DistributedLock) -> WriteSession:
+    """Create the fence, and wait for the requests of an earlier holder before stamps are assigned.
+
+    Moves that it wrote and did not publish are recovered.
+    """
+    live, fence = await _fenced_live(context, lifecycle, lock.token)
+    if lock.taken_over_from is not None:
+        await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
+    await refresh_to_seq_no(context, live)
+    mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
+    mark = await mark_store.claim()
+    retained = present.history[: context.settings.kept_generations]
+    previous = [index for index in retained[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
+    for index in previous:  # stale updates may have been stamped there and never published
+        await lifecycle.refresh(index)
+    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], _mark_to_continue(mark, present)))
+    session = WriteSession(context, lifecycle, lock, live, fence, stamps, previous[0] if previous else None, mark_store)
+    if stamps.sequence > (published := mark.sequence if mark else 0):
+        await recover_moves(session, published)
+    if mark is not None and stamps.mark.epoch > mark.epoch:
+        await session.publish()
+    return session
+
+
+def _mark_to_continue(mark: Mark | None, present: Generations) -> Mark | None:
+    """Return the mark to continue from, in the next epoch if it belongs to none of the live generation's predecessors.
+
+    That happens when a rollback, or the first build after a loss, was killed between its swap and its mark.
+    """
+    if mark is None or mark.generation in present.history:
+        return mark
+    return structs.replace(mark, epoch=mark.epoch + 1)
+
+
+async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, token: int) -> tuple[str, str]:
+    """Return the live index and its fence. An earlier holder may swap just before it loses its fence."""
+    live, seen = await lifecycle.live(), None
+    while live is not None and live != seen:
+        fence = await create_fence(context, f"{lifecycle.alias}-writer", token, live)
+        seen, live = live, await lifecycle.live()
+    if live is None:
+        raise RefusedError(f"{lifecycle.alias} was never built: load it once with `brokerage index reindex`.")
+    return live, fence
+
+
+async def first_generation_mark(mark_store: MarkStore, context: IndexerContext, generation: str) -> Mark:
+    """Return the mark of the first generation, whose stamps are the source's; call before its swap.
+
+    If an earlier first generation is gone, its sequence is void and the epoch rises.
+    """
+    known = await mark_store.read()
+    epoch = 0 if known is None else known.epoch + 1
+    return LiveStamps(await baseline_mark(context.client, [generation], known)).next_mark(generation, epoch=epoch)
+
+
+async def recover_moves(session: WriteSession, above: int) -> None:
+    """Republish records whose move was written above `above` by an interrupted run that did not move them."""
+    async for page in move_pages(session.context, session.live, {"gt": above}):
+        if unmoved := {record.id for move, record in page if record.sequence < move.sequence}:
+            await republish(session, unmoved)
+
+
+async def republish(session: WriteSession, identifiers: Iterable[str]) -> None:
+    """Assign new stamps to the live documents of some records, and refresh."""
+    await session.lifecycle.refresh(session.live)
+    documents = await fetch_documents(session.context, session.live, sorted(identifiers))
+    sender = session.bulk_sender(AdaptiveLimit(session.context.settings))
+    await write_all(sender, [restamped_write(document, *session.stamps.next_stamp()) for document in documents])
+    await session.lifecycle.refresh(session.live)

@@ -1,0 +1,21 @@
+"""The connection and settings that every operation of the indexer shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+    from indexer.settings import IndexerSettings
+
+
+@dataclass(frozen=True)
+class IndexerContext:
+    """A client, its connection settings and the indexer's settings. The caller closes the client."""
+
+    client: AsyncElasticsearch
+    connection: ConnectionSettings
+    settings: IndexerSettings

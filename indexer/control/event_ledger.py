@@ -1,0 +1,106 @@
+"""Appends published marks to the event ledger (`cluster.publications`, decision 13)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from elasticsearch import ConflictError
+
+from cluster.control_index import Mark, mark_id
+from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, split_archive
+from indexer.errors import ElasticsearchError, error_reason
+from indexer.indices.backoff import retry
+from mappings import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from indexer.context import IndexerContext
+
+# During a run the ledger may grow by this many publications at once, then by one per this many seconds.
+_BURST_PUBLICATIONS = 100
+_SECONDS_PER_PUBLICATION = 60.0
+_NO_INDEX = "index_not_found_exception"
+
+
+class EventRateLimit:
+    """Limits the growth of the ledger: alternating changes of several resources are appended together."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def allows(self, growth: int) -> bool:
+        """Return whether the ledger may grow by so many publications now, and count them if so."""
+        now = time.monotonic()
+        due = max(self._due, now) + growth * _SECONDS_PER_PUBLICATION
+        if growth > 0 and due > now + _BURST_PUBLICATIONS * _SECONDS_PER_PUBLICATION:
+            return False
+        self._due = due if growth > 0 else self._due
+        return True
+
+
+async def publish_events(
+    context: IndexerContext, allows: Callable[[int], bool] = lambda _growth: True, seconds: float | None = None
+) -> None:
+    """Append everything that the marks say is published and the ledger lacks.
+
+    No lock is needed: what is appended is published already, and concurrent runs append the same. `allows` may
+    postpone growth by a given number of publications. `seconds` limits the retries while Elasticsearch is unreachable,
+    by default to BROKERAGE_BULK_RETRY_SECONDS.
+    """
+    retry_seconds = context.settings.retry_seconds if seconds is None else seconds
+    while not await retry(lambda: _append_once(context, allows), retry_seconds):
+        pass
+
+
+async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -> bool:
+    """Try once; return False if another run has appended meanwhile."""
+    head, condition, marks = await _read(context)
+    recent, archive = split_archive(head)
+    ledger = advance(recent, marks)
+    if ledger is recent or not allows(ledger.count - recent.count):
+        return True
+    if archive is not None:
+        await _write(context, archive_id(head.archived), archive)
+    try:
+        await _write(context, HEAD_ID, ledger, **condition)
+    except ConflictError:
+        return False
+    for number in range(head.first, ledger.first):
+        await _delete(context, archive_id(number))
+    return True
+
+
+async def _read(context: IndexerContext) -> tuple[LedgerHead, dict[str, Any], Mapping[str, Mark]]:
+    """Return the head of the ledger, the condition of writing over it, and the marks by alias."""
+    index = context.connection.control_index
+    aliases = {resource.alias: context.connection.alias(resource) for resource in RESOURCES}
+    response = await context.client.mget(index=index, ids=[HEAD_ID, *map(mark_id, aliases.values())])
+    first, *others = map(_existing, response["docs"])
+    documents = zip(aliases, others, strict=True)
+    marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
+    if first is None:
+        return LedgerHead(), {"op_type": "create"}, marks
+    condition = {"if_seq_no": first["_seq_no"], "if_primary_term": first["_primary_term"]}
+    return msgspec.convert(first["_source"], LedgerHead), condition, marks
+
+
+def _existing(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a document of a response, None if it does not exist; raise ElasticsearchError if it is unreadable."""
+    error = document.get("error", {"type": _NO_INDEX})
+    if error["type"] != _NO_INDEX:
+        raise ElasticsearchError(f"The control index cannot be read: {error_reason(document)}.")
+    return document if document.get("found") else None
+
+
+async def _write(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:
+    index = context.connection.control_index
+    await context.client.index(index=index, id=identifier, document=msgspec.to_builtins(document), **condition)
+
+
+async def _delete(context: IndexerContext, identifier: str) -> None:
+    """Delete a superseded archive. One that a killed run leaves behind is never read."""
+    index = context.connection.control_index
+    await context.client.options(ignore_status=404).delete(index=index, id=identifier)

@@ -1,0 +1,68 @@
+"""The status of each replication, recorded in the control index for `index status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from elasticsearch import ConflictError, NotFoundError
+
+from cluster.control_index import CONTROL_BODY, ensure_index
+
+if TYPE_CHECKING:
+    from indexer.context import IndexerContext
+
+_ID = "replications"
+
+
+class ReplicationStatus(msgspec.Struct, frozen=True):
+    """One source of one company. Times are milliseconds since 1970.
+
+    `complete` is the time, by the source's clock, up to which everything that the source provided is served; None
+    during the initial load. `due` is the number of records that were read and are not yet published.
+    """
+
+    source: str
+    company: str
+    resources: list[str]
+    at: int
+    complete: int | None
+    followed_by: str
+    records: dict[str, int]
+    due: int
+    complaint: str | None = None
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that identifies this replication."""
+        return " ".join(part for part in (self.company, self.prefix, self.source) if part)
+
+
+async def record_replication(context: IndexerContext, replication: ReplicationStatus) -> None:
+    """Record the status of a replication; concurrent writers do not lose each other's entries."""
+    index = context.connection.control_index
+    await ensure_index(context.client, index, CONTROL_BODY)
+    while True:
+        entries, condition = await _read(context)
+        document = {**entries, replication.name: msgspec.to_builtins(replication)}
+        try:
+            await context.client.index(index=index, id=_ID, document=document, refresh=True, **condition)
+        except ConflictError:
+            continue
+        return
+
+
+async def read_replications(context: IndexerContext) -> list[ReplicationStatus]:
+    """Return the status of every replication."""
+    entries, _ = await _read(context)
+    return [msgspec.convert(entry, ReplicationStatus) for _, entry in sorted(entries.items())]
+
+
+async def _read(context: IndexerContext) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the recorded entries, and the condition under which they may be replaced."""
+    try:
+        response = await context.client.get(index=context.connection.control_index, id=_ID)
+    except NotFoundError:  # the control index may not exist yet either
+        return {}, {"op_type": "create"}
+    return response["_source"], {"if_seq_no": response["_seq_no"], "if_primary_term": response["_primary_term"]}

@@ -1,0 +1,1 @@
+"""Turning a source line into a document: decode, validate, normalize, build."""

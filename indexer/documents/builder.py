@@ -1,0 +1,206 @@
+"""Building stored documents from checked envelopes: search fields, content hash, version, record bytes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
+from indexer.documents.record_normalizer import member_getter
+from indexer.source.lines import SourceLine
+from mappings.digest import bucket, record_hash, split_hash
+from mappings.search_fields import Conversion, FieldOrigin, SearchField
+from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings import Resource
+
+    Extract = Callable[[Any], object]
+
+# The line of a document that does not come from a source line.
+NO_LINE = SourceLine("", 0, b"")
+
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
+_PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+_DAY_MILLISECONDS = 86_400_000
+# The lowest ten bits of a version. With equal times a tombstone of a vanished record outranks the record, and a
+# deletion outranks both.
+_TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
+_RECORD_VERSION_BITS = 1022
+_PARTNER_TIME = frozenset({"shared_partner_data_updated_at"})
+_NOT_DELETED = (False, None, None)  # `deleted`, `reason` and `moved_to` of a live record
+
+
+class PendingDocument(msgspec.Struct, gc=False):
+    """A document without its stamp; `mappings.stored_document.encode_document` joins `head`, stamp and `record`."""
+
+    line: SourceLine
+    id: str
+    company: str
+    updated_milliseconds: int  # the source's `updated_at`, milliseconds since 1970
+    version: int
+    content: int
+    head: bytes
+    record: bytes | None
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether the record is deleted, so that the document only keeps its version."""
+        return self.record is None
+
+    def stamped_source(self, clock: int, sequence: int) -> bytes:
+        """Return the `_source` bytes of the document with a stamp."""
+        return encode_document(self.head, clock, sequence, self.record)
+
+
+class _SearchFields(msgspec.Struct, omit_defaults=True, gc=False):
+    """The search fields of a tombstone without its stamp. A live record adds those of its resource."""
+
+    id: str
+    feed_key: str
+    company: str
+    version: int
+    content: int
+    bucket: int
+    deleted: bool
+    reason: TombstoneReason | None = None
+    moved_to: str | None = None
+    proof_high: int | None = None
+    proof_low: int | None = None
+
+
+def tombstone_document(
+    identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = NO_LINE
+) -> PendingDocument:
+    """Return the tombstone of a record, deleted at a time in microseconds since 1970 below 2**53."""
+    version, content = microseconds * 1024 + _TOMBSTONE_VERSION_BITS[reason], _hash(_encode([company, reason]), b"")
+    key = feed_key(company, identifier)
+    fields = _SearchFields(identifier, key, company, version, content, bucket(identifier), deleted=True, reason=reason)
+    head = _encode(fields)[:-1]
+    return PendingDocument(line, identifier, company, microseconds // 1000, version, content, head, None)
+
+
+def move_document(
+    identifier: str, company: str, moved_to: str, reason: TombstoneReason, state: tuple[int, int]
+) -> PendingDocument:
+    """Return the tombstone that reports to readers of `company` only that a record has moved to another company.
+
+    `state` is the version and content of the record in its new company, so that moves are ordered like their causes.
+    """
+    tombstone_id = move_id(company, identifier)
+    key, at = feed_key(company, tombstone_id), bucket(identifier)
+    fields = _SearchFields(tombstone_id, key, company, *state, at, deleted=True, reason=reason, moved_to=moved_to)
+    milliseconds = (state[0] >> 10) // 1000
+    return PendingDocument(NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
+
+
+class DocumentBuilder:
+    """Builds the documents of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Compile everything that follows from the declaration of the resource."""
+        self._identifier = resource.identifier
+        plain = [field for field in resource.search_fields if _is_plain(field)]
+        derived = [field for field in resource.search_fields if not _is_plain(field)]
+        self._plain = member_getter([path for field in plain for path in _paths(field)])
+        self._derived = [_derivation(field) for field in derived]
+        own = [(field.name, Any, None) for field in (*plain, *derived)]
+        self._head: Any = msgspec.defstruct(
+            f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
+        )
+        # The time of the partner data is stored, but is not part of the content: it changes independently.
+        self._extra = member_getter(sorted(resource.envelope_members - _PARTNER_TIME))
+        self._partner_time = member_getter(sorted(resource.envelope_members & _PARTNER_TIME))
+        self._volatile = tuple(field.name for field in resource.stored if field.name in resource.volatile)
+        self._volatile_values = member_getter(self._volatile)
+
+    def __call__(self, line: SourceLine, envelope: Any, company: str) -> PendingDocument:
+        """Return the document of a checked envelope, and consume the envelope."""
+        updated = updated_at_microseconds(envelope)
+        identifier = getattr(envelope.record, self._identifier)
+        if envelope.deleted:
+            return tombstone_document(identifier, company, updated, TombstoneReason.DELETED, line)
+        own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
+        context = ([company, *self._extra(envelope)], self._partner_time(envelope))
+        record, content, stored = self._encode_record(envelope.record, context)
+        version = updated * 1024 + stored % _RECORD_VERSION_BITS
+        key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
+        fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)
+        head = _encode(fields)[:-1]
+        return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
+
+    def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[bytes, int, int]:
+        """Return the encoded record, the hash of its content, and the hash of everything that is stored.
+
+        `context` is what is stored next to the record: the part that counts as content, then the rest. The record is
+        encoded once: a raw TAB, which JSON never contains, is the placeholder of each volatile value.
+        """
+        extra, other, *values, _ = _encode_lines((*context, *self._volatile_values(record))).split(b"\n")
+        for name in self._volatile:
+            setattr(record, name, _PLACEHOLDER)
+        encoded = _encode(record)
+        content = _hash(extra, encoded)
+        for value in values:
+            encoded = encoded.replace(RECORD_DELIMITER, value, 1)
+        return encoded, content, _hash(extra + other, encoded)
+
+
+def _hash(context: bytes, record: bytes) -> int:
+    """Return a signed 64-bit digest, the range of a `long` field."""
+    digest: int = xxh3_64_intdigest(record, xxh3_64_intdigest(context))
+    return digest - 2**64 if digest >= 2**63 else digest
+
+
+def _paths(field: SearchField) -> list[str]:
+    prefix = "record." if field.origin is FieldOrigin.RECORD else ""
+    return [prefix + source for source in field.sources]
+
+
+def _is_plain(field: SearchField) -> bool:
+    """Whether the field's value is that of its only source; null means no value."""
+    return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
+
+
+def _derivation(field: SearchField) -> Extract:
+    """Return the function that computes a field from an envelope; None means no value."""
+    return partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field)))
+
+
+def _presence(read: Extract, envelope: Any) -> bool:
+    return read(envelope) not in _EMPTY
+
+
+def _day(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    return (value.toordinal() - _UNIX_EPOCH_ORDINAL) * _DAY_MILLISECONDS if isinstance(value, dt.date) else None
+
+
+def _timestamp(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if isinstance(value, dt.datetime):
+        return epoch_milliseconds(value)
+    return value * 1000 if isinstance(value, int) else None
+
+
+def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[object] | None:
+    return [value for value in read(envelope) if value is not None] or None
+
+
+_CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
+    Conversion.VERBATIM: _values,
+    Conversion.PRESENCE: _presence,
+    Conversion.DAY: _day,
+    Conversion.TIMESTAMP: _timestamp,
+}

@@ -1,0 +1,119 @@
+"""The known companies: their keys, and the numeric ids that are aliases of keys."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from indexer.documents.envelope import EnvelopeDecoder
+from indexer.errors import InvalidRecordError
+from mappings import COMPANY
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+    from indexer.source.lines import Source
+
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NUMERIC_ID = re.compile(r"[0-9]{1,64}")
+_PAGE_SIZE = 1000
+
+
+@dataclass
+class Companies:
+    """The companies by key and by numeric id. The first company that claims a numeric id keeps it."""
+
+    keys: set[str] = field(default_factory=set)
+    keys_by_numeric_id: dict[str, str] = field(default_factory=dict)
+    # All keys in the source, rejected companies included: none may be the numeric id of another company.
+    reserved_keys: frozenset[str] = frozenset()
+
+    def key_of(self, identifier: str) -> str | None:
+        """Return the key of the company with this key or numeric id, None if there is none."""
+        return identifier if identifier in self.keys else self.keys_by_numeric_id.get(identifier)
+
+    def add(self, key: str, numeric_id: str | None) -> None:
+        """Add a company."""
+        self.keys.add(key)
+        if numeric_id is not None:
+            self.keys_by_numeric_id.setdefault(numeric_id, key)
+
+    async def reload(self, client: AsyncElasticsearch, alias: str) -> None:
+        """Replace the companies, in place, by those of the live index."""
+        live = await companies_from_index(client, alias)
+        self.keys, self.keys_by_numeric_id = live.keys, live.keys_by_numeric_id
+
+    def validate(self, record: Any) -> None:
+        """Raise InvalidRecordError if the key or numeric id is malformed or belongs to another company."""
+        key, numeric_id = record.platform_company_id, record.numeric_id
+        if not _KEY.fullmatch(key):
+            raise InvalidRecordError(
+                "record.platform_company_id", "must be 1 to 64 letters, digits, underscores or hyphens"
+            )
+        if numeric_id is None:
+            return
+        if not _NUMERIC_ID.fullmatch(numeric_id):
+            raise InvalidRecordError("record.numeric_id", "must be digits only")
+        owner = numeric_id if numeric_id in self.reserved_keys else self.keys_by_numeric_id.get(numeric_id, key)
+        if owner != key:
+            raise InvalidRecordError("record.numeric_id", f"{numeric_id} already identifies the company {owner}")
+
+    def company_of(self, envelope: Any) -> str:
+        """Return the key of the envelope's company; a deletion may name a company that no longer exists."""
+        given = envelope.platform_company_id
+        if given is None:
+            raise InvalidRecordError("platform_company_id", "is missing")
+        key = self.key_of(given)
+        if key is None and envelope.deleted and _KEY.fullmatch(given):
+            return str(given)
+        if key is None:
+            raise InvalidRecordError(
+                "platform_company_id", f"{given!r} is not a company in the source or the live index"
+            )
+        return key
+
+
+def companies_from_source(source: Source) -> Companies:
+    """Read the companies of a source that its build will index."""
+    records = [envelope.record for envelope in _newest(source).values() if not envelope.deleted]
+    companies = Companies(reserved_keys=frozenset(record.platform_company_id for record in records))
+    for record in records:
+        with suppress(InvalidRecordError):
+            companies.validate(record)
+            companies.add(record.platform_company_id, record.numeric_id)
+    return companies
+
+
+def _newest(source: Source) -> dict[str, Any]:
+    """Return the newest envelope of each company. The build, not this pass, reports invalid lines."""
+    decode = EnvelopeDecoder(COMPANY)
+    newest: dict[str, Any] = {}
+    with source.open(COMPANY) as stream:
+        for line in stream.accepted_lines:
+            with suppress(InvalidRecordError):
+                envelope = decode(line.data)
+                key = envelope.record.platform_company_id
+                newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
+    return newest
+
+
+async def companies_from_index(client: AsyncElasticsearch, alias: str) -> Companies:
+    """Read the live companies; there are none before the first build."""
+    companies, after = Companies(), ""
+    while True:
+        page = await client.search(
+            index=alias,
+            ignore_unavailable=True,
+            query={"bool": {"filter": [{"range": {"feed_key": {"gt": after}}}, {"term": {"deleted": False}}]}},
+            sort=["feed_key"],
+            size=_PAGE_SIZE,
+        )
+        hits = page["hits"]["hits"]
+        for record in (hit["_source"]["record"] for hit in hits):
+            companies.add(record["platform_company_id"], record["numeric_id"])
+        if len(hits) < _PAGE_SIZE:
+            return companies
+        after = hits[-1]["sort"][0]

@@ -1,0 +1,114 @@
+"""The envelope of a source record, decoded and checked by one compiled decoder per resource."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from indexer.errors import InvalidRecordError
+from mappings.record_type import IDENTIFIER_PATTERN, record_type, strict_record_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings import Resource
+
+_DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
+
+# Members of some resources' envelopes only (`Resource.envelope_members`).
+_MEMBERS: dict[str, Any] = {
+    "shared_partner_data_updated_at": _DateTime | None,
+    "property_type_id": int | None,
+    "source_agent_id": str | None,
+    "deactivated_at": _DateTime | None,
+    "parent_company_id": str | None,
+}
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+# A version is microseconds times 1,024 and must stay below 2**63.
+_LAST_MICROSECOND = 2**53 - 1
+
+_ERROR_PATH = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<field>.*)`)?", re.DOTALL)
+# What the strict decoder raises. `EnvelopeDecoder` then decides whether the line is invalid.
+STRICT_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
+
+
+@cache
+def envelope_type(resource: Resource, record: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return the type of the resource's envelope with a record type. A null member counts as absent."""
+    members: list[tuple[str, Any] | tuple[str, Any, Any]] = [
+        ("updated_at", _DateTime),
+        ("record", record),
+        ("platform_company_id", str | None, None),
+        ("deleted", bool | None, None),
+        ("resource", Literal[resource.alias] | None, None),
+        *((name, _MEMBERS[name], None) for name in sorted(resource.envelope_members)),
+    ]
+    return msgspec.defstruct(f"{resource.name}Envelope", members, kw_only=True, forbid_unknown_fields=True, gc=False)
+
+
+def strict_decoder(resource: Resource) -> Callable[[bytes], Any]:
+    """Return a fast decoder of envelopes that need little normalizing; it raises STRICT_DECODE_ERRORS for others."""
+    return msgspec.json.Decoder(envelope_type(resource, strict_record_type(resource))).decode
+
+
+class EnvelopeDecoder:
+    """Decodes any valid envelope of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Compile the decoder."""
+        self._decode = msgspec.json.Decoder(envelope_type(resource, record_type(resource))).decode
+
+    def __call__(self, data: bytes) -> Any:
+        """Return the envelope; raise InvalidRecordError with the field and the reason."""
+        try:
+            return self._decode(data)
+        except msgspec.ValidationError as error:
+            raise _invalid_record(str(error)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidRecordError("", f"is not a JSON object in UTF-8: {error}") from None
+        except RecursionError:
+            raise InvalidRecordError("", "is nested too deeply") from None
+
+
+def _invalid_record(message: str) -> InvalidRecordError:
+    match = _ERROR_PATH.fullmatch(message)
+    text, field = (match["text"], match["field"] or "") if match else (message, "")
+    if unknown := _UNKNOWN.fullmatch(text):
+        return InvalidRecordError(_join(field, unknown["name"]), "is not a known field")
+    if missing := _MISSING.fullmatch(text):
+        return InvalidRecordError(_join(field, missing["name"]), "is missing")
+    if "matching regex" in text:
+        return InvalidRecordError(field, _pattern_reason(text))
+    return InvalidRecordError(field, text[0].lower() + text[1:])
+
+
+def _join(field: str, name: str) -> str:
+    return f"{field}.{name}" if field else name
+
+
+def _pattern_reason(text: str) -> str:
+    if repr(IDENTIFIER_PATTERN) in text:
+        return "must be 1 to 128 characters without spaces, slashes or control characters"
+    return "must be an ISO 8601 date-time with offset, such as 2026-11-20T10:00:00Z"
+
+
+def updated_at_microseconds(envelope: Any) -> int:
+    """Return `updated_at` in microseconds since 1970; raise InvalidRecordError outside 1970 to 2255."""
+    microseconds = (envelope.updated_at - _EPOCH) // _MICROSECOND
+    if not 0 <= microseconds <= _LAST_MICROSECOND:
+        raise InvalidRecordError("updated_at", "must be between the years 1970 and 2255")
+    return int(microseconds)
+
+
+def epoch_milliseconds(value: dt.datetime) -> int:
+    """Return a date-time in whole milliseconds since 1970."""
+    return (value - _EPOCH) // (1000 * _MICROSECOND)

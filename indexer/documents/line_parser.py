@@ -1,0 +1,128 @@
+"""Parsing of source lines into documents, in chunks: decoding, normalizing, listing rules and company."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from indexer.documents.builder import DocumentBuilder
+from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, strict_decoder
+from indexer.documents.listing_rules import listing_rules
+from indexer.documents.record_normalizer import RecordNormalizer
+from indexer.errors import InvalidRecordError
+from indexer.source.lines import RejectedLine
+from mappings import COMPANY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from indexer.documents.builder import PendingDocument
+    from indexer.documents.companies import Companies
+    from indexer.settings import IndexerSettings
+    from indexer.source.lines import LineStream, SourceLine
+    from mappings import Resource
+
+_MAX_STRICT_DECODE_PAUSE = 63  # lines
+
+
+@dataclass
+class ParsedChunk:
+    """The documents and rejected lines of one chunk, and the position of the stream after it."""
+
+    read: int = 0
+    rounded: int = 0
+    corrected: int = 0
+    position: int = 0  # bytes of the source
+    last_line: int = 0
+    drafts: list[PendingDocument] = field(default_factory=list)
+    rejected: list[tuple[SourceLine, InvalidRecordError]] = field(default_factory=list)
+
+
+class LineParser:
+    """Checks and normalizes the envelopes of one resource."""
+
+    def __init__(self, resource: Resource, companies: Companies) -> None:
+        """Compile everything that follows from the declaration."""
+        self._decode_strictly = strict_decoder(resource)
+        self._decode = EnvelopeDecoder(resource)
+        self._normalizer = RecordNormalizer(resource.stored)
+        self._apply_rules = listing_rules(resource)
+        self._build = DocumentBuilder(resource)
+        self._lines_until_strict = 0  # lines until the strict decoder is tried again
+        self._pause = 0  # lines without the strict decoder after its next failure
+        self._companies = companies
+        self._is_company = resource is COMPANY
+
+    def parse(self, line: SourceLine, chunk: ParsedChunk) -> PendingDocument:
+        """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line."""
+        envelope, normalize = self._read(line.data)
+        company = self._company_key(envelope)
+        if not envelope.deleted:
+            chunk.rounded += normalize(envelope.record)
+            chunk.corrected += self._apply_rules(envelope)
+        return self._build(line, envelope, company)
+
+    def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
+        """Add the document of a line to a chunk, or the reason why it is rejected."""
+        if isinstance(item, RejectedLine):
+            chunk.rejected.append((item.line, item.error))
+            return
+        try:
+            chunk.drafts.append(self.parse(item, chunk))
+        except InvalidRecordError as error:
+            chunk.rejected.append((item, error))
+
+    def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
+        """Return an envelope and the function that normalizes its record; both decoders lead to the same document.
+
+        After failures the strict decoder is tried less often, down to one line in 64: a failure at the end of a line
+        costs as much as decoding it.
+        """
+        if self._lines_until_strict:
+            self._lines_until_strict -= 1
+        else:
+            try:
+                envelope = self._decode_strictly(data)
+            except STRICT_DECODE_ERRORS:
+                self._lines_until_strict, self._pause = self._pause, min(2 * self._pause + 1, _MAX_STRICT_DECODE_PAUSE)
+            else:
+                self._pause = 0
+                return envelope, self._normalizer.normalize_strict
+        return self._decode(data), self._normalizer.normalize
+
+    def _company_key(self, envelope: Any) -> str:
+        if not self._is_company:
+            return self._companies.company_of(envelope)
+        record, given, parent = envelope.record, envelope.platform_company_id, envelope.parent_company_id
+        self._companies.validate(record)
+        if given is not None and given not in {record.platform_company_id, record.numeric_id}:
+            raise InvalidRecordError(
+                "platform_company_id", f"is {given!r}, but the record is {record.platform_company_id!r}"
+            )
+        if parent is not None:
+            envelope.parent_company_id = self._companies.key_of(parent) or parent
+        return str(record.platform_company_id)
+
+
+class ChunkReader:
+    """Splits a stream into chunks within the limits of one bulk request."""
+
+    def __init__(self, parser: LineParser, stream: LineStream, settings: IndexerSettings) -> None:
+        """Read lazily."""
+        self._parser = parser
+        self._stream = stream
+        self._settings = settings
+
+    def read(self) -> ParsedChunk | None:
+        """Return the next chunk, None at the end. May run in a thread."""
+        chunk, size = ParsedChunk(), 0
+        for item in islice(self._stream.lines, self._settings.bulk_documents):
+            chunk.read += 1
+            chunk.last_line = item.number
+            size += len(item.data)
+            self._parser.parse_into(item, chunk)
+            if size >= self._settings.bulk_bytes:
+                break
+        chunk.position = self._stream.position()
+        return chunk if chunk.read else None

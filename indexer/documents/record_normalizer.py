@@ -1,0 +1,137 @@
+"""Normalization of every record: whole numbers for integers, valid date-times, empty lists instead of null."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import InvalidRecordError
+from mappings.fields import FieldKind
+from mappings.record_type import MAX_SAFE_INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mappings.fields import Field
+
+
+@dataclass(frozen=True)
+class NormalizedShape:
+    """The members of an object that may need normalizing, derived once from the declaration."""
+
+    integers: tuple[str, ...]
+    date_times: tuple[str, ...]
+    lists: tuple[str, ...]
+    single: tuple[tuple[str, NormalizedShape], ...]
+    several: tuple[tuple[str, NormalizedShape], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether such an object never needs normalizing."""
+        return not (self.integers or self.date_times or self.lists or self.single or self.several)
+
+
+def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
+    """Return the shape of an object with these members."""
+    inner = [(field, normalized_shape(field.members)) for field in fields if field.members]
+    return NormalizedShape(
+        integers=tuple(field.name for field in fields if field.kind is FieldKind.INTEGER),
+        date_times=tuple(field.name for field in fields if field.kind is FieldKind.DATE_TIME),
+        lists=tuple(field.name for field in fields if field.kind.is_list),
+        single=tuple(
+            (field.name, part) for field, part in inner if field.kind is FieldKind.OBJECT and not part.is_empty
+        ),
+        several=tuple(
+            (field.name, part) for field, part in inner if field.kind is FieldKind.OBJECTS and not part.is_empty
+        ),
+    )
+
+
+class RecordNormalizer:
+    """Normalizes the records of one resource."""
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        """Derive the shape of records with these members."""
+        self._shape = normalized_shape(fields)
+        # The strict record type leaves only these to normalize.
+        self._top = replace(self._shape, date_times=(), single=(), several=())
+        self._integers = member_getter(self._top.integers)
+        self._lists = member_getter(self._top.lists)
+
+    def normalize(self, record: Any) -> int:
+        """Normalize a record as the source sent it; return and raise like `normalize`."""
+        return _normalize_record(record, self._shape)
+
+    def normalize_strict(self, record: Any) -> int:
+        """Normalize a record of the strict type. The common case, nothing to do, is detected without a loop."""
+        if float in map(type, self._integers(record)) or None in self._lists(record):
+            return _normalize_record(record, self._top)
+        return 0
+
+
+def member_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return the function that gets these members as a tuple; `a.b` is member b of member a."""
+    if not names:
+        return lambda _: ()
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda value: (read(value),)
+
+
+def _normalize_record(record: Any, shape: NormalizedShape) -> int:
+    try:
+        return normalize(record, shape)
+    except InvalidRecordError as error:
+        raise InvalidRecordError(f"record.{error.field}", error.reason) from None
+
+
+def normalize(value: Any, shape: NormalizedShape) -> int:
+    """Normalize an object in place and return how many numbers were rounded; raise InvalidRecordError."""
+    rounded = 0
+    for name in shape.integers:
+        number = getattr(value, name)
+        if number is not None and (type(number) is float or not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER):
+            rounded += _round(value, name, number)
+    for name in shape.date_times:
+        _check_date_time(name, getattr(value, name))
+    for name in shape.lists:
+        if getattr(value, name) is None:
+            setattr(value, name, [])
+    for name, part in shape.single:
+        member = getattr(value, name)
+        if member is not None:
+            rounded += _normalize_member(name, None, member, part)
+    for name, part in shape.several:
+        for index, member in enumerate(getattr(value, name)):
+            rounded += _normalize_member(name, index, member, part)
+    return rounded
+
+
+def _normalize_member(name: str, index: int | None, member: Any, shape: NormalizedShape) -> int:
+    """Normalize a member; its path is formatted only for an error."""
+    try:
+        return normalize(member, shape)
+    except InvalidRecordError as error:
+        path = name if index is None else f"{name}[{index}]"
+        raise InvalidRecordError(f"{path}.{error.field}", error.reason) from None
+
+
+def _check_date_time(name: str, text: str | None) -> None:
+    """Reject a date-time that does not exist; the decoder has checked its format, and the text is stored as sent."""
+    try:
+        if text is not None:
+            dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRecordError(name, f"is {text!r}, which is not a valid date-time") from None
+
+
+def _round(value: Any, name: str, number: float) -> bool:
+    """Round half up and return whether the number had a fraction."""
+    if not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER:
+        raise InvalidRecordError(name, "is out of range: whole numbers are limited to 2**53")
+    floor = math.floor(number)
+    fraction = number - floor
+    setattr(value, name, floor + (fraction >= 0.5))
+    return fraction > 0

@@ -1,0 +1,209 @@
+"""Bulk requests as raw bytes, with their own retries and a result for every document."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
+
+from indexer.errors import ElasticsearchError, FencedError, error_reason
+from indexer.indices.backoff import RETRYABLE_STATUSES, Backoff, is_write_block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from elasticsearch import AsyncElasticsearch
+
+    from indexer.documents.builder import PendingDocument
+    from indexer.indices.adaptive_limit import AdaptiveLimit
+    from indexer.settings import IndexerSettings
+
+# With the JSON media type the client passes the body through; with NDJSON it would copy it twice.
+BULK_HEADERS = dict.fromkeys(("accept", "content-type"), "application/vnd.elasticsearch+json; compatible-with=9")
+# Reduces the response to a few bytes per document.
+_FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by"
+_CREATED = 201
+_MISSING = 404
+_CONFLICT = 409
+_REJECTED = frozenset({400, 413})
+
+
+class BulkWrite(NamedTuple):
+    """One document to write: its source bytes under an external version. `document` is None for a copy."""
+
+    id: str
+    version: int
+    source: bytes
+    document: PendingDocument | None = None
+
+
+@dataclass
+class BulkResult:
+    """The result of some writes; those that it does not list were created.
+
+    `existing` are documents that were there before: repeated in the source, or sent again after a lost response.
+    `rejected` come with the reason, a sentence without its full stop.
+    """
+
+    existing: list[BulkWrite] = field(default_factory=list)
+    rejected: list[tuple[BulkWrite, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BulkOptions:
+    """The conditions under which a sender writes.
+
+    `replaces_equal` also overwrites a document of the same version. With `require_alias` the target must be an alias:
+    removing it fences out a writer that lost its lock. `opaque_id` is the X-Opaque-Id of every request.
+    """
+
+    replaces_equal: bool = False
+    require_alias: bool = False
+    opaque_id: str | None = None
+
+
+_DEFAULT_OPTIONS = BulkOptions()
+
+
+class BulkSender:
+    """Sends writes to one index or alias, as fast as the cluster accepts them.
+
+    One call sends its requests sequentially; those of several calls run concurrently, within the adaptive limit.
+    """
+
+    def __init__(
+        self,
+        client: AsyncElasticsearch,
+        index: str,
+        limit: AdaptiveLimit,
+        settings: IndexerSettings,
+        options: BulkOptions = _DEFAULT_OPTIONS,
+    ) -> None:
+        self._client = client
+        self.limit = limit
+        self._seconds = settings.retry_seconds
+        self._is_fenced = options.require_alias
+        kind = b"external_gte" if options.replaces_equal else b"external"
+        self._head = b'{"index":{"_id":%b,"version":%d,"version_type":"' + kind + b'"}}\n'
+        self._path = f"/{index}/_bulk"
+        self._parameters = {"filter_path": _FILTER_PATH} | ({"require_alias": "true"} if options.require_alias else {})
+        self._headers = dict(BULK_HEADERS)
+        if options.opaque_id:
+            self._headers["x-opaque-id"] = options.opaque_id
+
+    async def send(self, writes: Sequence[BulkWrite]) -> BulkResult:
+        """Write all documents.
+
+        Raises ElasticsearchError if writes are blocked or nothing is accepted for `retry_seconds`, and FencedError if
+        the alias was removed.
+        """
+        result, backoff = BulkResult(), Backoff(self._seconds)
+        pending = deque([writes] if writes else [])
+        while pending:
+            part, outcome = await self._attempt(pending, result)
+            pending.extendleft(reversed(outcome.retries))
+            if sum(map(len, outcome.retries)) < len(part):
+                backoff = Backoff(self._seconds)
+            if outcome.error is not None:
+                if not await backoff.wait():
+                    raise outcome.error
+                self.limit.retries += 1
+        return result
+
+    async def _attempt(
+        self, pending: deque[Sequence[BulkWrite]], result: BulkResult
+    ) -> tuple[Sequence[BulkWrite], _RequestOutcome]:
+        """Wait for a slot, then send as many of the first pending writes as the limit allows."""
+        async with self.limit.slot() as slot:
+            writes = pending.popleft()
+            count = self.limit.fitting_count(len(write.source) for write in writes)
+            if count < len(writes):
+                pending.appendleft(writes[count:])
+            outcome = await self._post(writes[:count], result)
+        if outcome.is_overload:
+            self.limit.on_overload(slot)
+        elif not outcome.retries:
+            self.limit.on_success()
+        return writes[:count], outcome
+
+    async def _post(self, part: Sequence[BulkWrite], result: BulkResult) -> _RequestOutcome:
+        try:
+            response = await self._request(part)
+        except ConnectionTimeout as error:
+            return _RequestOutcome([part], error, is_overload=True)
+        except ConnectionError as error:
+            return _RequestOutcome([part], error)
+        except ApiError as error:
+            return _whole_request_failure(part, error, result)
+        busy = self._classify_items(part, response["items"], result)
+        if not busy:
+            return _RequestOutcome()
+        overload = ElasticsearchError(f"Elasticsearch has rejected documents as overloaded for {self._seconds:g} s.")
+        return _RequestOutcome([busy], overload, is_overload=True)
+
+    async def _request(self, part: Sequence[BulkWrite]) -> Any:
+        pieces: list[bytes] = []
+        for write in part:
+            pieces += (self._head % (orjson.dumps(write.id), write.version), write.source, b"\n")
+        return await self._client.perform_request(
+            "POST", self._path, params=self._parameters, headers=self._headers, body=b"".join(pieces)
+        )
+
+    def _classify_items(
+        self, part: Sequence[BulkWrite], items: list[dict[str, Any]], result: BulkResult
+    ) -> list[BulkWrite]:
+        """Add the items to `result`; return the writes to retry because the cluster is overloaded."""
+        busy = []
+        for write, item in zip(part, items, strict=True):
+            entry = item["index"]
+            status = entry["status"]
+            if status == _CREATED:
+                continue
+            if status < 300 or status == _CONFLICT:
+                result.existing.append(write)
+            elif status in _REJECTED:
+                result.rejected.append((write, error_reason(entry)))
+            elif status in RETRYABLE_STATUSES and not is_write_block(entry):
+                busy.append(write)
+            else:
+                raise self._fatal_error(status, entry)
+        return busy
+
+    def _fatal_error(self, status: int, entry: dict[str, Any]) -> ElasticsearchError | FencedError:
+        if self._is_fenced and status == _MISSING and entry["error"]["type"] == "index_not_found_exception":
+            return FencedError("Another run has taken over and removed the alias that this one writes through.")
+        return _bulk_error(status, entry)
+
+
+@dataclass(frozen=True)
+class _RequestOutcome:
+    """The outcome of one request: the writes to retry, after a backoff if there is an error."""
+
+    retries: Sequence[Sequence[BulkWrite]] = ()
+    error: Exception | None = None
+    is_overload: bool = False
+
+
+def _whole_request_failure(part: Sequence[BulkWrite], error: ApiError, result: BulkResult) -> _RequestOutcome:
+    """Handle a request that was rejected as a whole: one that is too large is halved, down to the document at fault."""
+    status = error.meta.status
+    if status in RETRYABLE_STATUSES and not is_write_block(error.body):
+        return _RequestOutcome([part], _bulk_error(status, error.body), is_overload=True)
+    if status not in _REJECTED:
+        raise _bulk_error(status, error.body) from error
+    if len(part) == 1:
+        result.rejected.append((part[0], error_reason(error.body)))
+        return _RequestOutcome()
+    middle = len(part) // 2
+    return _RequestOutcome([part[:middle], part[middle:]])
+
+
+def _bulk_error(status: int, body: object) -> ElasticsearchError:
+    if is_write_block(body):
+        return ElasticsearchError(
+            f"Elasticsearch rejects writes: {error_reason(body)}. Free disk space or remove the block."
+        )
+    return ElasticsearchError(f"Elasticsearch returned {status} to a bulk request: {error_reason(body)}.")

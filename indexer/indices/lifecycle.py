@@ -1,0 +1,177 @@
+"""The lifecycle of generations: they are created, finished, swapped in, rolled back and pruned only here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elasticsearch import NotFoundError
+
+from indexer.errors import ElasticsearchError, LockedError, RefusedError
+from indexer.indices.backoff import retry
+from mappings.generations import Generation, parse_generation
+from mappings.index_body import index_body, schema_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from indexer.context import IndexerContext
+    from mappings import Resource
+
+# Refreshing and merging a large index is one request that may take hours.
+_MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
+LIVE_QUERY = {"term": {"deleted": False}}
+DELETED_QUERY = {"term": {"deleted": True}}
+NO_FENCES: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Generations:
+    """The existing generations of one alias: which one is live, and which one each replaced."""
+
+    live: str | None
+    metas: dict[str, dict[str, Any]]  # the mapping's `_meta` by index, in the order of the generation numbers
+
+    @property
+    def history(self) -> list[str]:
+        """The live generation, the one it replaced, and so on, as far as they still exist."""
+        generations: list[str] = []
+        index = self.live
+        while index is not None and index in self.metas:
+            generations.append(index)
+            index = self.metas[index].get("replaces")
+        return generations
+
+    def fingerprint(self, index: str) -> str | None:
+        """Return the schema fingerprint of an index."""
+        fingerprint: str | None = self.metas[index].get("fingerprint")
+        return fingerprint
+
+
+class GenerationLifecycle:
+    """Manages the alias and the generations of one resource."""
+
+    def __init__(self, context: IndexerContext, resource: Resource) -> None:
+        self._client = context.client
+        self._settings = context.settings
+        self._resource = resource
+        self.alias = context.connection.alias(resource)
+        self.fingerprint = schema_fingerprint(resource)
+
+    async def generations(self) -> Generations:
+        """Return the existing generations; raise RefusedError if the alias is not one of ours."""
+        mappings = await self._client.indices.get_mapping(index=f"{self.alias}-v*")
+        metas = {index: body["mappings"].get("_meta", {}) for index, body in mappings.items()}
+        ours = {parsed: index for index in metas if (parsed := parse_generation(index)) and parsed.alias == self.alias}
+        names = [ours[parsed] for parsed in sorted(ours)]
+        return Generations(
+            live=await self.live(),
+            metas={name: metas[name] for name in names},
+        )
+
+    async def live(self) -> str | None:
+        """Return the index behind the alias; raise RefusedError if it is an index itself or has several targets."""
+        try:
+            targets = list(await self._client.indices.get_alias(name=self.alias))
+        except NotFoundError:
+            if await self._client.indices.exists(index=self.alias):
+                raise RefusedError(f"{self.alias} is an index, not an alias: rename or delete that index.") from None
+            return None
+        if len(targets) > 1:
+            raise RefusedError(f"The alias {self.alias} points to {', '.join(sorted(targets))}: leave it one index.")
+        return str(targets[0])
+
+    async def create(self, present: Generations, published: str | None = None) -> str:
+        """Create the next generation for loading, without refreshes and replicas until it is finished.
+
+        The number of the last `published` generation is not used again, even if that one is gone.
+        """
+        names = [*present.metas, published or ""]
+        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
+        name = str(Generation(self.alias, max(numbers, default=0) + 1))
+        body: dict[str, Any] = index_body(self._resource)
+        body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
+        body["mappings"]["_meta"]["replaces"] = present.live
+        await self._client.indices.create(index=name, **body)
+        return name
+
+    async def refresh(self, index: str) -> None:
+        """Make all writes visible."""
+        await self._run_long(index, "refresh")
+
+    async def finish(self, index: str) -> None:
+        """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
+        if self._settings.merge:
+            await self._run_long(index, "forcemerge", max_num_segments=1)
+        live = {"index.refresh_interval": self._settings.refresh_interval, "index.auto_expand_replicas": "0-1"}
+        await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
+        await self.refresh(index)
+        await self._await_health(index)
+
+    async def _run_long(self, index: str, verb: str, **options: Any) -> None:
+        indices = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices
+        work = getattr(indices, verb)
+        await retry(lambda: work(index=index, **options), self._settings.retry_seconds)
+
+    async def _await_health(self, index: str) -> None:
+        """Wait for green; accept yellow, refuse red."""
+        patient = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS, ignore_status=408)
+        wait = f"{self._settings.green_seconds}s"
+        health = await patient.cluster.health(index=index, wait_for_status="green", timeout=wait)
+        if health["status"] == "red":
+            raise ElasticsearchError(f"{index} is red: its shard is on none of the nodes, so it was not swapped in.")
+
+    async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
+        """Return the number of documents, optionally of those that match a query."""
+        response = await retry(lambda: self._client.count(index=index, query=query), self._settings.retry_seconds)
+        return int(response["count"])
+
+    async def size(self, index: str) -> int:
+        """Return the bytes on disk, replicas included."""
+        response = await self._client.indices.stats(index=index, metric="store")
+        return int(response["_all"]["total"]["store"]["size_in_bytes"])
+
+    async def update_meta(self, index: str, **facts: Any) -> None:
+        """Merge entries into the mapping's `_meta`."""
+        present = await self._client.indices.get_mapping(index=index)
+        meta = present[index]["mappings"].get("_meta", {}) | facts
+        await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
+
+    async def swap(self, index: str, live: str | None, fences: Mapping[str, str] = NO_FENCES) -> None:
+        """Point the alias to `index` only and remove the fences (index by alias), atomically.
+
+        Fails without a change if `live` no longer has the alias or a fence no longer exists.
+        """
+        removed = dict(fences) if live is None else {self.alias: live, **fences}
+        actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.alias}}]
+        actions += [{"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()]
+        await retry(lambda: self._swap_once(index, actions), self._settings.retry_seconds)
+
+    async def _swap_once(self, index: str, actions: list[dict[str, Any]]) -> None:
+        try:
+            await self._client.indices.update_aliases(actions=actions)
+        except NotFoundError:
+            if await self.live() != index:  # otherwise only the response was lost
+                raise LockedError(f"{self.alias} was changed by another run: {index} was not swapped in.") from None
+
+    async def delete_candidate(self, index: str) -> None:
+        """Delete a generation that was never served; the live one is kept."""
+        if await self.live() != index:
+            await self._client.indices.delete(index=index, ignore_unavailable=True)
+
+    def prunable(self, present: Generations) -> list[str]:
+        """Return the generations to prune: all but the live one and its most recent predecessors.
+
+        These include remains of failed builds and generations that were rolled back.
+        """
+        if present.live not in present.metas:
+            return []
+        retained = present.history[: max(1, self._settings.kept_generations)]
+        return [index for index in present.metas if index not in retained]
+
+    async def prune(self, present: Generations) -> list[str]:
+        """Delete the prunable generations and return their names."""
+        names = self.prunable(present)
+        for name in names:
+            await self._client.indices.delete(index=name, ignore_unavailable=True)
+        return names

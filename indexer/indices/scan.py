@@ -1,0 +1,166 @@
+"""Scans and lookups of an index: its bookkeeping fields from doc values, or whole documents.
+
+No point in time is held. A record that is written during a scan is returned in its old or new state; one whose feed key
+changes may be returned twice or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from cluster.http.raw_json import RAW_HEADERS
+from indexer.indices.backoff import retry
+from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+
+    from indexer.context import IndexerContext
+
+__all__ = [
+    "IndexRow",
+    "StoredDocument",
+    "fetch_documents",
+    "look_up_rows",
+    "refresh_to_seq_no",
+    "scan_documents",
+    "scan_rows",
+]
+
+Item = TypeVar("Item")
+
+# Sizes are of responses: about 300 bytes per row, about 8 KB per document.
+ROWS_PER_PAGE = 5_000
+ROWS_PER_LOOKUP = 1_000
+DOCUMENTS_PER_FETCH = 500
+DOCUMENTS_PER_PAGE = 1_000
+BYTES_PER_PAGE = 4_000_000
+_FIRST_PAGE = 100
+# The first refresh of a large index is one request that may take hours.
+_REFRESH_SECONDS = 24 * 3600
+
+_MATCH_ALL: dict[str, Any] = {"match_all": {}}
+
+_ROWS = {
+    "stored_fields": "_none_",
+    "docvalue_fields": ROW_FIELDS,
+    "track_total_hits": False,
+}
+_DOCUMENTS = {"version": True, "seq_no_primary_term": True, "track_total_hits": False}
+
+
+def scan_rows(
+    context: IndexerContext, index: str, *, query: dict[str, Any] | None = None
+) -> AsyncGenerator[list[IndexRow], None]:
+    """Yield the rows of an index in the order of `feed_key`, in pages; the next page is requested ahead."""
+    size = ROWS_PER_PAGE
+
+    async def page(after: list[Any]) -> tuple[list[IndexRow], list[Any] | None]:
+        rows = await _rows(context, index, _ROWS | _sorted(query, ["feed_key"], after, size))
+        return rows, [rows[-1].feed_key] if len(rows) == size else None
+
+    return _prefetched(page)
+
+
+async def look_up_rows(context: IndexerContext, index: str, identifiers: Sequence[str]) -> dict[str, IndexRow]:
+    """Return the rows of the given records by identifier, as far as they are visible."""
+    rows: dict[str, IndexRow] = {}
+    for batch in _batches(identifiers, ROWS_PER_LOOKUP):
+        body = _ROWS | {"query": _has_id(batch), "size": len(batch)}
+        rows.update((row.id, row) for row in await _rows(context, index, body))
+    return rows
+
+
+def scan_documents(
+    context: IndexerContext, index: str, *, query: dict[str, Any], order: str
+) -> AsyncGenerator[list[StoredDocument], None]:
+    """Yield documents in the order of `_seq_no`, `sequence` or `feed_key`, in pages of a few megabytes.
+
+    The size of each page follows from the documents of the previous one; the next page is requested ahead.
+    """
+    size = _FIRST_PAGE
+    # Feed keys are unique.
+    by = [order] if order == "feed_key" else [order, "feed_key"]
+
+    async def page(after: list[Any]) -> tuple[list[StoredDocument], list[Any] | None]:
+        nonlocal size
+        body = _DOCUMENTS | _sorted(query, by, after, size)
+        documents, last = decode_documents(await _search(context, index, body))
+        is_full, size = len(documents) == size, _page_size(documents)
+        return documents, last if is_full else None
+
+    return _prefetched(page)
+
+
+async def fetch_documents(context: IndexerContext, index: str, identifiers: Sequence[str]) -> list[StoredDocument]:
+    """Return the documents of the given records, as far as they are visible, unordered."""
+    documents: list[StoredDocument] = []
+    for batch in _batches(identifiers, DOCUMENTS_PER_FETCH):
+        body = _DOCUMENTS | {"query": _has_id(batch), "size": len(batch)}
+        documents += decode_documents(await _search(context, index, body))[0]
+    return documents
+
+
+async def refresh_to_seq_no(context: IndexerContext, index: str) -> int:
+    """Refresh an index and return a `_seq_no` up to which all writes are visible, -1 without any."""
+    client, seconds = context.client.options(request_timeout=_REFRESH_SECONDS), context.settings.retry_seconds
+    response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
+    (statistics,) = response["indices"].values()
+    (copies,) = statistics["shards"].values()
+    (primary,) = [copy for copy in copies if copy["routing"]["primary"]]
+    await retry(lambda: client.indices.refresh(index=index), seconds)
+    return int(primary["seq_no"]["local_checkpoint"])
+
+
+def _sorted(query: dict[str, Any] | None, by: list[str], after: list[Any], size: int) -> dict[str, Any]:
+    cursor = {"search_after": after} if after else {}
+    return {"query": {"bool": {"filter": query or _MATCH_ALL}}, "sort": by, "size": size, **cursor}
+
+
+def _has_id(identifiers: Sequence[str]) -> dict[str, Any]:
+    return {"bool": {"filter": {"terms": {"_id": identifiers}}}}
+
+
+def _batches(identifiers: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [identifiers[at : at + size] for at in range(0, len(identifiers), size)]
+
+
+def _page_size(documents: list[StoredDocument]) -> int:
+    """Return how many documents of this average size make a page."""
+    average = sum(len(document.source) for document in documents) // max(1, len(documents))
+    return max(1, min(DOCUMENTS_PER_PAGE, BYTES_PER_PAGE // max(1, average)))
+
+
+async def _rows(context: IndexerContext, index: str, body: dict[str, Any]) -> list[IndexRow]:
+    return decode_rows(await _search(context, index, body, "&filter_path=hits.hits.fields"))
+
+
+async def _search(context: IndexerContext, index: str, body: dict[str, Any], options: str = "") -> bytes:
+    # Otherwise a shard that fails midway would yield 200 with partial results.
+    target, encoded = f"/{index}/_search?allow_partial_search_results=false{options}", orjson.dumps(body)
+    send = context.client.perform_request
+    response = await retry(
+        lambda: send("POST", target, headers=RAW_HEADERS, body=encoded), context.settings.retry_seconds
+    )
+    return bytes(response.body)
+
+
+async def _prefetched(
+    page: Callable[[list[Any]], Coroutine[Any, Any, tuple[list[Item], list[Any] | None]]],
+) -> AsyncGenerator[list[Item], None]:
+    """Yield pages until the last, requesting each before the previous one is yielded."""
+    after: list[Any] | None = []
+    request = asyncio.create_task(page([]))
+    try:
+        while after is not None:
+            items, after = await request
+            if after is not None:
+                request = asyncio.create_task(page(after))
+            if items:
+                yield items
+    finally:
+        request.cancel()
+        await asyncio.wait([request])

@@ -1,0 +1,1 @@
+"""Distributed locks: acquisition, heartbeat, takeover and the fences that enforce it."""

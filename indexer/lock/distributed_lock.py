@@ -1,0 +1,213 @@
+"""Locks that one run at a time may hold: documents in the control index, each with a heartbeat.
+
+The clocks of two hosts are never compared. A holder is alive while its document changes: each heartbeat raises the
+document's sequence number, and silence is measured by the monotonic clock of the process that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from elasticsearch import ApiError, ConflictError, NotFoundError, TransportError
+
+from cluster.control_index import CONTROL_BODY, ensure_index
+from indexer.clock import now_milliseconds
+from indexer.errors import LockedError
+from indexer.indices.backoff import retry
+from indexer.lock.lock_store import PROCESS_NONCE, LockHolder, LockState, LockStore, VersionedLockState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from elasticsearch import AsyncElasticsearch
+
+HEARTBEAT_SECONDS = 5.0
+# A heartbeat without a response for this long is abandoned for the next one, or other runs would take over.
+_HEARTBEAT_TIMEOUT_SECONDS = 10.0
+# Six heartbeats: after that the holder has stopped, or is cut off from Elasticsearch.
+HOLDER_TIMEOUT_SECONDS = 30.0
+# A waiting run renews its request each second; one that is older was left behind by a run that was killed.
+_REQUEST_TTL_SECONDS = 3.0
+_POLL_SECONDS = 1.0
+_NOTICE_INTERVAL_SECONDS = 10.0
+# The control index may have been created a moment ago, and not be readable yet.
+_RETRY_SECONDS = 10.0
+
+
+class LockAcquisition(NamedTuple):
+    """The lock as it was written, and the `opaque_id` of the holder it was taken over from, None if it was free."""
+
+    lock: VersionedLockState
+    taken_over_from: str | None
+
+
+class LockWait:
+    """One wait for a lock, of at most `seconds` from the first poll.
+
+    The holder's silence counts from the same poll, so a holder that is silent throughout is taken over whenever
+    `seconds` is at least HOLDER_TIMEOUT_SECONDS. `nonce` distinguishes this acquisition from all others.
+    """
+
+    def __init__(self, store: LockStore, nonce: str, seconds: float, on_wait: Callable[[str], None]) -> None:
+        self._store = store
+        self._nonce = nonce
+        self._seconds = seconds
+        self._on_wait = on_wait
+        self._last_seq_no: int | None = None  # of the latest heartbeat
+        self._silent_since = 0.0  # when that one was first seen
+        self._started_at: float | None = None
+        self._notified_at: float | None = None
+        self._polled_at = 0.0
+
+    async def acquire(self) -> LockAcquisition:
+        """Return the lock once this run holds it; raise LockedError naming the holder if the wait times out."""
+        try:
+            while True:
+                current = await self._poll()
+                holder = current.state.holder if current else None
+                if holder is None or holder.is_dead or self._polled_at >= self._silent_since + HOLDER_TIMEOUT_SECONDS:
+                    with suppress(ConflictError):
+                        return await self._write_holder(current, holder)
+                elif self._polled_at >= self._deadline:
+                    raise LockedError(f"{holder}: wait for it to end.")
+                else:
+                    await self._pause(holder)
+        finally:
+            await self._withdraw_request()
+
+    async def _poll(self) -> VersionedLockState | None:
+        """Read the lock. A poll counts from when it was sent: no silence is known of after that."""
+        requested_at = time.monotonic()
+        current = await retry(self._store.read, _RETRY_SECONDS)
+        if self._started_at is None or (current and current.seq_no != self._last_seq_no):
+            self._last_seq_no, self._silent_since = current.seq_no if current else None, time.monotonic()
+            self._started_at = self._silent_since if self._started_at is None else self._started_at
+        self._polled_at = max(requested_at, self._silent_since)
+        return current
+
+    @property
+    def _deadline(self) -> float:
+        return (self._started_at or 0.0) + self._seconds
+
+    async def _write_holder(self, current: VersionedLockState | None, previous: LockHolder | None) -> LockAcquisition:
+        token = current.state.token + 1 if current else 1
+        opaque_id = f"brokerage-{self._store.name}-{token}-{self._nonce}"
+        holder = LockHolder(socket.gethostname(), os.getpid(), PROCESS_NONCE, now_milliseconds(), opaque_id)
+        written = await self._store.write(LockState(token, holder), current)
+        return LockAcquisition(written, previous.opaque_id if previous else None)
+
+    async def _pause(self, holder: LockHolder) -> None:
+        """Report the wait, request the lock from its holder, and sleep until the next poll."""
+        if self._notified_at is None or self._polled_at >= self._notified_at + _NOTICE_INTERVAL_SECONDS:
+            self._notified_at = self._polled_at
+            self._on_wait(f"{holder}: waiting up to {self._deadline - self._polled_at:.0f} s more.")
+        await self._store.request()
+        await asyncio.sleep(min(_POLL_SECONDS, max(0.0, self._deadline - time.monotonic())))
+
+    async def _withdraw_request(self) -> None:
+        if self._notified_at is not None:
+            with suppress(ApiError, TransportError):
+                await self._store.withdraw_request()
+
+
+class DistributedLock:
+    """A lock that this run holds.
+
+    `token` rises with every acquisition and is never used again. `opaque_id` is the X-Opaque-Id of the requests sent
+    under this lock. `taken_over_from` is the `opaque_id` of the previous holder if it did not release the lock.
+    """
+
+    def __init__(self, store: LockStore, acquired: LockAcquisition) -> None:
+        self._store = store
+        self._version = acquired.lock
+        self._state = acquired.lock.state
+        self._heartbeat_lock = asyncio.Lock()
+        self._last_request: int | None = None
+        self._request_changed_at = 0.0
+        self.taken_over_from = acquired.taken_over_from
+
+    @property
+    def token(self) -> int:
+        """The number of this acquisition."""
+        return self._state.token
+
+    @property
+    def opaque_id(self) -> str:
+        """The X-Opaque-Id of requests sent under this lock."""
+        return self._state.holder.opaque_id if self._state.holder else ""
+
+    async def verify(self) -> None:
+        """Send a heartbeat; raise LockedError if another run has taken over because this one seemed dead."""
+        async with self._heartbeat_lock:
+            try:
+                self._version = await self._store.write(self._state, self._version)
+            except (ConflictError, NotFoundError):
+                if not await self._is_ours():
+                    raise LockedError("The lock was lost to another run: nothing more was changed.") from None
+
+    async def is_requested(self) -> bool:
+        """Whether another run waits for this lock. The request of a killed run expires within seconds."""
+        request, at = await self._store.request_version(), time.monotonic()
+        if request != self._last_request:
+            self._last_request, self._request_changed_at = request, at
+        return request is not None and at < self._request_changed_at + _REQUEST_TTL_SECONDS
+
+    async def keep_alive(self) -> None:
+        """Send heartbeats until cancelled; one that fails is left to the next."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            with suppress(ApiError, TransportError, LockedError, TimeoutError):
+                async with asyncio.timeout(_HEARTBEAT_TIMEOUT_SECONDS):
+                    await self.verify()
+
+    async def release(self) -> None:
+        """Release the lock, unless another run has taken it over."""
+        with suppress(ApiError, TransportError):
+            if await self._is_ours():
+                await self._store.write(LockState(self.token, None), self._version)
+
+    async def _is_ours(self) -> bool:
+        """Read the lock again: the response to an earlier heartbeat may have been lost."""
+        current = await self._store.read()
+        if current is None or current.state != self._state:
+            return False
+        self._version = current
+        return True
+
+
+def ignore_wait(_notice: str) -> None:
+    """Report no wait."""
+
+
+@asynccontextmanager
+async def acquire_lock(
+    client: AsyncElasticsearch,
+    control_index: str,
+    name: str = "run",
+    *,
+    wait_seconds: float = 30.0,
+    on_wait: Callable[[str], None] = ignore_wait,
+) -> AsyncIterator[DistributedLock]:
+    """Hold the lock called `name`; create the control index if it does not exist.
+
+    The lock of a dead process of this host is taken over at once. Any other holder is waited for, `wait_seconds` at
+    most, and taken over when it has been silent for HOLDER_TIMEOUT_SECONDS; `on_wait` receives a notice about every
+    10 seconds. Raises LockedError naming the holder if the wait times out.
+    """
+    await ensure_index(client, control_index, CONTROL_BODY)
+    store = LockStore(client, control_index, name)
+    lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait).acquire())
+    heartbeat = asyncio.create_task(lock.keep_alive())
+    try:
+        yield lock
+    finally:
+        heartbeat.cancel()
+        with suppress(asyncio.CancelledError):
+            await heartbeat
+        await lock.release()

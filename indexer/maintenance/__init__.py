@@ -1,0 +1,1 @@
+"""Status, rollback and pruning of generations and tombstones."""

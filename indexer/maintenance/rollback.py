@@ -1,0 +1,86 @@
+"""Rollback to the generation that the live one replaced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from indexer.changes.replay import assign_pending_stamps, replay
+from indexer.changes.stamps import baseline_mark
+from indexer.changes.write_session import open_write_session
+from indexer.control.event_ledger import publish_events
+from indexer.errors import RefusedError, translate_client_errors
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.lifecycle import GenerationLifecycle, Generations
+from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from indexer.lock.fence import create_fence
+from mappings.index_body import schema_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from indexer.changes.write_session import WriteSession
+    from indexer.context import IndexerContext
+    from mappings import Resource
+
+
+async def rollback_target(context: IndexerContext, resource: Resource) -> tuple[str, str]:
+    """Return the live generation and the rollback target; raise RefusedError if there is no target."""
+    with translate_client_errors():
+        return _target(await GenerationLifecycle(context, resource).generations(), resource)
+
+
+async def rollback(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None] = ignore_wait) -> str:
+    """Bring back the generation that the live one replaced, with all updates since the swap, and return its name.
+
+    The mark's epoch rises because records revert to earlier states. Raises RefusedError, ElasticsearchError or
+    LockedError.
+    """
+    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
+    with translate_client_errors():
+        async with (
+            acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock,
+            open_write_session(context, resource, on_wait) as session,
+        ):
+            lifecycle = session.lifecycle
+            present = await lifecycle.generations()
+            live, target = _target(present, resource)
+            fence = await create_fence(context, f"{lifecycle.alias}-builder", lock.token, target)
+            await _catch_up(session, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
+            mark = session.stamps.next_mark(target, epoch=session.stamps.mark.epoch + 1)
+            await lifecycle.swap(target, live, {session.fence: live, fence: target})
+            await session.publish_mark(mark)
+            await publish_events(context)
+            return target
+
+
+async def _catch_up(session: WriteSession, target: str, fence: str, *, built_to_seq_no: int | None) -> None:
+    """Replay the updates of the live generation since its swap into the target, and set the stamps above all it has."""
+    context = session.context
+    if built_to_seq_no is not None:
+        sender = BulkSender(
+            context.client,
+            fence,
+            AdaptiveLimit(context.settings),
+            context.settings,
+            BulkOptions(replaces_equal=True, require_alias=True),
+        )
+        await replay(context, session.live, built_to_seq_no, sender, target)
+        await session.lifecycle.refresh(target)
+        await assign_pending_stamps(context, target, session, sender)
+    await session.lifecycle.refresh(target)
+    # Updates that were stale for the live generation were written to this one, above every published mark.
+    baseline = await baseline_mark(context.client, [target], session.stamps.mark)
+    session.stamps.clock, session.stamps.sequence = baseline.clock, baseline.sequence
+
+
+def _target(present: Generations, resource: Resource) -> tuple[str, str]:
+    if len(present.history) < 2:
+        raise RefusedError(f"{resource.alias} has no earlier generation to roll back to.")
+    live, target = present.history[:2]
+    if present.fingerprint(target) != schema_fingerprint(resource):
+        raise RefusedError(
+            f"{target} has a different schema than this program declares: it can neither be served nor take the "
+            f"updates of {live}. Roll back with the program that built it, or rebuild."
+        )
+    return live, target

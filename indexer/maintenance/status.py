@@ -1,0 +1,72 @@
+"""The status of each resource: generations, counts, sizes, schema, and the last run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cluster.control_index import read_mark
+from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.control.last_run import read_last_run
+from indexer.control.replications import read_replications
+from indexer.errors import translate_client_errors
+from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
+from mappings import RESOURCES
+
+if TYPE_CHECKING:
+    from indexer.build.build_checkpoint import BuildProgress
+    from indexer.context import IndexerContext
+    from indexer.control.last_run import RunRecord
+    from indexer.control.replications import ReplicationStatus
+    from mappings import Resource
+
+
+@dataclass(frozen=True)
+class ResourceStatus:
+    """The served state of a resource. `mark` is milliseconds since 1970, `size` bytes on disk including replicas."""
+
+    resource: str
+    alias: str
+    live: str | None
+    others: list[str]
+    documents: int
+    tombstones: int
+    size: int
+    is_current: bool  # the live index has the schema that this program declares
+    mark: int | None
+    last: RunRecord | None
+    build: BuildProgress | None  # a build that is running, was interrupted, or was refused
+    sources: list[ReplicationStatus]  # the replications that write into it
+
+
+async def status(context: IndexerContext) -> list[ResourceStatus]:
+    """Return the status of every resource; raise ElasticsearchError or RefusedError."""
+    with translate_client_errors():
+        replications = await read_replications(context)
+        return [await _status(context, resource, replications) for resource in RESOURCES]
+
+
+async def _status(context: IndexerContext, resource: Resource, replications: list[ReplicationStatus]) -> ResourceStatus:
+    lifecycle = GenerationLifecycle(context, resource)
+    present = await lifecycle.generations()
+    live, alias = present.live, lifecycle.alias
+    mark = await read_mark(context.client, context.connection.control_index, alias)
+    return ResourceStatus(
+        resource=resource.alias,
+        alias=alias,
+        live=live,
+        others=[index for index in present.metas if index != live],
+        documents=await lifecycle.count(live, LIVE_QUERY) if live else 0,
+        tombstones=await lifecycle.count(live, DELETED_QUERY) if live else 0,
+        size=await lifecycle.size(live) if live else 0,
+        is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
+        mark=mark.clock if mark else None,
+        last=await read_last_run(context, alias),
+        build=await _build(context, alias, live),
+        sources=[replication for replication in replications if resource.alias in replication.resources],
+    )
+
+
+async def _build(context: IndexerContext, alias: str, live: str | None) -> BuildProgress | None:
+    progress = await BuildCheckpoint(context, alias).read()
+    return progress if progress is not None and progress.candidate != live else None

@@ -1,0 +1,1 @@
+"""Reports of a run: counts per resource, dead letters, tolerances, progress displays."""

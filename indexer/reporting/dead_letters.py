@@ -1,0 +1,89 @@
+"""The dead-letter file: every rejected line with its file and line number, the field at fault and the reason."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from indexer.reporting.report import ResourceReport
+    from indexer.source.lines import SourceLine
+
+
+class DeadLetters:
+    """The rejected lines of one run; the file is created with the first one."""
+
+    def __init__(self, folder: str, alias: str) -> None:
+        """Name the file after the resource and the current time."""
+        timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        self._path = Path(folder) / f"{alias}-{timestamp}.ndjson"
+        self._file: IO[bytes] | None = None
+        self.line_numbers: set[int] = set()
+
+    @property
+    def target_path(self) -> str:
+        """The path of the file, whether or not it exists yet."""
+        return str(self._path)
+
+    @property
+    def existing_path(self) -> str | None:
+        """The path of the file, None if no line was rejected."""
+        return str(self._path) if self.line_numbers else None
+
+    def update_report(self, report: ResourceReport) -> None:
+        """Set the dead-letter count and file of a report."""
+        report.dead, report.dead_letters = len(self.line_numbers), self.existing_path
+
+    def add(self, line: SourceLine, field: str, reason: str) -> None:
+        """Write a rejected line, once per line number."""
+        if line.number in self.line_numbers:
+            return
+        self.line_numbers.add(line.number)
+        entry = {
+            "file": line.file,
+            "line": line.number,
+            "field": field,
+            "reason": reason,
+            "payload": line.data.decode(errors="replace").rstrip("\r\n"),
+        }
+        self._open_file().write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
+
+    def resume(self, file: str, numbers: list[int]) -> None:
+        """Continue the file of an interrupted run; keep only the entries of the checkpointed line numbers."""
+        self._path, self.line_numbers = Path(file), set(numbers)
+        if not self._path.is_file():
+            return
+        entries = self._path.read_bytes().splitlines(keepends=True)
+        if kept := [entry for entry in entries if _line_number(entry) in self.line_numbers]:
+            part = self._path.with_suffix(".part")
+            part.write_bytes(b"".join(kept))
+            part.replace(self._path)
+        else:
+            self._path.unlink()
+
+    def _open_file(self) -> IO[bytes]:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("ab")
+        return self._file
+
+    def flush(self) -> None:
+        """Flush the entries to the operating system, before a checkpoint that relies on them."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file if it is open."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _line_number(entry: bytes) -> int | None:
+    """Return the line number of an entry, None if it is truncated."""
+    try:
+        return int(orjson.loads(entry)["line"])
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,92 @@
+"""Access tokens for the source: a configured bearer token, or OAuth client credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from indexer.errors import SourceError
+from indexer.reso.client.odata_response import TransientSourceError, parse_retry_after
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from indexer.reso.client.rate_limiter import SourceRateLimiter
+    from indexer.reso.settings import ResoSettings
+
+# Tokens are renewed this long before they expire, because a request takes time.
+_MARGIN_SECONDS = 30.0
+# New tokens that may be rejected in a row before the run fails.
+_MAX_UNPROVEN_TOKENS = 3
+
+
+class _TokenResponse(msgspec.Struct):
+    access_token: str
+    expires_in: float = 3600.0
+
+
+_decode_token = msgspec.json.Decoder(_TokenResponse, strict=False).decode
+
+
+class AccessTokenProvider:
+    """The current access token; empty for a source without authentication."""
+
+    def __init__(self, settings: ResoSettings) -> None:
+        """Raise SourceError for contradictory or incomplete settings."""
+        if settings.token and settings.token_url:
+            raise SourceError("Set BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL, not both.")
+        if settings.token_url and not (settings.client_id and settings.client_secret):
+            raise SourceError(
+                "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET."
+            )
+        self._settings = settings
+        self._token = settings.token.strip()
+        self._valid_until = 0.0 if settings.token_url else float("inf")  # on the monotonic clock
+        self._unproven = 0  # tokens issued since the last successful request
+        self._lock = asyncio.Lock()
+
+    async def token(self, session: aiohttp.ClientSession, rate_limiter: SourceRateLimiter) -> str:
+        """Return a valid token; raise SourceError if none is issued, or aiohttp's errors."""
+        async with self._lock:
+            if time.monotonic() >= self._valid_until:
+                await rate_limiter.acquire()
+                await self._request_token(session)
+            return self._token
+
+    def reject(self, token: str) -> bool:
+        """Discard a rejected token; return whether another can be requested."""
+        if token == self._token and self._settings.token_url:
+            self._valid_until = 0.0
+        return bool(self._settings.token_url) and self._unproven <= _MAX_UNPROVEN_TOKENS
+
+    def confirm(self) -> None:
+        """Record that the current token was accepted."""
+        self._unproven = 0
+
+    async def _request_token(self, session: aiohttp.ClientSession) -> None:
+        settings = self._settings
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": settings.client_id,
+            "client_secret": settings.client_secret,
+            **({"scope": settings.scope} if settings.scope else {}),
+        }
+        requested_at, self._unproven = time.monotonic(), self._unproven + 1
+        async with session.post(settings.token_url, data=form, allow_redirects=False) as response:
+            body = await response.read()
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            seconds = parse_retry_after(response.headers.get("Retry-After", ""))
+            raise TransientSourceError(f"{settings.token_url} returned {response.status}.", seconds)
+        try:
+            issued = _decode_token(body)
+        except msgspec.DecodeError:
+            raise SourceError(
+                f"{settings.token_url} returned {response.status} without a token. Check BROKERAGE_RESO_CLIENT_ID, "
+                "BROKERAGE_RESO_CLIENT_SECRET and BROKERAGE_RESO_SCOPE."
+            ) from None
+        self._token = issued.access_token
+        self._valid_until = requested_at + issued.expires_in - _MARGIN_SECONDS

@@ -1,0 +1,181 @@
+"""The HTTP client of a RESO Web API, with rate limit, retries and token renewal."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from indexer.errors import SourceError
+from indexer.reso.client.access_tokens import AccessTokenProvider
+from indexer.reso.client.odata_query import string_literal
+from indexer.reso.client.odata_response import (
+    RETRYABLE_STATUSES,
+    ODataPage,
+    SourceRejectedError,
+    TransientSourceError,
+    decode_page,
+    decode_record,
+    error_detail,
+    parse_http_date,
+    parse_retry_after,
+    retry_delay_seconds,
+)
+from indexer.reso.client.rate_limiter import SourceRateLimiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from indexer.reso.client.odata_query import ODataQuery
+    from indexer.reso.settings import ResoSettings
+
+Decoded = TypeVar("Decoded")
+
+_MIN_PAGE_SIZE = 50
+# The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
+_FIRST_REQUEST_SECONDS = 20.0
+
+
+@dataclass
+class SourceTraffic:
+    """Requests and bytes, by entity."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    received: Counter[str] = field(default_factory=Counter)  # bytes of bodies, decompressed
+
+
+@dataclass(frozen=True)
+class _Request:
+    entity: str
+    url: str
+    accept: str = "application/json"
+    page_size: int | None = None
+    retry_seconds: float = float("inf")
+
+
+class ResoClient:
+    """A client of one source."""
+
+    def __init__(self, root: str, settings: ResoSettings, on_wait: Callable[[str], None]) -> None:
+        """Take the service root, such as https://mls.example.com/reso/odata."""
+        self._root = root.rstrip("/")
+        self._settings = settings
+        self._tokens = AccessTokenProvider(settings)
+        self._rate_limiter = SourceRateLimiter(settings.rate)
+        self._slots = asyncio.Semaphore(settings.in_flight)
+        self._on_wait = on_wait
+        self._page_size = settings.page_size
+        self._clock_offset = 0.0  # seconds that the source's clock is ahead
+        self.traffic = SourceTraffic()
+        self._session: aiohttp.ClientSession
+
+    async def open(self) -> None:
+        """Open the HTTP session."""
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds))
+
+    async def close(self) -> None:
+        """Close the HTTP session."""
+        await self._session.close()
+
+    @property
+    def source_time(self) -> dt.datetime:
+        """The time on the source's clock, from the Date header of its last response."""
+        return dt.datetime.fromtimestamp(time.time() + self._clock_offset, dt.UTC)
+
+    async def fetch_page(self, query: ODataQuery) -> ODataPage:
+        """Return a page of records; raise SourceRejectedError or SourceError."""
+        url = f"{self._root}/{query.entity}?{query.query_string}"
+        return await self._with_retries(_Request(query.entity, url, page_size=query.page_size), decode_page)
+
+    async def fetch_record(self, entity: str, key: str, select: Sequence[str]) -> dict[str, Any] | None:
+        """Return a record by its key, None if the source has no such record."""
+        url = f"{self._root}/{entity}({quote(string_literal(key), safe='')})?$select={','.join(select)}"
+        try:
+            return await self._with_retries(_Request(entity, url), decode_record)
+        except SourceRejectedError as error:
+            if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+                return None
+            raise
+
+    async def fetch_metadata(self, decode: Callable[[bytes], Decoded]) -> Decoded:
+        """Return the decoded `$metadata` document (XML); raise SourceError."""
+        request = _Request(
+            "$metadata", f"{self._root}/$metadata", "application/xml", retry_seconds=_FIRST_REQUEST_SECONDS
+        )
+        try:
+            return await self._with_retries(request, decode)
+        except SourceRejectedError as error:
+            raise SourceError(f"{error} Is {self._root} the root of a RESO Web API?") from None
+
+    async def _with_retries(self, request: _Request, decode: Callable[[bytes], Decoded]) -> Decoded:
+        """Send a request until a response decodes, within the retry limit of the settings."""
+        deadline, failures = time.monotonic() + min(self._settings.retry_seconds, request.retry_seconds), 0
+        while True:
+            try:
+                return decode(await self._send(request))
+            except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
+                raise SourceError(f"{self._root} is not a valid HTTP URL.") from None
+            except (
+                aiohttp.ClientError,
+                TimeoutError,
+                msgspec.DecodeError,
+                UnicodeDecodeError,
+                TransientSourceError,
+            ) as error:
+                failures += 1
+                await self._wait(request.entity, error, failures, deadline)
+
+    async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
+        """Wait before a retry; raise SourceError if it would be after the deadline."""
+        if isinstance(error, TimeoutError):
+            self._page_size = max(_MIN_PAGE_SIZE, self._page_size // 2)
+        seconds, reason = retry_delay_seconds(error, failures), str(error) or type(error).__name__
+        if time.monotonic() + seconds > deadline:
+            raise SourceError(f"{entity}: no usable response from the source. Last error: {reason}") from error
+        self._on_wait(f"{entity}: {reason} Retrying in {seconds:.0f} s.")
+        await asyncio.sleep(seconds)
+
+    async def _send(self, request: _Request) -> bytes:
+        async with self._slots:
+            token = await self._tokens.token(self._session, self._rate_limiter)
+            await self._rate_limiter.acquire()
+            headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
+            if request.page_size is not None:
+                headers["Prefer"] = f"odata.maxpagesize={min(request.page_size, self._page_size)}"
+            self.traffic.requests[request.entity] += 1
+            url = URL(request.url, encoded=True)
+            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                body = await response.read()
+        self.traffic.received[request.entity] += len(body)
+        self._record_clock_offset(response)
+        if response.status != HTTPStatus.OK:
+            raise self._error(response, request.entity, body, token)
+        self._tokens.confirm()
+        return body
+
+    def _record_clock_offset(self, response: aiohttp.ClientResponse) -> None:
+        date = parse_http_date(response.headers.get("Date", ""))
+        if date is not None:
+            self._clock_offset = date - time.time()
+
+    def _error(self, response: aiohttp.ClientResponse, entity: str, body: bytes, token: str) -> Exception:
+        message = f"{entity} returned {response.status}{error_detail(body)}."
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            if self._tokens.reject(token):
+                return TransientSourceError(message, 0.0)
+            return SourceError(f"{message} Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET.")
+        if response.status not in RETRYABLE_STATUSES:
+            return SourceRejectedError(response.status, message)
+        seconds = parse_retry_after(response.headers.get("Retry-After", ""))
+        if seconds is not None:
+            self._rate_limiter.pause(seconds)
+        return TransientSourceError(message, seconds)

@@ -1,0 +1,1 @@
+"""Source records (RESO Data Dictionary) to the records that the API serves."""

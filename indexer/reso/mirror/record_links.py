@@ -1,0 +1,35 @@
+"""Links between records: what a record is part of and what it refers to, from the keys that it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mappings.data_dictionary.model import DataDictionary
+
+
+class RecordLink(NamedTuple):
+    """The target of a link. `is_part`: the record belongs to the target; else it shows values of it."""
+
+    is_part: bool
+    entity: str
+    key: str
+
+
+def find_links(dictionary: DataDictionary, entity: str, record: Mapping[str, Any]) -> Iterator[RecordLink]:
+    """Yield the links of a record; a target may be missing in the mirror."""
+    declared = dictionary.entities[entity]
+    for field, target in declared.part_of.items():
+        # The target is an entity, or a field that holds the name of one.
+        name = target if target in dictionary.entities else record.get(target)
+        if isinstance(name, str) and (key := _key(record.get(field))) is not None:
+            yield RecordLink(is_part=True, entity=name, key=key)
+    for field, target in declared.refers_to.items():
+        if (key := _key(record.get(field))) is not None:
+            yield RecordLink(is_part=False, entity=target, key=key)
+
+
+def _key(value: object) -> str | None:
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None

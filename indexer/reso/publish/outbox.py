@@ -1,0 +1,207 @@
+"""The outbox of a mirror: a source of envelopes, of all records for a first build, of due ones for an update.
+
+The first `updated_at` of a record is the source's modification time. Later ones are always higher than the last one
+sent, whatever the source's clock says: a removed photo or a corrected status does not change the timestamp at the
+source. Versions are logged before they are sent, so a killed run sends the same versions again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import InvalidRecordError
+from indexer.reso.publish.envelope_encoding import (
+    content_digest,
+    encode,
+    format_microseconds,
+    modified_microseconds,
+    number_lines,
+)
+from indexer.reso.publish.sent_log import SentLog, SentVersion
+from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine
+from mappings import COMPANY, RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
+    from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.replication_plan import ReplicationPlan
+    from mappings import Resource
+
+_KEYS_PER_BATCH = 500
+# Referenced entities come first.
+_ENTITY_ORDER = ("Office", "Member", "Teams", "Property")
+
+
+class Outbox:
+    """The envelopes of one company, made from the records of a mirror."""
+
+    def __init__(self, mirror: Mirror, plan: ReplicationPlan, mapper: RecordMapper) -> None:
+        """Count no omitted values yet."""
+        self._mirror, self._plan, self._mapper = mirror, plan, mapper
+        self._dictionary = plan.dictionary
+        self._sent_log = SentLog(mirror)
+        self.is_sole = plan.is_sole  # whether records that only the index has are deleted
+        self._by_alias = {resource.alias: resource for resource in RESOURCES}
+        self._number = 0
+        self.omitted: Counter[str] = Counter()  # values that could not be mapped, by entity and field
+        self.omitted_examples: dict[str, str] = {}
+
+    def has(self, resource: Resource) -> bool:
+        """Whether the resource is mapped from an entity of the Data Dictionary, or is the declared company."""
+        if resource is COMPANY:
+            return self._plan.declared is not None
+        return any(resource.alias in entity.aliases for entity in self._dictionary.entities.values())
+
+    @contextmanager
+    def open(self, resource: Resource) -> Iterator[LineStream]:
+        """Open a stream of all records of a resource."""
+        lines = self._companies() if resource is COMPANY else self._all_lines(resource)
+        yield LineStream(number_lines(lines), 0, int)
+
+    def identity(self, resource: Resource) -> str:
+        """Return a digest that changes with every change of the mirror or the dictionary."""
+        state = f"{self._mirror.last_change} {self._dictionary.fingerprint} {self._plan.company} {resource.alias}"
+        return hashlib.sha256(state.encode()).hexdigest()[:32]
+
+    def taken_at(self, resource: Resource) -> int:  # noqa: ARG002 - the same for every resource
+        """Return the current time in microseconds since 1970: a mirror is always current."""
+        return time.time_ns() // 1000
+
+    @contextmanager
+    def changes(self) -> Iterator[ChangeStream]:
+        """Open a stream of the changes that are due."""
+        yield ChangeStream(self._due_changes(), 0, int)
+
+    @property
+    def has_unqueued_changes(self) -> bool:
+        """Whether there are changes other than due records: to the company, or records that only the index has."""
+        sent, declared = self._sent_log.last(COMPANY.alias, self._plan.company), self._plan.declared
+        is_new = declared is not None and (sent is None or sent.digest != content_digest({"record": declared}))
+        return is_new or (self.is_sole and any(True for _ in self._unmatched_deletions()))
+
+    def mark_published(self) -> None:
+        """Record that unmatched records of the index were deleted, within the caller's transaction."""
+        if self.is_sole:
+            self._sent_log.mark_unmatched_deleted()
+
+    def _companies(self) -> Iterator[SourceLine]:
+        if (declared := self._plan.declared) is not None:
+            with self._mirror.transaction():
+                version = self._next_version(COMPANY, self._plan.company, declared, {"record": declared})
+            yield self._line("company", {"updated_at": format_microseconds(version.updated_at), "record": declared})
+
+    def _all_lines(self, resource: Resource) -> Iterator[SourceLine | RejectedLine]:
+        entity, after = self._dictionary.entity_for(resource.alias), ""
+        while keys := self._mirror.keys(entity, after, _KEYS_PER_BATCH):
+            with self._mirror.transaction():
+                lines = [line for key in keys for line in self._lines(resource, entity, key)]
+            yield from lines
+            after = keys[-1]
+
+    def _due_changes(self) -> Iterator[tuple[Resource, SourceLine] | RejectedLine]:
+        yield from ((COMPANY, line) for line in self._companies())
+        for entity in _ENTITY_ORDER:
+            after = ""
+            while keys := self._mirror.due_keys(entity, after, _KEYS_PER_BATCH):
+                with self._mirror.transaction():
+                    lines = [line for key in keys for line in self._due_lines(entity, key)]
+                yield from lines
+                after = keys[-1]
+        if self.is_sole:
+            yield from self._unmatched_deletions()
+
+    def _due_lines(self, entity: str, key: str) -> Iterator[tuple[Resource, SourceLine] | RejectedLine]:
+        for alias in self._dictionary.entities[entity].aliases:
+            resource = self._by_alias[alias]
+            for line in self._lines(resource, entity, key):
+                yield line if isinstance(line, RejectedLine) else (resource, line)
+
+    def _lines(self, resource: Resource, entity: str, key: str) -> Iterator[SourceLine | RejectedLine]:
+        """Yield the envelope of a record as one resource, if there is one to send."""
+        try:
+            mapped = self._mapper.map_record(resource.alias, key)
+        except InvalidRecordError as error:
+            if not self._is_reported(resource, entity, key):
+                yield RejectedLine(self._line(entity, self._mirror.record(entity, key)), error, resource)
+            return
+        if mapped is not None:
+            self._count_omitted(entity, key, mapped)
+            source = self._mirror.record(entity, key) or {}
+            content = {"record": mapped.record, "envelope": mapped.envelope}
+            version = self._next_version(resource, key, source, content)
+            yield self._line(entity, self._envelope(version.updated_at, mapped.record) | mapped.envelope)
+        elif sent := self._sent_log.last(resource.alias, key) or self._indexed_before(resource, entity, key):
+            yield self._deletion(resource, key, sent)
+
+    def _is_reported(self, resource: Resource, entity: str, key: str) -> bool:
+        """Whether an earlier resource of the same entity already rejected this record: it is reported once."""
+        for alias in takewhile(lambda alias: alias != resource.alias, self._dictionary.entities[entity].aliases):
+            try:
+                self._mapper.map_record(alias, key)
+            except InvalidRecordError:
+                return True
+        return False
+
+    def _indexed_before(self, resource: Resource, entity: str, key: str) -> SentVersion | None:
+        """Return the version that the index had before the mirror, of a record that is not served as this resource."""
+        if self._mirror.record(entity, key) is None:  # only parts of it may be in the mirror
+            return None
+        try:
+            identifier = self._mapper.identifier(resource.alias, key)
+        except InvalidRecordError:
+            return None
+        updated_at = self._sent_log.live_indexed_version(resource.alias, identifier)
+        return None if updated_at is None else SentVersion(identifier, updated_at, b"")
+
+    def _next_version(
+        self, resource: Resource, key: str, source: dict[str, Any], content: dict[str, Any]
+    ) -> SentVersion:
+        """Return the last version sent if the content is unchanged, else a newer one."""
+        digest = content_digest(content)
+        sent = self._sent_log.last(resource.alias, key)
+        if sent is not None and sent.digest == digest:
+            return sent
+        identifier = str(content["record"][resource.identifier])
+        previous = sent.updated_at if sent else self._sent_log.indexed_version(resource.alias, identifier)
+        version = SentVersion(identifier, max(previous + 1, modified_microseconds(source)), digest)
+        self._sent_log.store(resource.alias, key, version)
+        return version
+
+    def _deletion(self, resource: Resource, key: str, sent: SentVersion) -> SourceLine:
+        if sent.digest is not None:
+            sent = SentVersion(sent.identifier, max(sent.updated_at + 1, time.time_ns() // 1000), None)
+            self._sent_log.store(resource.alias, key, sent)
+        return self._line(resource.alias, self._deletion_envelope(resource, sent.identifier, sent.updated_at))
+
+    def _unmatched_deletions(self) -> Iterator[tuple[Resource, SourceLine]]:
+        for resource in RESOURCES:
+            for identifier, previous in self._sent_log.unmatched(resource.alias) if self.has(resource) else ():
+                updated_at = max(previous + 1, time.time_ns() // 1000)
+                yield resource, self._line(resource.alias, self._deletion_envelope(resource, identifier, updated_at))
+
+    def _deletion_envelope(self, resource: Resource, identifier: str, updated_at: int) -> dict[str, Any]:
+        return self._envelope(updated_at, {resource.identifier: identifier}) | {"deleted": True}
+
+    def _envelope(self, updated_at: int, record: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "platform_company_id": self._plan.company,
+            "updated_at": format_microseconds(updated_at),
+            "record": record,
+        }
+
+    def _line(self, file: str, content: object) -> SourceLine:
+        self._number += 1
+        return SourceLine(file, self._number, encode(content))
+
+    def _count_omitted(self, entity: str, key: str, mapped: MappedRecord) -> None:
+        for field, reason in mapped.omitted:
+            name = field if "." in field else f"{entity}.{field}"
+            self.omitted[name] += 1
+            self.omitted_examples.setdefault(name, f"{key!r} {reason}")

@@ -1,0 +1,64 @@
+"""The plan of a replication: source, company, and the map between their records."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from indexer.errors import SourceError
+from mappings.data_dictionary.loader import load_dictionary
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mappings.data_dictionary.model import DataDictionary
+
+AUTO, BY_EVENTS, BY_TIMESTAMPS = "auto", "events", "timestamps"
+
+
+@dataclass(frozen=True)
+class ReplicationPlan:
+    """One replication.
+
+    `declared` is the company's own record, if the map has one. `prefix` is put before all keys of the source. With
+    `is_sole`, records of the company that the source lacks are deleted from the index, whatever their origin.
+    """
+
+    url: str
+    company: str
+    dictionary: DataDictionary
+    declared: dict[str, Any] | None = None
+    prefix: str = ""
+    time_zone: str | None = None
+    changes: str = AUTO
+    is_sole: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise SourceError if the declared company is not the one of the plan."""
+        if self.declared is not None and self.declared.get("platform_company_id") != self.company:
+            raise SourceError(
+                f"[company] in the map must have platform_company_id = {self.company!r}, the value of --company."
+            )
+
+    @property
+    def mirror_name(self) -> str:
+        """The file name of the mirror, unique per source, company and prefix."""
+        digest = hashlib.sha256(f"{self.url.rstrip('/')} {self.company} {self.prefix}".encode()).hexdigest()[:12]
+        return f"{self.company}-{digest}"
+
+
+def read_map(path: Path | None) -> tuple[DataDictionary, dict[str, Any] | None]:
+    """Return the dictionary with the overrides of a map file, and the company that it declares; raise SourceError."""
+    if path is None:
+        return load_dictionary(), None
+    try:
+        overrides = msgspec.toml.decode(path.read_bytes())
+        declared = msgspec.convert(overrides.pop("company", None), dict[str, Any] | None)
+        return load_dictionary(msgspec.toml.encode(overrides)), declared
+    except OSError as error:
+        raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise SourceError(f"{path.name}: {error}.") from error

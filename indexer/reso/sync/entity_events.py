@@ -1,0 +1,123 @@
+"""Following a source by its EntityEvents: one sequence with the keys of all changed records.
+
+Events may become visible late, a lower number after a higher one. So each pass reads some earlier events again and
+applies only new ones. Events that never appear are covered by the comparison of all keys.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from indexer.errors import SourceError
+from indexer.reso.client.odata_query import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
+from indexer.reso.mirror.seen_items import SeenEvents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from indexer.reso.client.reso_client import ResoClient
+    from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.settings import ResoSettings
+    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
+
+EVENT_ENTITY = "EntityEvent"
+_SEQUENCE_NOTE = "event"
+# How often an empty page is requested again while the source reports a higher sequence.
+_ATTEMPTS = 4
+# How often the latest sequence is requested while there seem to be no events.
+_EMPTY_CHECKS = 2
+_FIELDS = (EVENT_SEQUENCE_FIELD, "ResourceName", "ResourceRecordKey")
+
+
+class EntityEventFollower:
+    """Follows the event sequence of one source."""
+
+    def __init__(
+        self, client: ResoClient, mirror: Mirror, readers: Mapping[str, EntityReader], settings: ResoSettings
+    ) -> None:
+        """Take a reader for each entity whose events are applied."""
+        self._client, self._mirror, self._readers, self._settings = client, mirror, readers, settings
+        self._seen = SeenEvents(mirror)
+        self._entities_with_events: set[str] = set()
+
+    @property
+    def last_processed(self) -> int | None:
+        """The highest sequence number that was applied; None before a start was set."""
+        noted = self._mirror.read_note(_SEQUENCE_NOTE)
+        return None if noted is None else int(noted)
+
+    async def has_events_of(self, entity: str) -> bool:
+        """Whether an entity ever had an event: some sources write them for a few entities only."""
+        if entity not in self._entities_with_events:
+            query = ODataQuery(EVENT_ENTITY, _FIELDS, top=1).where(f"ResourceName eq {string_literal(entity)}")
+            if (await self._client.fetch_page(query)).value:
+                self._entities_with_events.add(entity)
+        return entity in self._entities_with_events
+
+    def set_start(self, sequence: int) -> None:
+        """Set the number to follow from, before anything is loaded."""
+        with self._mirror.transaction():
+            self._mirror.write_note(_SEQUENCE_NOTE, sequence)
+
+    async def latest_sequence(self) -> int:
+        """Return the highest sequence number of the source, 0 if it has no events."""
+        query = ODataQuery(EVENT_ENTITY, _FIELDS, order_by=f"{EVENT_SEQUENCE_FIELD} desc", top=1)
+        for _ in range(_EMPTY_CHECKS):
+            if rows := (await self._client.fetch_page(query)).value:
+                return max(_sequence_of(row) for row in rows)
+        return 0
+
+    async def follow(self) -> bool:
+        """Apply all new events; return False if the source has started a new sequence."""
+        processed = self.last_processed or 0
+        position = max(0, processed - self._settings.event_margin)
+        for _ in range(_ATTEMPTS):
+            while rows := await self._page(position):
+                position = max(_sequence_of(row) for row in rows)
+                await self._apply(rows)
+            # A busy source may return an empty page.
+            if (latest := await self.latest_sequence()) <= position:
+                break
+        if max(latest, position) >= processed:
+            return True
+        # An empty event list is not evidence of a new sequence.
+        return (last := await self.latest_sequence()) >= processed or last == 0
+
+    def restart(self) -> None:
+        """Follow from 0; called after all keys were compared, so that a killed run repeats both."""
+        with self._mirror.transaction():
+            self._seen.add((), forget_below=(self.last_processed or 0) + 1)
+            self._mirror.write_note(_SEQUENCE_NOTE, 0)
+
+    async def _page(self, position: int) -> list[SourceRow]:
+        query = ODataQuery(EVENT_ENTITY, _FIELDS, order_by=EVENT_SEQUENCE_FIELD, page_size=self._settings.page_size)
+        rows = (await self._client.fetch_page(query.where(f"{EVENT_SEQUENCE_FIELD} gt {position}"))).value
+        numbers = [_sequence_of(row) for row in rows]
+        if numbers != sorted(numbers) or (numbers and numbers[0] <= position):
+            raise SourceError(f"{EVENT_ENTITY}: the source ignores a filter or an order by {EVENT_SEQUENCE_FIELD}.")
+        return rows
+
+    async def _apply(self, rows: list[SourceRow]) -> None:
+        """Read the records that a page of events names, and store both in one transaction."""
+        numbers = [_sequence_of(row) for row in rows]
+        unseen = self._seen.unseen(numbers)
+        changed: dict[str, dict[str, None]] = defaultdict(dict)
+        for row in rows:
+            if _sequence_of(row) in unseen and row.get("ResourceName") in self._readers:
+                changed[str(row["ResourceName"])][str(row.get("ResourceRecordKey"))] = None
+        gone = {name: await self._readers[name].refresh_keys(list(keys)) for name, keys in changed.items()}
+        processed = max(self.last_processed or 0, *numbers)
+        with self._mirror.transaction():
+            for name, keys in gone.items():
+                self._readers[name].remove(keys)
+            self._seen.add(unseen, forget_below=processed - self._settings.event_margin)
+            self._mirror.write_note(_SEQUENCE_NOTE, processed)
+
+
+def _sequence_of(row: SourceRow) -> int:
+    value = row.get(EVENT_SEQUENCE_FIELD)
+    try:
+        return int(value)  # type: ignore[arg-type]  # a number, or a number as text
+    except (TypeError, ValueError):
+        raise SourceError(f"{EVENT_ENTITY}: {EVENT_SEQUENCE_FIELD} is {value!r}, not a number.") from None

@@ -1,0 +1,169 @@
+"""Reading records of one entity into the mirror: page by page, or by key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import SourceError
+from indexer.reporting.report import ResourceReport, RunStage
+from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
+from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.sync.page_order import is_sorted_by_key
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from indexer.reporting.report import OnProgress
+    from indexer.reso.client.reso_client import ResoClient
+    from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.settings import ResoSettings
+    from mappings.data_dictionary.model import DictionaryEntity
+
+SourceRow = dict[str, Any]
+# An empty page counts as the end only if the next attempt is empty too: a busy source may return one.
+_EMPTY_PAGE_ATTEMPTS = 2
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """A source with its mirror, its settings and the progress callback."""
+
+    client: ResoClient
+    mirror: Mirror
+    settings: ResoSettings
+    on_progress: OnProgress
+
+
+@dataclass
+class EntityReader:
+    """Reads one entity of a source; only the fields of `select` are requested and stored."""
+
+    name: str
+    entity: DictionaryEntity
+    select: tuple[str, ...]
+    source: SourceContext
+    report: ResourceReport = field(init=False)
+    changed: int = 0  # records that were new or different
+    removed: int = 0
+    without_key: int = 0  # records that cannot be stored
+    _uses_or_filter: bool = False
+
+    def __post_init__(self) -> None:
+        """Start a report with zero counts."""
+        self.report = ResourceReport(self.name)
+
+    @property
+    def key(self) -> str:
+        """The key field."""
+        return self.entity.key
+
+    @property
+    def records_query(self) -> ODataQuery:
+        """The query for all records."""
+        return self._query(self.select)
+
+    @property
+    def keys_query(self) -> ODataQuery:
+        """The query for the keys and timestamps of all records."""
+        return self._query((self.key, MODIFICATION_TIMESTAMP))
+
+    def _query(self, select: tuple[str, ...]) -> ODataQuery:
+        return ODataQuery(self.name, select, page_size=self.source.settings.page_size).where(self.entity.filter)
+
+    def key_of(self, row: SourceRow) -> str:
+        """Return the key of a record, empty if it has none."""
+        value = row.get(self.key)
+        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+    def store(self, rows: Iterable[SourceRow]) -> None:
+        """Store records in the mirror, within the caller's transaction."""
+        for row in rows:
+            self.report.read += 1
+            if key := self.key_of(row):
+                record = {name: row[name] for name in self.select if row.get(name) is not None}
+                self.changed += self.source.mirror.put(self.name, key, modified_time(row), record)
+            else:
+                self.without_key += 1
+        self.report.stage = RunStage.READING
+        self.source.on_progress(self.report)
+
+    def finish(self) -> None:
+        """Report that reading has ended for this round."""
+        self.report.stage = RunStage.READ
+        if self.report.read:
+            self.source.on_progress(self.report)
+
+    async def page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
+        """Return the page after a key, empty at the end; raise SourceError if the source ignores filter or order."""
+        rows = await self.fetch_nonempty(query.where(after_key_filter(self.key, last)).ordered_by(self.key))
+        if rows:
+            self._check(rows, last)
+        return rows
+
+    async def fetch_nonempty(self, query: ODataQuery) -> list[SourceRow]:
+        """Return a page, requested again if it is empty."""
+        for _ in range(_EMPTY_PAGE_ATTEMPTS):
+            if rows := (await self.source.client.fetch_page(query)).value:
+                return rows
+        return []
+
+    def _check(self, rows: Sequence[SourceRow], last: str | None) -> None:
+        keys = [key for row in rows if (key := self.key_of(row))]
+        if not keys:
+            raise SourceError(f"{self.name}: no record of the source has a {self.key}.")
+        if last in keys:
+            raise SourceError(f"{self.name}: the source ignores a filter by {self.key}, so it cannot be read.")
+        if not is_sorted_by_key(keys):
+            raise SourceError(f"{self.name}: the source ignores an order by {self.key}, so it cannot be read.")
+
+    async def refresh_keys(self, keys: Sequence[str]) -> set[str]:
+        """Read records by key; return the keys that the source confirms as missing."""
+        return await self.confirm_missing(await self.fetch_keys(keys))
+
+    async def fetch_keys(self, keys: Sequence[str]) -> list[str]:
+        """Read records by key; return the keys that the responses lack."""
+        absent: list[str] = []
+        for batch in batch_keys(keys, self.source.settings.keys_per_request):
+            rows = await self._fetch_batch(batch)
+            with self.source.mirror.transaction():
+                self.store(rows)
+            absent += sorted(set(batch) - {self.key_of(row) for row in rows})
+        return absent
+
+    async def confirm_missing(self, absent: Sequence[str]) -> set[str]:
+        """Request records by address: a record that a filter misses may only have been left out of a response."""
+        return {key for key in absent if await self._is_gone(key)}
+
+    async def _fetch_batch(self, keys: Sequence[str]) -> list[SourceRow]:
+        try:
+            query = self.records_query.where(keys_filter(self.key, keys, use_or=self._uses_or_filter))
+            return (await self.source.client.fetch_page(query)).value
+        except SourceRejectedError as error:
+            if self._uses_or_filter or error.status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED}:
+                raise
+            self._uses_or_filter = True
+        return await self._fetch_batch(keys)
+
+    async def _is_gone(self, key: str) -> bool:
+        if self.entity.filter:
+            rows = await self.fetch_nonempty(self.records_query.where(keys_filter(self.key, [key], use_or=True)))
+        else:
+            row = await self.source.client.fetch_record(self.name, key, self.select)
+            rows = [] if row is None else [row]
+        with self.source.mirror.transaction():
+            self.store(rows)
+        return not rows
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove records from the mirror, within the caller's transaction."""
+        for key in keys:
+            self.removed += self.source.mirror.remove(self.name, key)
+
+
+def modified_time(row: SourceRow) -> str:
+    """Return the modification timestamp as the source formats it, empty if there is none."""
+    value = row.get(MODIFICATION_TIMESTAMP)
+    return value if isinstance(value, str) else ""

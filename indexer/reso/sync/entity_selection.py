@@ -1,0 +1,80 @@
+"""The entities to read from a source, those it describes and authorizes, and the fields to request of each."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from indexer.errors import SourceError
+from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.sync.entity_reader import EntityReader
+from indexer.reso.sync.entity_sync import EntitySync
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.replication_plan import ReplicationPlan
+    from indexer.reso.sync.entity_reader import SourceContext
+
+_DICTIONARY_NOTE = "dictionary"
+_REQUIRED_ENTITY = "Property"
+NOT_AUTHORIZED = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
+def build_readers(
+    plan: ReplicationPlan, source: SourceContext, offered: Mapping[str, frozenset[str]]
+) -> dict[str, EntityReader]:
+    """Return a reader of each mapped entity that the source offers; raise SourceError if a required one is missing."""
+    if _REQUIRED_ENTITY not in offered:
+        raise SourceError(f"The source has no {_REQUIRED_ENTITY}. Is {plan.url} the root of a RESO Web API?")
+    readers = {
+        name: EntityReader(name, entity, _selected_fields(plan, name, offered[name]), source)
+        for name, entity in plan.dictionary.entities.items()
+        if name in offered
+    }
+    _record_selection(plan, source.mirror, readers)
+    return readers
+
+
+def _selected_fields(plan: ReplicationPlan, name: str, offered: frozenset[str]) -> tuple[str, ...]:
+    """Return the mapped fields that the source offers: it may reject an unknown one."""
+    wanted = plan.dictionary.requested_fields(name)
+    if missing := [field for field in wanted[:2] if field not in offered]:
+        raise SourceError(f"{name} of the source has no {' and no '.join(missing)}, so it cannot be followed.")
+    return tuple(field for field in wanted if field in offered)
+
+
+def _record_selection(plan: ReplicationPlan, mirror: Mirror, readers: dict[str, EntityReader]) -> None:
+    """Reload entities whose selected fields changed; publish everything again if the dictionary changed."""
+    for name, reader in readers.items():
+        selection = [*reader.select, reader.entity.filter]
+        if (previous := mirror.read_note(f"asked {name}")) != selection:
+            with mirror.transaction():
+                if previous is not None:
+                    EntitySync.reset(mirror, name)
+                mirror.write_note(f"asked {name}", selection)
+    fingerprint = f"{plan.dictionary.fingerprint} {plan.time_zone or ''}"
+    if (previous := mirror.read_note(_DICTIONARY_NOTE)) != fingerprint:
+        with mirror.transaction():
+            if previous is not None:
+                mirror.mark_all_due()
+            mirror.write_note(_DICTIONARY_NOTE, fingerprint)
+
+
+async def start_authorized(readers: Mapping[str, EntityReader], not_granted: list[str]) -> dict[str, EntitySync]:
+    """Return the syncs of authorized entities, each with its start set; append a message for each other entity.
+
+    A licence often covers less than the metadata describes. Raise SourceRejectedError for a required entity. An entity
+    that was readable before raises it later, when it is read.
+    """
+    syncs = {name: EntitySync(reader) for name, reader in readers.items()}
+    for name, sync in list(syncs.items()):
+        try:
+            await sync.set_start()
+        except SourceRejectedError as error:
+            if error.status not in NOT_AUTHORIZED or name == _REQUIRED_ENTITY:
+                raise
+            not_granted.append(f"{error} {name} is not read.")
+            del syncs[name]
+    return syncs

@@ -1,0 +1,209 @@
+"""Synchronization of one entity: initial load by key, changes by timestamp and key, comparison of all keys.
+
+Checkpoints are stored in the mirror together with the records they cover. Pagination never uses `$skip`, because a
+record that disappears would shift others past the cursor.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from indexer.errors import RefusedError
+from indexer.reporting.tolerance import tolerated_count
+from indexer.reso.client.odata_query import after_change_filter
+from indexer.reso.mirror.seen_items import seen_keys
+from indexer.reso.source_time import format_source_time, parse_source_time
+from indexer.reso.sync.entity_reader import modified_time
+from indexer.reso.sync.sync_state import EntitySyncState, advance, position_of
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from indexer.reso.client.odata_query import ODataQuery
+    from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
+    from indexer.reso.sync.sync_state import SyncPosition
+
+# A comparison during which the source left records out is repeated.
+_MAX_COMPARISONS = 3
+
+
+class EntitySync:
+    """Synchronizes one entity with its copy in the mirror."""
+
+    def __init__(self, reader: EntityReader) -> None:
+        """Resume from the checkpoint in the mirror."""
+        self.reader = reader
+        self._mirror, self._settings = reader.source.mirror, reader.source.settings
+        self._client = reader.source.client
+        self._note = _note_name(reader.name)
+        noted = self._mirror.read_note(self._note)
+        self.state = EntitySyncState("") if noted is None else msgspec.convert(noted, EntitySyncState)
+        if self.state.refused:  # compare again: the limit may have been raised
+            self.state.compared = 0.0
+
+    async def set_start(self) -> None:
+        """Set the timestamp to follow from: that of the newest record, since the source's own clock may differ."""
+        if not self.state.since:
+            now = self._client.source_time
+            newest_first = replace(self.reader.keys_query, top=1, page_size=None).ordered_by(
+                f"{MODIFICATION_TIMESTAMP} desc"
+            )
+            rows = await self.reader.fetch_nonempty(
+                newest_first.where(f"{MODIFICATION_TIMESTAMP} le {format_source_time(now)}")
+            )
+            newest = parse_source_time(modified_time(rows[0])) if rows else None
+            self.state.since = format_source_time(min(newest or now, now) - self._overlap)
+
+    @property
+    def _overlap(self) -> dt.timedelta:
+        return dt.timedelta(seconds=self._settings.overlap_seconds)
+
+    def _save(self) -> None:
+        self._mirror.write_note(self._note, msgspec.to_builtins(self.state))
+
+    async def load(self) -> None:
+        """Read all records by key; changes made meanwhile are picked up by following."""
+        await self.set_start()
+        state, reader = self.state, self.reader
+        while not state.loaded:
+            rows = await reader.page_after(reader.records_query, state.last)
+            with self._mirror.transaction():
+                reader.store(rows)
+                state.last = _last_key(reader, rows)
+                state.loaded = not rows
+                self._save()
+
+    async def follow_changes(self) -> None:
+        """Read changed records by timestamp and key, because records may share a timestamp."""
+        async for rows, is_full in self._pages_by_time(self.reader.records_query, self.state.since, self.state.place):
+            with self._mirror.transaction():
+                self.reader.store(rows)
+                self._save_position(rows)
+                if not is_full:
+                    self.state.finish_pass(time.time(), self._settings.overlap_seconds)
+                self._save()
+
+    async def _pages_by_time(
+        self, query: ODataQuery, since: str, position: SyncPosition | None = None
+    ) -> AsyncIterator[tuple[list[SourceRow], bool]]:
+        """Yield pages by timestamp and key, each with whether another may follow."""
+        query, is_full = query.ordered_by(f"{MODIFICATION_TIMESTAMP},{self.reader.key}"), True
+        first = f"{MODIFICATION_TIMESTAMP} ge {since}"
+        while is_full:
+            after = first if position is None else after_change_filter(self.reader.key, position)
+            rows, is_full = await self._page(query.where(after))
+            position = advance(self.reader, position, rows, is_full=is_full)
+            yield rows, is_full
+
+    async def _page(self, query: ODataQuery) -> tuple[list[SourceRow], bool]:
+        """Return a page, and whether another may follow; a wrong "yes" costs one request."""
+        page = await self._client.fetch_page(query)
+        is_full = page.next_link is not None or len(page.value) >= self._settings.page_size
+        return page.value, is_full and bool(page.value)
+
+    def _save_position(self, rows: list[SourceRow]) -> None:
+        """Advance the checkpoint, except to a timestamp in the future: it would hide all changes until then."""
+        now = self._client.source_time
+        for row in reversed(rows):
+            if (modified := parse_source_time(modified_time(row))) is not None and modified <= now:
+                self.state.place = position_of(self.reader, row)
+                return
+
+    async def recheck_recent(self) -> None:
+        """Compare the timestamps of recent changes with the mirror: some changes become visible late."""
+        newest = parse_source_time(self.state.newest or self.state.since)
+        since = format_source_time((newest or self._client.source_time) - self._overlap)
+        async for rows, _ in self._pages_by_time(self.reader.keys_query, since):
+            await self._refresh_differing(rows)
+
+    async def _refresh_differing(self, rows: list[SourceRow]) -> None:
+        """Read the records whose timestamp differs from the mirror's or is missing."""
+        times = {key: modified_time(row) for row in rows if (key := self.reader.key_of(row))}
+        known = self._mirror.modification_times(self.reader.name, list(times)) if times else {}
+        differing = [key for key, modified in times.items() if not modified or known.get(key) != modified]
+        await self._remove(await self.reader.refresh_keys(differing))
+
+    async def _remove(self, gone: set[str]) -> None:
+        with self._mirror.transaction():
+            self.reader.remove(gone)
+
+    async def _may_differ(self) -> bool:
+        """Whether the source reports another number of records than the mirror has, or none: a load may fall short."""
+        query = replace(self.reader.keys_query, top=1, page_size=None, with_count=True)
+        return (await self._client.fetch_page(query)).count != self._mirror.count("record", self.reader.name)
+
+    async def compare_if_incomplete(self) -> None:
+        """After a load, schedule the comparison of all keys at once only if the record counts differ."""
+        if not await self._may_differ():
+            self.record_comparison(time.time())
+
+    def record_comparison(self, at: float, refused: str | None = None) -> None:
+        """Store when all keys were compared, in seconds since 1970 (0: due now), and why nothing was removed."""
+        with self._mirror.transaction():
+            self.state.compared, self.state.refused = at, refused
+            self._save()
+
+    @staticmethod
+    def reset(mirror: Mirror, name: str) -> None:
+        """Schedule a new load of an entity, within the caller's transaction; its records stay until then."""
+        mirror.delete_note(_note_name(name))
+
+    def is_comparison_due(self) -> bool:
+        """Whether it is time to compare all keys."""
+        return time.time() - self.state.compared >= self._settings.reconcile_hours * 3600
+
+    async def compare_keys(self) -> None:
+        """Compare all keys and timestamps; remove records that the source lacks, each confirmed by a request.
+
+        Above the limit of the settings nothing is removed, and `state.refused` has the reason.
+        """
+        started = time.time()
+        try:
+            await self._compare()
+        except RefusedError as refusal:
+            self.record_comparison(started, str(refusal))
+        else:
+            self.record_comparison(started)
+
+    async def _compare(self) -> None:
+        for _ in range(_MAX_COMPARISONS):
+            missing = await self._missing()
+            absent = await self.reader.fetch_keys(missing)
+            self._check_removal_limit(len(absent))
+            await self._remove(await self.reader.confirm_missing(absent))
+            if len(absent) == len(missing):
+                break
+
+    async def _missing(self) -> list[str]:
+        """Read all keys, refresh the records that differ, and return the known keys that the source did not list."""
+        last: str | None = None
+        with seen_keys(self._mirror, self.reader.name) as seen:
+            while rows := await self.reader.page_after(self.reader.keys_query, last):
+                last = _last_key(self.reader, rows)
+                seen.add(key for row in rows if (key := self.reader.key_of(row)))
+                await self._refresh_differing(rows)
+            return seen.missing()
+
+    def _check_removal_limit(self, missing: int) -> None:
+        known, share = self._mirror.count("record", self.reader.name), self._settings.removal_limit
+        if missing > tolerated_count(share, known):
+            raise RefusedError(
+                f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records, more than the share of "
+                f"{share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None were removed."
+            )
+
+
+def _note_name(entity: str) -> str:
+    return f"standing {entity}"
+
+
+def _last_key(reader: EntityReader, rows: list[SourceRow]) -> str | None:
+    keys = [key for row in rows if (key := reader.key_of(row))]
+    return keys[-1] if keys else None

@@ -1,0 +1,1 @@
+"""Sources of envelopes: folders, files, CSV with a column map, standard input."""

@@ -1,0 +1,56 @@
+"""Files of lines: their envelopes, a fingerprint of their state, and their modification time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from indexer.errors import SourceError
+from indexer.source.compression import decompressed, report_damage
+from indexer.source.lines import LineStream, SourceLine
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_DIGEST_BYTES = 16
+
+
+@contextmanager
+def open_line_file(path: Path) -> Iterator[LineStream]:
+    """Open a file of envelopes, plain or compressed."""
+    with open_raw(path) as raw, decompressed(raw) as plain:
+        yield LineStream(numbered_lines(path.name, plain.reader), path.stat().st_size, plain.position)
+
+
+def open_raw(path: Path) -> io.BufferedReader:
+    """Open a file for reading its stored bytes; raise SourceError if that fails."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error
+
+
+def numbered_lines(file: str, plain: io.BufferedReader) -> Iterator[SourceLine]:
+    """Yield the lines that are not blank, numbered from 1 as in an editor."""
+    number = 0
+    with report_damage(file, lambda: number):
+        for number, data in enumerate(plain, 1):
+            if not data.isspace():
+                yield SourceLine(file, number, data)
+
+
+def file_identity(*paths: Path) -> str:
+    """Return a hexadecimal digest of the paths, sizes and modification times of the files."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for path in paths:
+        state = path.stat()
+        digest.update(f"{path.resolve()}\n{state.st_size}\n{state.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def modified_microseconds(path: Path) -> int:
+    """Return the modification time in microseconds since 1970."""
+    return path.stat().st_mtime_ns // 1000

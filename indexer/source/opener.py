@@ -1,0 +1,48 @@
+"""Opening a source by its command line argument."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from indexer.errors import SourceError
+from indexer.source.csv_source import CsvSource
+from indexer.source.folder_source import NDJSON_SUFFIXES, FolderSource
+from indexer.source.stream_source import file_source, stdin_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from indexer.source.lines import Source
+    from mappings import Resource
+
+_ACCEPTED = (
+    "a folder with files such as companies.ndjson, a file ending in .ndjson, .ndjson.gz or .ndjson.zst, "
+    "the .toml file of a column map, or - for standard input"
+)
+
+
+@contextmanager
+def open_source(name: str, *, resource: Resource | None = None) -> Iterator[Source]:
+    """Open a folder, a file, a column map or, as `-`, standard input; raise SourceError for anything else.
+
+    `resource` is the default for lines of a file or of standard input that do not name one. Temporary files are removed
+    on exit.
+    """
+    path = Path(name)
+    if name == "-":
+        with tempfile.TemporaryDirectory(prefix="brokerage-source-") as folder:
+            yield stdin_source(resource, Path(folder))
+    elif path.is_dir():
+        yield FolderSource(path)
+    elif path.is_file() and path.name.endswith(NDJSON_SUFFIXES):
+        with tempfile.TemporaryDirectory(prefix="brokerage-source-") as folder:
+            yield file_source(path, resource, Path(folder))
+    elif path.is_file() and path.suffix == ".toml":
+        yield CsvSource(path)
+    elif path.exists():
+        raise SourceError(f"The source {name} is not supported: use {_ACCEPTED}.")
+    else:
+        raise SourceError(f"The source {name} does not exist: use {_ACCEPTED}.")

@@ -1,0 +1,1 @@
+"""Incremental updates: read, apply, publish and checkpoint a stream of changes."""

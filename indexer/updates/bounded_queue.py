@@ -1,0 +1,66 @@
+"""A bounded queue between a source, which may be endless, and a run that takes its lines in batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Item = TypeVar("Item")
+
+# A batch waits this long for more lines after its first one.
+_LINGER_SECONDS = 0.25
+# After this long without a line an empty batch is returned, so that the run can publish and release its locks.
+_IDLE_SECONDS = 1.0
+
+
+class BoundedQueue(Generic[Item]):
+    """A queue of at most two batches, filled by its own thread, so that a blocking read does not block the run."""
+
+    def __init__(self, items: Iterator[Item], batch_size: int) -> None:
+        """Start reading; a batch has at most `batch_size` items."""
+        self._items = items
+        self._batch_size = batch_size
+        self._queue: deque[Item] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._failure: Exception | None = None
+        threading.Thread(target=self._fill, daemon=True, name="source").start()
+
+    def _fill(self) -> None:
+        try:
+            for item in self._items:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._queue) < 2 * self._batch_size or self._is_closed)
+                    if self._is_closed:
+                        return
+                    self._queue.append(item)
+                    self._changed.notify_all()
+        except Exception as failure:
+            self._failure = failure
+        finally:
+            self.close()
+
+    def take_batch(self) -> list[Item] | None:
+        """Return the next batch, an empty one when idle, None at the end; raise the error of the source."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._is_closed, _IDLE_SECONDS)
+            deadline = time.monotonic() + _LINGER_SECONDS
+            while self._queue and len(self._queue) < self._batch_size and not self._is_closed:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    break
+            batch = [self._queue.popleft() for _ in range(min(self._batch_size, len(self._queue)))]
+            self._changed.notify_all()
+            if not batch and self._failure is not None:
+                raise self._failure
+            return batch if batch or not self._is_closed else None
+
+    def close(self) -> None:
+        """Stop reading."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()

@@ -1,0 +1,227 @@
+"""Applies documents to the live index of one resource: look up, stamp, write, refresh, and publish the mark."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from indexer.changes import moves
+from indexer.changes.change_kind import ChangeKind, change_kind
+from indexer.changes.write_session import open_write_session, republish
+from indexer.errors import LockedError
+from indexer.indices.bulk import BulkSender, BulkWrite
+from indexer.indices.scan import IndexRow, look_up_rows
+from mappings.stored_document import feed_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable
+
+    from indexer.changes.stamps import Stamp
+    from indexer.changes.write_session import WriteSession
+    from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
+    from indexer.indices.adaptive_limit import AdaptiveLimit
+    from indexer.indices.bulk import BulkResult
+    from mappings import Resource
+
+# Losing the lock this often in a row is not a coincidence.
+_MAX_ATTEMPTS = 3
+# How long a run that requests the lock has to acquire it.
+_YIELD_POLLS, _YIELD_POLL_SECONDS = 20, 0.25
+
+
+class PlannedWrite(NamedTuple):
+    """A document to write, and the known state of its record."""
+
+    document: PendingDocument
+    kind: ChangeKind
+    known: IndexRow | None
+
+
+@dataclass
+class UpdateResult:
+    """Counts of applied documents, and those that Elasticsearch rejected, each with its reason."""
+
+    indexed: int = 0
+    unchanged: int = 0
+    stale: int = 0
+    rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
+
+    def add_rejected(self, result: BulkResult) -> set[str]:
+        """Add the rejected documents of a bulk result and return their record identifiers."""
+        rejected = [(write.document, reason) for write, reason in result.rejected if write.document is not None]
+        self.rejected += rejected
+        return {document.id for document, _ in rejected}
+
+
+class UpdateWriter:
+    """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
+
+    def __init__(
+        self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
+    ) -> None:
+        """Acquire the lock lazily."""
+        self._context = context
+        self.alias = context.connection.alias(resource)
+        self._resource = resource
+        self._limit = limit
+        self._on_wait = on_wait
+        self._session_stack = AsyncExitStack()
+        self._session: WriteSession | None = None
+        self._written: dict[str, IndexRow] = {}  # since the last refresh, so not yet visible to a search
+        self._unpublished: dict[str, PendingDocument] = {}  # those of them that have new stamps
+        self._unfinished_moves: set[str] = set()  # records with a move whose new document may not be written yet
+        self._lost: dict[str, PendingDocument] = {}  # unpublished when the lock was lost
+
+    async def apply(self, documents: dict[str, PendingDocument]) -> UpdateResult:
+        """Write documents, one per record, that are newer than the live state.
+
+        If the lock is lost, it is reacquired, and everything unpublished is written again with new stamps.
+        """
+        restamped: set[str] = set()
+        for _ in range(_MAX_ATTEMPTS):
+            session = await self._open_session()
+            lost, self._lost = self._lost, {}
+            restamped |= lost.keys()
+            try:
+                repeated = [document for document in lost.values() if document.id not in documents]
+                await self._write(session, repeated, restamped)
+                return await self._write(session, documents.values(), restamped)
+            except LockedError:
+                self._lost = {**lost, **self._unpublished}
+                restamped |= documents.keys()
+                await self.release()
+        raise LockedError(f"The lock of {self._resource.alias} was lost {_MAX_ATTEMPTS} times; the update stopped.")
+
+    async def _open_session(self) -> WriteSession:
+        if self._session is None:
+            opening = open_write_session(self._context, self._resource, self._on_wait)
+            self._session = await self._session_stack.enter_async_context(opening)
+        return self._session
+
+    async def release(self) -> None:
+        """Release the lock until there is more to write."""
+        self._session, stack = None, self._session_stack
+        self._session_stack, self._written, self._unpublished, self._unfinished_moves = AsyncExitStack(), {}, {}, set()
+        await stack.aclose()
+
+    async def _write(
+        self, session: WriteSession, documents: Iterable[PendingDocument], restamped: Container[str]
+    ) -> UpdateResult:
+        """Write documents newer than the known state, and those in `restamped` even if they are already stored."""
+        result, planned = UpdateResult(), list[PlannedWrite]()
+        stale: list[PendingDocument] = []
+        known = await self._look_up(session, [document.id for document in documents])
+        for document in documents:
+            row = known.get(document.id)
+            is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
+            is_restamped = is_stored and document.id in restamped
+            kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
+            if kind is ChangeKind.STALE:
+                stale.append(document)
+            elif kind is ChangeKind.CHANGED or not is_stored:
+                planned.append(PlannedWrite(document, kind, row))
+            else:
+                result.unchanged += 1
+        result.stale = len(stale)
+        await self._write_moves(session, planned, result)
+        await self._send(session, planned, result)
+        await self._write_stale_to_previous(session, stale)
+        return result
+
+    async def _look_up(self, session: WriteSession, identifiers: list[str]) -> dict[str, IndexRow]:
+        if not identifiers:
+            return {}
+        return {**await look_up_rows(self._context, session.live, identifiers), **self._written}
+
+    async def _write_moves(self, session: WriteSession, planned: list[PlannedWrite], result: UpdateResult) -> None:
+        """Write the moves of records that change their company, before the records themselves.
+
+        A record whose move is rejected is removed from `planned`.
+        """
+        moved = [(row, document) for document, _, row in planned if row and row.company != document.company]
+        known = await self._look_up(session, [moves.known_move_id(row) for row, _ in moved])
+        move_documents = [(moves.move_for_update(row, document, known), document) for row, document in moved]
+        stamps = {move.id: session.stamps.next_stamp() for move, _ in move_documents}
+        self._unfinished_moves |= {document.id for _, document in moved}
+        writes = [
+            BulkWrite(move.id, move.version, move.stamped_source(*stamps[move.id]), document)
+            for move, document in move_documents
+        ]
+        rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
+        self._written |= {
+            move.id: _row(move, stamps[move.id]) for move, document in move_documents if document.id not in rejected
+        }
+        self._unfinished_moves -= rejected
+        planned[:] = [write for write in planned if write.document.id not in rejected]
+
+    async def _send(self, session: WriteSession, planned: list[PlannedWrite], result: UpdateResult) -> None:
+        documents = [write.document for write in planned]
+        stamps = {document.id: session.stamps.stamp_for(document, kind, row) for document, kind, row in planned}
+        changed = {document.id: document for document, kind, _ in planned if kind is ChangeKind.CHANGED}
+        self._unpublished |= changed
+        writes = [_bulk_write(document, stamps[document.id]) for document in documents]
+        rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
+        result.indexed += len(changed.keys() - rejected)
+        result.unchanged += len(stamps.keys() - changed.keys() - rejected)
+        for identifier in rejected:
+            self._unpublished.pop(identifier, None)
+        self._unfinished_moves -= stamps.keys() - rejected
+        self._written |= {
+            document.id: _row(document, stamps[document.id]) for document in documents if document.id not in rejected
+        }
+
+    async def _write_stale_to_previous(self, session: WriteSession, stale: list[PendingDocument]) -> None:
+        """Write stale documents to the generation that a rollback would restore, where they may be the newest."""
+        if session.previous is not None and stale:
+            sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings)
+            await sender.send([_bulk_write(document, session.stamps.next_stamp()) for document in stale])
+
+    async def publish(self) -> bool:
+        """Refresh and publish the mark; then release the lock if another run requests it.
+
+        Return whether there was anything to publish.
+        """
+        if self._session is None or not self._written:
+            return False
+        try:
+            if self._unfinished_moves:
+                await republish(self._session, self._unfinished_moves)
+            await self._session.publish()
+        except LockedError:
+            self._lost = {**self._lost, **self._unpublished}
+            await self.release()
+            await self.apply({})
+            return await self.publish()
+        self._written, self._unpublished, self._unfinished_moves = {}, {}, set()
+        await self._yield_lock(self._session)
+        return True
+
+    async def _yield_lock(self, session: WriteSession) -> None:
+        if not await session.lock.is_requested():
+            return
+        await self.release()
+        for _ in range(_YIELD_POLLS):
+            await asyncio.sleep(_YIELD_POLL_SECONDS)
+            if not await session.lock.is_requested():
+                break
+
+
+def _bulk_write(document: PendingDocument, stamp: Stamp) -> BulkWrite:
+    return BulkWrite(document.id, document.version, document.stamped_source(*stamp), document)
+
+
+def _row(document: PendingDocument, stamp: Stamp) -> IndexRow:
+    """Return what a search will return once the document is visible."""
+    return IndexRow(
+        id=document.id,
+        feed_key=feed_key(document.company, document.id),
+        version=document.version,
+        content=document.content,
+        clock=stamp[0],
+        sequence=stamp[1],
+        deleted=document.is_tombstone,
+        reason=None,
+    )

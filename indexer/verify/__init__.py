@@ -1,0 +1,1 @@
+"""Verification of a live index against its source or an earlier generation."""

@@ -1,0 +1,190 @@
+"""The two sides of a verification, in the same form: what a source would store, and what an index stores."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.indices import scan
+from indexer.source.lines import SourceLine
+from mappings.digest import coarse_bucket
+from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, is_move
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+    from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
+    from indexer.documents.companies import Companies
+    from indexer.errors import InvalidRecordError
+    from indexer.settings import IndexerSettings
+    from indexer.source.lines import LineStream, Source
+    from mappings import Resource
+
+    Buckets = Collection[int]
+
+# Documents fetched per request.
+_DOCUMENTS_PER_PAGE = 500
+_MATCH_ALL: dict[str, Any] = {"match_all": {}}
+
+
+class RecordState(msgspec.Struct, gc=False, frozen=True):
+    """One record on one side. `stored` is a 64-bit hash of the stored bytes, 0 if these are not compared."""
+
+    id: str
+    version: int
+    content: int
+    deleted: bool
+    stored: int
+
+
+class VerificationSide(Protocol):
+    """A side that can be compared. Of several entries of a record the highest version counts."""
+
+    def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
+        """Yield pages of all entries, or of those in some coarse buckets of `mappings.digest`."""
+
+
+@dataclass(frozen=True)
+class SourceSide:
+    """The documents that a build would make of a source; `on_rejected` is called for invalid lines."""
+
+    source: Source
+    resource: Resource
+    companies: Companies
+    settings: IndexerSettings
+    is_full: bool
+    on_rejected: Callable[[SourceLine, InvalidRecordError], None]
+
+    async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
+        """Yield the entries of every line; only a pass over all buckets reports rejected lines."""
+        with self.source.open(self.resource) as stream:
+            selected = stream if wanted is None else _in_buckets(stream, self.resource, wanted)
+            chunks = ChunkReader(LineParser(self.resource, self.companies), selected, self.settings)
+            while (entries := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
+                yield entries
+
+    def _next(self, chunks: ChunkReader, *, is_reported: bool) -> list[RecordState] | None:
+        chunk = chunks.read()
+        if chunk is None:
+            return None
+        for line, error in chunk.rejected if is_reported else ():
+            self.on_rejected(line, error)
+        return [self._entry(document) for document in chunk.drafts]
+
+    def _entry(self, document: PendingDocument) -> RecordState:
+        stored = _hash(document.record, 0) if self.is_full else 0
+        return RecordState(document.id, document.version, document.content, document.record is None, stored)
+
+
+def _in_buckets(stream: LineStream, resource: Resource, wanted: Buckets) -> LineStream:
+    """Skip the lines of records in other buckets; only their identifiers are decoded."""
+    record = msgspec.defstruct("Identified", [("identifier", str)], rename={"identifier": resource.identifier})
+    decode = msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode
+
+    def is_wanted(line: object) -> bool:
+        try:
+            identified: Any = decode(line.data) if isinstance(line, SourceLine) else None
+            return identified is not None and coarse_bucket(identified.record.identifier) in wanted
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return False  # invalid, reported by the pass over all buckets
+
+    return replace(stream, lines=filter(is_wanted, stream.lines))
+
+
+@dataclass(frozen=True)
+class IndexSide:
+    """The documents of an index."""
+
+    context: IndexerContext
+    index: str
+    is_full: bool
+
+    async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
+        """Yield the entries of the index, each record once unless it changes meanwhile."""
+        if self.is_full and wanted is None:
+            async with aclosing(
+                scan.scan_documents(self.context, self.index, query=_MATCH_ALL, order="feed_key")
+            ) as documents:
+                async for page in documents:
+                    yield [entry for document in page if (entry := _document_entry(document)) is not None]
+            return
+        async with aclosing(scan.scan_rows(self.context, self.index)) as rows:
+            async for rows_of_page in rows:
+                records = filter(_is_comparable, rows_of_page)
+                selected = [row for row in records if wanted is None or coarse_bucket(row.id) in wanted]
+                async for entries in self._entries(selected):
+                    yield entries
+
+    async def _entries(self, rows: list[scan.IndexRow]) -> AsyncIterator[list[RecordState]]:
+        if not self.is_full:
+            yield [_row_entry(row) for row in rows]
+            return
+        for start in range(0, len(rows), _DOCUMENTS_PER_PAGE):
+            yield list((await self.look_up([row.id for row in rows[start : start + _DOCUMENTS_PER_PAGE]])).values())
+
+    async def look_up(self, identifiers: Sequence[str]) -> dict[str, RecordState]:
+        """Return the visible entries of some records."""
+        if self.is_full:
+            documents = await scan.fetch_documents(self.context, self.index, identifiers)
+            entries = [entry for document in documents if (entry := _document_entry(document)) is not None]
+        else:
+            rows = await scan.look_up_rows(self.context, self.index, identifiers)
+            entries = [_row_entry(row) for row in rows.values() if _is_comparable(row)]
+        return {entry.id: entry for entry in entries}
+
+    async def live_ids(self, identifiers: Sequence[str]) -> list[str]:
+        """Return the identifiers of the live records among some."""
+        rows = await scan.look_up_rows(self.context, self.index, identifiers)
+        return [row.id for row in rows.values() if not row.deleted]
+
+
+def _is_comparable(row: scan.IndexRow) -> bool:
+    """Whether a row is a record or its deletion.
+
+    The tombstone of a vanished record is neither: if the reference has the record, the index lacks it. Nor is a move.
+    """
+    return row.reason != TombstoneReason.VANISHED and not is_move(row.id)
+
+
+def _row_entry(row: scan.IndexRow) -> RecordState:
+    return RecordState(row.id, row.version, row.content, row.deleted, 0)
+
+
+class _DocumentHeader(msgspec.Struct, gc=False):
+    """The state of a record, from its document."""
+
+    version: int
+    content: int
+    deleted: bool
+    reason: TombstoneReason | None = None
+
+
+_decode_header = msgspec.json.Decoder(_DocumentHeader).decode
+
+
+def _document_entry(document: scan.StoredDocument) -> RecordState | None:
+    """Return the entry of a stored document; the bytes between its delimiters must be the record as sent."""
+    header = _decode_header(document.source)
+    if header.reason is TombstoneReason.VANISHED or is_move(document.id):
+        return None
+    _, delimiter, rest = document.source.partition(RECORD_DELIMITER)
+    record = rest.rpartition(RECORD_DELIMITER)[0] if delimiter else None
+    stored = _hash(record, document.version - header.version)
+    return RecordState(document.id, header.version, header.content, header.deleted, stored)
+
+
+def _hash(record: bytes | None, drift: int) -> int:
+    """Return a signed 64-bit hash of a record's bytes.
+
+    `drift` is the document's `_version` minus its `version` field, 0 unless another program wrote it.
+    """
+    digest = blake2b(b"%d:" % drift, digest_size=8)
+    digest.update(record or b"")
+    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -1,0 +1,152 @@
+"""Verification of a live index against its source or against an earlier generation."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from indexer.documents import companies
+from indexer.errors import RefusedError, SourceError, translate_client_errors
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.verify.bucket_comparison import BucketComparison
+from indexer.verify.findings import VerificationResult
+from indexer.verify.sides import IndexSide, SourceSide
+from mappings import COMPANY, RESOURCES
+from mappings.generations import parse_generation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from indexer.context import IndexerContext
+    from indexer.documents.companies import Companies
+    from indexer.source.lines import Source
+    from indexer.verify.sides import VerificationSide
+    from mappings import Resource
+
+THE_SOURCE = "the source"
+# The time of an earlier generation's state is unknown, so no record counts as newer.
+_LAST_MICROSECOND = 2**53
+
+
+async def verify_against_source(
+    context: IndexerContext, source: Source, resources: Collection[Resource] = (), *, is_full: bool = False
+) -> list[VerificationResult]:
+    """Compare the live indices with the newest envelopes of a source: the given resources, or all that it has.
+
+    Without a live index nothing is compared, and the result is not equal. `is_full` fetches whole documents and
+    compares their stored bytes. Raises SourceError for a resource that the source does not have, ElasticsearchError or
+    RefusedError.
+    """
+    # In a thread, since `has` may read the whole source.
+    present = await asyncio.to_thread(lambda: [resource for resource in RESOURCES if source.has(resource)])
+    if absent := [resource.alias for resource in resources if resource not in present]:
+        raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
+    with translate_client_errors():
+        known = await _companies(context, source)
+        return [
+            await _against_source(context, source, known, resource, is_full=is_full)
+            for resource in present
+            if not resources or resource in resources
+        ]
+
+
+async def _companies(context: IndexerContext, source: Source) -> Companies:
+    if source.has(COMPANY):
+        return await asyncio.to_thread(companies.companies_from_source, source)
+    return await companies.companies_from_index(context.client, context.connection.alias(COMPANY))
+
+
+async def _against_source(
+    context: IndexerContext, source: Source, known: Companies, resource: Resource, *, is_full: bool
+) -> VerificationResult:
+    lifecycle = GenerationLifecycle(context, resource)
+    live = (await lifecycle.generations()).live
+    result = VerificationResult(resource.alias, THE_SOURCE, live)
+    reference = SourceSide(source, resource, known, context.settings, is_full, result.add_unreadable)
+    taken_at = source.taken_at(resource)
+    return await _compare(lifecycle, reference, IndexSide(context, live or "", is_full), result, taken_at)
+
+
+async def verify_against_generation(
+    context: IndexerContext,
+    resources: Collection[Resource] = (),
+    *,
+    generation: str | None = None,
+    is_full: bool = False,
+) -> list[VerificationResult]:
+    """Compare the live indices with an earlier generation: the given one, or the one that each replaced.
+
+    Raises RefusedError if there is none, or ElasticsearchError.
+    """
+    with translate_client_errors():
+        pairs = (
+            await _pairs(context, resources) if generation is None else [await _pair(context, resources, generation)]
+        )
+        return [await _against_generation(context, pair, is_full=is_full) for pair in pairs]
+
+
+@dataclass(frozen=True)
+class _GenerationPair:
+    lifecycle: GenerationLifecycle
+    resource: Resource
+    live: str
+    earlier: str
+
+
+async def _pairs(context: IndexerContext, resources: Collection[Resource]) -> list[_GenerationPair]:
+    pairs = []
+    for resource in [resource for resource in RESOURCES if not resources or resource in resources]:
+        lifecycle = GenerationLifecycle(context, resource)
+        history = (await lifecycle.generations()).history
+        if len(history) > 1:
+            pairs.append(_GenerationPair(lifecycle, resource, history[0], history[1]))
+        elif resources:
+            raise RefusedError(f"{resource.alias} has no earlier generation to compare with: specify a SOURCE.")
+    if not pairs:
+        raise RefusedError("There is no earlier generation to compare with: specify a SOURCE.")
+    return pairs
+
+
+async def _pair(context: IndexerContext, resources: Collection[Resource], generation: str) -> _GenerationPair:
+    prefix = context.connection.prefix
+    earlier = generation if generation.startswith(prefix) else prefix + generation
+    parsed = parse_generation(earlier)
+    by_alias = {context.connection.alias(resource): resource for resource in RESOURCES}
+    if parsed is None or parsed.alias not in by_alias:
+        raise RefusedError(f"{generation} is not the name of a generation, such as listings-v0003.")
+    resource = by_alias[parsed.alias]
+    if set(resources) - {resource}:
+        raise RefusedError(f"{generation} is a generation of {resource.alias}: do not specify other resources.")
+    lifecycle = GenerationLifecycle(context, resource)
+    present = await lifecycle.generations()
+    if earlier not in present.metas:
+        raise RefusedError(f"{earlier} does not exist. Generations: {', '.join(present.metas) or 'none'}.")
+    if present.live is None or present.live == earlier:
+        raise RefusedError(f"{earlier} can only be compared with another generation, and no other one is live.")
+    return _GenerationPair(lifecycle, resource, present.live, earlier)
+
+
+async def _against_generation(context: IndexerContext, pair: _GenerationPair, *, is_full: bool) -> VerificationResult:
+    result = VerificationResult(pair.resource.alias, pair.earlier, pair.live)
+    reference = IndexSide(context, pair.earlier, is_full)
+    index = IndexSide(context, pair.live, is_full)
+    return await _compare(pair.lifecycle, reference, index, result, _LAST_MICROSECOND)
+
+
+async def _compare(
+    lifecycle: GenerationLifecycle,
+    reference: VerificationSide,
+    index: IndexSide,
+    result: VerificationResult,
+    taken_at: int,
+) -> VerificationResult:
+    started = time.monotonic()
+    if result.index is not None:
+        refresh = partial(lifecycle.refresh, result.index)
+        await refresh()
+        await BucketComparison(reference, index, refresh, result, taken_at).run()
+    result.seconds = time.monotonic() - started
+    return result

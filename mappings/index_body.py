@@ -1,0 +1,55 @@
+"""The index body of a resource, and the fingerprint that detects a stale index."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from mappings.fields import Field
+    from mappings.resource import Resource
+
+# Numbered pages reach this deep; beyond it a page is refused (decisions, page past the last).
+MAX_RESULT_WINDOW = 100_000
+
+
+def index_mapping(resource: Resource) -> dict[str, object]:
+    """Return the strict mapping: the search fields, and the record, which is stored but not parsed."""
+    properties: dict[str, object] = {field.name: field.mapping for field in resource.indexed_fields}
+    properties["record"] = {"type": "object", "enabled": False}
+    return {"dynamic": "strict", "properties": properties}
+
+
+def index_settings() -> dict[str, object]:
+    """Return the settings that shape the index and cannot change later.
+
+    One shard serves a page in one round trip. Sorting by the feed key puts a page's records side by side on disk, and
+    the doc-values skipper lets the range on that key seek instead of scan. A query for an unmapped
+    field fails: by default it would match nothing, and an index of an older schema would look empty.
+    """
+    return {
+        "index.number_of_shards": 1,
+        "index.sort.field": "feed_key",
+        "index.sort.order": "asc",
+        "index.mapping.use_doc_values_skipper": True,
+        "index.max_result_window": MAX_RESULT_WINDOW,
+        "index.query.parse.allow_unmapped_fields": False,
+    }
+
+
+def index_body(resource: Resource) -> dict[str, object]:
+    """Return the body that creates an index of the resource; its fingerprint is in the mapping's `_meta`."""
+    meta = {"resource": resource.alias, "fingerprint": schema_fingerprint(resource)}
+    return {"settings": index_settings(), "mappings": {**index_mapping(resource), "_meta": meta}}
+
+
+def schema_fingerprint(resource: Resource) -> str:
+    """Return 16 hex digits that change whenever the index body or the stored record's shape does."""
+    shape = [index_settings(), index_mapping(resource), [_field_shape(field) for field in resource.stored]]
+    return hashlib.sha256(orjson.dumps(shape, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _field_shape(field: Field) -> list[object]:
+    return [field.name, field.kind.value, [_field_shape(member) for member in field.members]]

@@ -1,0 +1,153 @@
+"""The vocabulary of search fields: what is indexed next to the record, its type and its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+# An Elasticsearch field mapping.
+FieldMapping = dict[str, object]
+
+
+class FieldOrigin(Enum):
+    """Where the indexer reads a search field's value."""
+
+    RECORD = "record"  # a member of the public record
+    ENVELOPE = "envelope"  # a member of the envelope around it
+    INDEXER = "indexer"  # assigned by the indexer itself
+
+
+class Conversion(Enum):
+    """How the indexed value derives from its source member."""
+
+    VERBATIM = "verbatim"
+    PRESENCE = "presence"  # true if the member is not empty
+    DAY = "day"  # YYYY-MM-DD to the milliseconds since 1970 of its start (UTC)
+    TIMESTAMP = "timestamp"  # ISO 8601, or Unix seconds, to milliseconds since 1970
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchField:
+    """One indexed field of a document.
+
+    `sources` are the members it is read from; several, or a list, make a field of several values.
+    """
+
+    name: str
+    mapping: FieldMapping
+    sources: tuple[str, ...] = ()
+    origin: FieldOrigin = FieldOrigin.RECORD
+    conversion: Conversion = Conversion.VERBATIM
+
+    def __hash__(self) -> int:
+        """Hash by name, which is unique within a resource."""
+        return hash(self.name)
+
+    @property
+    def is_searchable(self) -> bool:
+        """Whether the field can be searched; otherwise it is only read from doc values or the source."""
+        return self.mapping.get("index", True) is not False
+
+
+# A keyword for filters needs no doc values: nothing sorts by it or reads it.
+_FILTER_KEYWORD: FieldMapping = {"type": "keyword", "doc_values": False}
+# A keyword that is only read from doc values needs no index.
+_DOC_VALUE_KEYWORD: FieldMapping = {"type": "keyword", "index": False}
+# A keyword that is read from the source alone.
+_SOURCE_ONLY_KEYWORD: FieldMapping = {"type": "keyword", "index": False, "doc_values": False}
+_FLAG: FieldMapping = {"type": "boolean", "doc_values": False}
+# Numbers keep their doc values: a broad range is then checked only on the records that match the other clauses.
+_LONG: FieldMapping = {"type": "long"}
+_DOUBLE: FieldMapping = {"type": "double"}
+
+
+def keyword(name: str, *sources: str) -> SearchField:
+    """Declare an exact-match filter on one or several string members of the record."""
+    return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=sources or (name,))
+
+
+def keyword_with_doc_values(name: str) -> SearchField:
+    """Declare an exact-match filter whose value `timestamps_only` reads from doc values."""
+    return SearchField(name=name, mapping={"type": "keyword"}, sources=(name,))
+
+
+def whole_number(name: str, source: str) -> SearchField:
+    """Declare a whole number to compare with."""
+    return SearchField(name=name, mapping=_LONG, sources=(source,))
+
+
+def decimal(name: str, source: str) -> SearchField:
+    """Declare a number with a fraction to compare with; 64-bit floating point."""
+    return SearchField(name=name, mapping=_DOUBLE, sources=(source,))
+
+
+def date_millis(name: str, source: str) -> SearchField:
+    """Declare a date of the record, indexed as the milliseconds of its start (UTC)."""
+    return SearchField(name=name, mapping=_LONG, sources=(source,), conversion=Conversion.DAY)
+
+
+def timestamp(name: str, source: str) -> SearchField:
+    """Declare a point in time of the record, ISO 8601 or Unix seconds, as milliseconds since 1970."""
+    return SearchField(name=name, mapping=_LONG, sources=(source,), conversion=Conversion.TIMESTAMP)
+
+
+def flag(name: str, source: str) -> SearchField:
+    """Declare a boolean to filter by."""
+    return SearchField(name=name, mapping=_FLAG, sources=(source,))
+
+
+def presence(name: str, source: str) -> SearchField:
+    """Declare a boolean that is true if `source` is not empty."""
+    return SearchField(name=name, mapping=_FLAG, sources=(source,), conversion=Conversion.PRESENCE)
+
+
+def doc_value(name: str, source: str) -> SearchField:
+    """Declare a value that `timestamps_only` reads from doc values, without loading the record."""
+    return SearchField(name=name, mapping=_DOC_VALUE_KEYWORD, sources=(source,))
+
+
+def envelope_keyword(name: str) -> SearchField:
+    """Declare an exact-match filter on a member of the envelope."""
+    return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=(name,), origin=FieldOrigin.ENVELOPE)
+
+
+def envelope_doc_value(name: str, source: str) -> SearchField:
+    """Declare a value of the envelope that `timestamps_only` reads from doc values."""
+    return SearchField(name=name, mapping=_DOC_VALUE_KEYWORD, sources=(source,), origin=FieldOrigin.ENVELOPE)
+
+
+def envelope_timestamp(name: str, source: str) -> SearchField:
+    """Declare a point in time of the envelope as milliseconds since 1970."""
+    return SearchField(
+        name=name, mapping=_LONG, sources=(source,), origin=FieldOrigin.ENVELOPE, conversion=Conversion.TIMESTAMP
+    )
+
+
+# On every document of every resource.
+SYSTEM_FIELDS = (
+    # Sorts the pages of several companies; the doc-values skipper seeks to the cursor. It is not indexed, for the
+    # reason given for the feed key; records are looked up through `_id`, which has the same value.
+    SearchField(name="id", mapping={"type": "keyword", "index": False}, origin=FieldOrigin.INDEXER),
+    # `<company key>:<id>`: sorts the index, so that one range is company filter and cursor in one. It must not be
+    # indexed: a range over an indexed keyword visits every term, a range over doc values seeks by the skipper.
+    SearchField(name="feed_key", mapping={"type": "keyword", "index": False}, origin=FieldOrigin.INDEXER),
+    SearchField(name="company", mapping=_FILTER_KEYWORD, origin=FieldOrigin.INDEXER),
+    # The filter clock of `updated_since`, milliseconds since 1970.
+    SearchField(name="clock", mapping=_LONG, origin=FieldOrigin.INDEXER),
+    # The position of the last change in the order of all changes of the resource.
+    SearchField(name="sequence", mapping=_LONG, origin=FieldOrigin.INDEXER),
+    # The external version, read by rebuilds; the 64-bit content hash distinguishes changed from touched.
+    SearchField(name="version", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
+    SearchField(name="content", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
+    # A tombstone: it retains the version of a deleted record, so that a late update cannot restore it.
+    SearchField(name="deleted", mapping={"type": "boolean"}, origin=FieldOrigin.INDEXER),
+    # On tombstones only: the reason (`mappings.stored_document.TombstoneReason`).
+    SearchField(name="reason", mapping=_DOC_VALUE_KEYWORD, origin=FieldOrigin.INDEXER),
+    # On tombstones of moves only: the company that has the record now.
+    SearchField(name="moved_to", mapping=_SOURCE_ONLY_KEYWORD, origin=FieldOrigin.INDEXER),
+    # For digests (`mappings.digest`): the record's bucket, which is queried by range; on all documents but tombstones
+    # the halves of its hash, which are summed.
+    SearchField(name="bucket", mapping={"type": "integer"}, origin=FieldOrigin.INDEXER),
+    SearchField(name="proof_high", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
+    SearchField(name="proof_low", mapping={"type": "long", "index": False}, origin=FieldOrigin.INDEXER),
+)

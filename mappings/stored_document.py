@@ -1,0 +1,87 @@
+"""The stored document: search fields first, then the public record verbatim between TAB delimiters.
+
+Elasticsearch keeps source bytes as sent, and a raw TAB is illegal inside a JSON string, so in a search response the
+records are exactly the bytes between TABs. Nothing may re-render the source: no update by script,
+no ingest pipeline, no engine-side reindex.
+
+The stamp, `clock` and `sequence`, is the last of the search fields: it can be replaced without reading the others.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+RECORD_DELIMITER = b"\t"
+RECORD_KEY = b'"record":'
+
+_STAMP_KEY = b',"clock":'
+_STAMP = re.compile(rb',"clock":\d+,"sequence":\d+(?=\}\Z|,"record":\t)')
+
+
+class TombstoneReason(StrEnum):
+    """Why a document is a tombstone (search field `reason`)."""
+
+    DELETED = "deleted"  # the source said so
+    VANISHED = "vanished"  # a full source lacks it
+    MOVED = "moved"  # on move documents: another company has it now
+
+
+def encode_document(search_fields_json: bytes, clock: int, sequence: int, record: bytes | None) -> bytes:
+    """Join the source bytes of one document, on one line.
+
+    `search_fields_json` is the JSON object of the search fields without the stamp and the closing brace, at least one;
+    `record` is the encoded record, None for a tombstone.
+    """
+    if record is None:
+        return b'%b,"clock":%d,"sequence":%d}' % (search_fields_json, clock, sequence)
+    return b"".join((search_fields_json, b',"clock":%d,"sequence":%d,"record":\t' % (clock, sequence), record, b"\t}"))
+
+
+def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
+    """Return the source of a document with another stamp; raise ValueError if it has none."""
+    delimiter = source.find(RECORD_DELIMITER)
+    # No later key has this name, and a string cannot look like a key: its quotes are escaped.
+    start = source.rfind(_STAMP_KEY, 0, delimiter if delimiter >= 0 else len(source))
+    match = _STAMP.match(source, start) if start >= 0 else None
+    if match is None:
+        raise ValueError("The document has no stamp after its search fields: the indexer did not write it.")
+    return b"".join((source[:start], b',"clock":%d,"sequence":%d' % (clock, sequence), source[match.end() :]))
+
+
+def feed_key(company: str, identifier: str) -> str:
+    """Return the key that sorts an index: the company key, a colon, the record's identifier."""
+    return f"{company}:{identifier}"
+
+
+def identifier_from_feed_key(key: str) -> str:
+    """Return the record's identifier in a feed key; a company key has no colon."""
+    return key.partition(":")[2]
+
+
+def feed_key_range(company: str, after: str = "") -> dict[str, str]:
+    """Return the range of one company's feed keys after the cursor `after`.
+
+    A company key has neither `:` nor `;`, the character that follows `:`, so the bounds hold exactly one company.
+    """
+    return {"gt": feed_key(company, after), "lt": f"{company};"}
+
+
+def move_id(company: str, identifier: str) -> str:
+    """Return the id of the document that records a move out of a company.
+
+    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`record_type.IDENTIFIER_PATTERN`) has a slash,
+    so the id never equals that of a record.
+    """
+    return f"{company}/{identifier}"
+
+
+def split_document_id(document_id: str) -> tuple[str, str]:
+    """Return the company that a move is from, empty for a record's own document, and the record's identifier."""
+    company, _, identifier = document_id.rpartition("/")
+    return company, identifier
+
+
+def is_move(document_id: str) -> bool:
+    """Whether the id is that of a move document."""
+    return "/" in document_id

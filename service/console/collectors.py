@@ -1,0 +1,162 @@
+"""Prometheus collectors that read the service's plain counters on each scrape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from cluster.control_index import Mark
+    from cluster.http.node_health import NodeHealth
+    from mappings.resource import Resource
+    from service.limits.admission import AdmissionLane
+    from service.search.cached_value import CachedValue
+    from service.telemetry.attempts import Attempts
+    from service.telemetry.loop_lag import LoopLag
+    from service.telemetry.timing import TimingTotals
+    from service.telemetry.traffic import TrafficTotals
+
+
+class TimingCollector:
+    """Request seconds by path template and layer, as a summary without quantiles."""
+
+    def __init__(self, timings: TimingTotals) -> None:
+        """Read these totals on each scrape."""
+        self._timings = timings
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        family = SummaryMetricFamily(
+            "brokerage_layer_seconds", "Seconds spent in each layer of requests.", labels=("path", "layer")
+        )
+        for path, layer, total in self._timings.rows():
+            family.add_metric((path, layer), count_value=total.count, sum_value=total.seconds)
+        yield family
+
+
+class AdmissionCollector:
+    """Concurrency limits, running, queued and refused requests, by kind."""
+
+    def __init__(self, lanes: Iterable[AdmissionLane]) -> None:
+        """Read these lanes on each scrape."""
+        self._lanes = tuple(lanes)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the four metrics."""
+        slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
+        running = GaugeMetricFamily("brokerage_requests_running", "Requests being processed.", labels=["kind"])
+        waiting = GaugeMetricFamily("brokerage_requests_waiting", "Queued requests.", labels=["kind"])
+        refused = CounterMetricFamily(
+            "brokerage_requests_refused", "Requests refused because the queue was full or too slow.", labels=["kind"]
+        )
+        for lane in self._lanes:
+            slots.add_metric([lane.kind], lane.slots)
+            running.add_metric([lane.kind], lane.running)
+            waiting.add_metric([lane.kind], lane.waiting)
+            refused.add_metric([lane.kind], lane.refused)
+        yield from (slots, running, waiting, refused)
+
+
+class TrafficCollector:
+    """Requests, rows, bytes and durations by route."""
+
+    def __init__(self, traffic: TrafficTotals) -> None:
+        """Read these totals on each scrape."""
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the four metrics."""
+        requests = CounterMetricFamily(
+            "brokerage_requests",
+            "Requests by path template, status and rate tier; 499: the client left before the response was sent.",
+            labels=["route", "status", "tier"],
+        )
+        for (route, status, tier), count in self._traffic.requests.items():
+            requests.add_metric([route, str(status), tier], count)
+        seconds = HistogramMetricFamily(
+            "brokerage_request_seconds",
+            "Seconds until the response was ready to send, by path template and status class.",
+            labels=["route", "status_class"],
+        )
+        for labels, histogram in self._traffic.seconds.items():
+            seconds.add_metric(labels, histogram.buckets(), histogram.sum)
+        yield from (requests, seconds)
+        yield _by_route("brokerage_answer_rows", "Records sent.", self._traffic.rows)
+        yield _by_route("brokerage_answer_bytes", "Bytes of bodies, after compression.", self._traffic.body_bytes)
+
+
+def _by_route(name: str, text: str, totals: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=["route"])
+    for route, count in totals.items():
+        family.add_metric([route], count)
+    return family
+
+
+class EngineCollector:
+    """Requests to Elasticsearch, and the state of its nodes, counted without names because addresses change."""
+
+    def __init__(self, attempts: Attempts, nodes: Iterable[NodeHealth]) -> None:
+        """Read both on each scrape."""
+        self._attempts = attempts
+        self._nodes = tuple(nodes)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the three metrics."""
+        seconds = HistogramMetricFamily(
+            "brokerage_elasticsearch_request_seconds",
+            "Seconds of requests to Elasticsearch, including the wait for a connection, by status class; none: no "
+            "response.",
+            labels=["status_class"],
+        )
+        for outcome, histogram in self._attempts.seconds.items():
+            seconds.add_metric([outcome], histogram.buckets(), histogram.sum)
+        running = sum(len(node.in_flight) for node in self._nodes)
+        nodes = GaugeMetricFamily("brokerage_elasticsearch_nodes", "Nodes by state.", labels=["state"])
+        for state, count in node_states(self._nodes).items():
+            nodes.add_metric([state], count)
+        yield from (seconds, nodes)
+        yield GaugeMetricFamily("brokerage_elasticsearch_requests_running", "Requests in flight.", value=running)
+
+
+def node_states(nodes: Iterable[NodeHealth]) -> dict[str, int]:
+    """Return the number of Elasticsearch nodes by state (`well`, `failed`, `silent`), as seen by this process."""
+    states = {"well": 0, "failed": 0, "silent": 0}
+    for node in nodes:
+        states["silent" if node.is_silent else "well" if node.is_healthy else "failed"] += 1
+    return states
+
+
+class ProgressCollector:
+    """Event loop lag, and the indexer's watermarks as last read."""
+
+    def __init__(self, loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
+        """Read both on each scrape."""
+        self._loop_lag = loop_lag
+        self._marks = marks
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the three metrics. A resource that was never loaded has no watermark."""
+        lag = HistogramMetricFamily("brokerage_loop_lag_seconds", "Event loop lag, measured four times a second.")
+        lag.add_metric([], self._loop_lag.seconds.buckets(), self._loop_lag.seconds.sum)
+        clock = GaugeMetricFamily(
+            "brokerage_index_mark_timestamp_seconds",
+            "The watermark: everything stamped up to this time is visible, in seconds since 1970.",
+            labels=["resource"],
+        )
+        sequence = GaugeMetricFamily(
+            "brokerage_index_mark_sequence", "Number of changes that the indexer has published.", labels=["resource"]
+        )
+        for resource, cached in self._marks.items():
+            if (mark := cached.current) is not None:
+                clock.add_metric([resource.alias], mark.clock / 1000)
+                sequence.add_metric([resource.alias], mark.sequence)
+        yield from (lag, clock, sequence)

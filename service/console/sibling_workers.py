@@ -1,0 +1,54 @@
+"""Snapshots of the other workers on this host, read from their metrics ports, which are consecutive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiohttp import ClientError, ClientSession, ClientTimeout
+from yarl import URL
+
+from service.console.worker_snapshot import WorkerSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiohttp import web
+
+    from service.settings import ServiceSettings
+
+WORKER_SNAPSHOT_PATH = "/console/worker.json"
+# A worker that takes longer is shown as not responding; the page polls again two seconds later.
+_TIMEOUT_SECONDS = 1.0
+
+
+class SiblingWorkers:
+    """Reads their snapshots; addresses come from the settings and the local socket, never from a request."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        """Compute the ports of all workers."""
+        self._ports = range(settings.metrics_port, settings.metrics_port + settings.workers)
+        self._session: ClientSession | None = None
+
+    async def lifespan(self, _: web.Application) -> AsyncIterator[None]:
+        """Keep connections open while the application runs."""
+        # Without proxies from the environment, which are for other hosts.
+        async with ClientSession(timeout=ClientTimeout(total=_TIMEOUT_SECONDS), trust_env=False) as self._session:
+            yield
+
+    async def fetch_all(self, host: str, port: int) -> dict[int, WorkerSnapshot | None]:
+        """Return the snapshots of the workers other than the one on `port`, by port; None without a response."""
+        ports = [sibling for sibling in self._ports if sibling != port] if port in self._ports else []
+        snapshots = await asyncio.gather(*(self._fetch(host, sibling) for sibling in ports))
+        return dict(zip(ports, snapshots, strict=True))
+
+    async def _fetch(self, host: str, port: int) -> WorkerSnapshot | None:
+        if self._session is None:
+            return None
+        try:
+            url = URL.build(scheme="http", host=host, port=port, path=WORKER_SNAPSHOT_PATH)
+            async with self._session.get(url, allow_redirects=False) as response:
+                return msgspec.json.decode(await response.read(), type=WorkerSnapshot)
+        except (ClientError, TimeoutError, OSError, msgspec.DecodeError):
+            return None

@@ -1,1 +1,0 @@
-"""How an answer is packed for its way: which coding the client takes, and its compression."""

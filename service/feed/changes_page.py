@@ -1,0 +1,98 @@
+"""A page of changes: documents stamped after a position in each resource's sequence and published by now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from service.feed import hit_parser, json_lines
+from service.feed.token_expired import FeedTokenExpired
+from service.feed.view import header_identifier
+from service.search.query import scope_clauses
+
+if TYPE_CHECKING:
+    from cluster.control_index import Mark
+    from mappings.resource import Resource
+    from service.feed.hit_parser import Hit
+    from service.feed.token import FeedPosition, FeedPositions
+    from service.feed.view import FeedView
+    from service.operation import RequestContext
+
+
+@dataclass
+class ChangesPage:
+    """The encoded changes of one page, and the positions after them."""
+
+    positions: FeedPositions
+    entries: list[bytes] = field(default_factory=list)
+    at_end: bool = True
+
+
+async def read_changes_page(call: RequestContext, view: FeedView, positions: FeedPositions, size: int) -> ChangesPage:
+    """Return at most `size` changes after the positions, resource by resource; raise FeedTokenExpired."""
+    page = ChangesPage(dict(positions))
+    for resource, position in positions.items():
+        mark = await current_mark(call, resource, position)
+        if mark is None or position.sequence >= mark.sequence:
+            continue
+        if (remaining := size - len(page.entries)) <= 0:
+            page.at_end = False
+            break
+        call.require(resource, view.required_fields(resource))
+        hits = await _search(call, resource, position, mark, remaining)
+        await _refuse_pruned(call, resource, position)
+        page.entries += _encode_changes(view, resource, hits)
+        is_full = len(hits) == remaining
+        reached = hits[-1].header.sequence if is_full else mark.sequence
+        page.positions[resource] = position.advanced_to(reached)
+        page.at_end = page.at_end and reached >= mark.sequence
+    return page
+
+
+async def current_mark(call: RequestContext, resource: Resource, position: FeedPosition) -> Mark | None:
+    """Return the mark of a resource, at least as new as the position; raise FeedTokenExpired."""
+    marks = call.services.marks[resource]
+    mark = await marks.get()
+    if mark is None or position.epoch > mark.epoch:
+        # Another process has seen a newer mark than this one has cached.
+        await marks.refresh()
+        mark = marks.current
+    if mark is not None and position.is_expired(mark):
+        raise FeedTokenExpired(resource)
+    return mark
+
+
+async def _refuse_pruned(call: RequestContext, resource: Resource, position: FeedPosition) -> None:
+    """Raise FeedTokenExpired if tombstones were pruned during the search: marks are updated before the pruning."""
+    marks = call.services.marks[resource]
+    await marks.refresh()
+    if marks.current is not None and position.is_expired(marks.current):
+        raise FeedTokenExpired(resource)
+
+
+async def _search(call: RequestContext, resource: Resource, position: FeedPosition, mark: Mark, size: int) -> list[Hit]:
+    """Search for documents stamped after a position; range and `search_after` together cost the same at any depth."""
+    published = {"range": {"sequence": {"gt": position.sequence, "lte": mark.sequence}}}
+    body = {
+        "size": size,
+        "query": {"bool": {"filter": [*scope_clauses(call.scope), published]}},
+        "sort": ["sequence"],
+        "search_after": [position.sequence],
+        "track_total_hits": False,
+    }
+    return hit_parser.decode_hits(await call.search(resource, body))
+
+
+def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit]) -> list[bytes]:
+    """Encode changes in order. Records are encoded in one batch, which costs less than one by one."""
+    changes = [hit for hit in hits if not view.is_move_within_scope(hit.header)]
+    reasons = [view.removal_reason(resource, hit.header) for hit in changes]
+    present = [(hit.header, hit.record) for hit, reason in zip(changes, reasons, strict=True) if reason is None]
+    headers, records = [header for header, _ in present], [record for _, record in present if record is not None]
+    encoded = iter(json_lines.encode_records(headers, records, view.variant(resource), resource.alias))
+    return [
+        next(encoded)
+        if reason is None
+        else json_lines.encode_removal(resource.alias, header_identifier(hit.header), hit.header, reason)
+        for hit, reason in zip(changes, reasons, strict=True)
+    ]

@@ -1,0 +1,82 @@
+"""Documents of a search response: search fields decoded, the record cut out between its delimiters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import orjson
+
+from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
+from service.search.engine_failures import malformed_response
+from service.search.search_response import parse_hits as parsed_hits
+from service.telemetry.counters import UNMARKED_RESPONSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from service.http.payload import JsonBytes
+
+# Neither occurs in the search fields, whose strings have escaped quotes; records are skipped.
+SOURCE_KEY = b'"_source":'
+_SORT_KEY = b',"sort":['
+
+
+class DocumentHeader(msgspec.Struct, gc=False):
+    """The search fields that the feed publishes or filters by."""
+
+    id: str
+    feed_key: str
+    company: str
+    clock: int  # milliseconds since 1970
+    sequence: int
+    content: int  # signed 64 bits
+    deleted: bool = False
+    reason: str | None = None
+    moved_to: str | None = None
+    status: str | None = None
+    deactivated: int | None = None  # milliseconds since 1970
+
+
+class Hit(NamedTuple):
+    """One document; the record of a tombstone is None."""
+
+    header: DocumentHeader
+    record: JsonBytes | None
+
+
+_decode_header = msgspec.json.Decoder(DocumentHeader).decode
+
+
+def decode_hits(response: bytes | bytearray) -> list[Hit]:
+    """Return the documents of a response, in order."""
+    try:
+        hits = list(_split_hits(response))
+    except msgspec.DecodeError:
+        raise malformed_response(response) from None
+    if all(hit.record is not None or hit.header.deleted for hit in hits):
+        return hits
+    UNMARKED_RESPONSES.inc()
+    return [_parse_hit(hit["_source"]) for hit in parsed_hits(response)]
+
+
+def _split_hits(response: bytes | bytearray) -> Iterator[Hit]:
+    view, find = memoryview(response), response.find
+    start = find(SOURCE_KEY)
+    while start >= 0:
+        start += len(SOURCE_KEY)
+        end, delimiter = find(_SORT_KEY, start), find(RECORD_DELIMITER, start)
+        if 0 <= delimiter < end and response.endswith(RECORD_KEY, start, delimiter):
+            end = find(RECORD_DELIMITER, delimiter + 1)
+            # Replace `,"record":` by the closing brace.
+            yield Hit(
+                _decode_header(response[start : delimiter - len(RECORD_KEY) - 1] + b"}"), view[delimiter + 1 : end]
+            )
+        else:
+            yield Hit(_decode_header(response[start:end]), None)
+        start = find(SOURCE_KEY, end)
+
+
+def _parse_hit(source: dict[str, Any]) -> Hit:
+    record = source.pop("record", None)
+    return Hit(msgspec.convert(source, DocumentHeader), None if record is None else orjson.dumps(record))

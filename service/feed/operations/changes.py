@@ -1,0 +1,100 @@
+"""`/changes`: everything that changed since a token, deletions included (decision 12)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from mappings import RESOURCES
+from service.errors import InvalidRequest
+from service.feed import token
+from service.feed.changes_page import ChangesPage, read_changes_page
+from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
+from service.feed.token import FeedPosition
+from service.feed.token_expired import FeedTokenExpired
+from service.feed.view import FeedView
+from service.http.responses import json_array, json_response, link_header
+from service.limits.admission import RequestKind
+from service.operation import Operation, RequestContext
+from service.parameters.groups import MAX_PAGE_SIZE
+from service.parameters.types import WholeNumber
+from service.telemetry.observation import CURRENT_OBSERVATION
+from service.telemetry.timing import Layer
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from service.feed.token import FeedPositions
+
+MAX_WAIT_SECONDS = 30
+
+
+class ChangesParameters(FeedFilters):
+    """Parameters of the change feed."""
+
+    since = FeedTokens(
+        "A token, or several that cover different resources: changes after it. Absent: from the beginning."
+    )
+    resources = ResourceList("Resources to include, separated by commas; absent: those of the tokens, or all.")
+    page_size = WholeNumber("Changes per page; 200 when absent.", minimum=1, maximum=MAX_PAGE_SIZE, load_default=200)
+    wait = WholeNumber(
+        "Seconds to wait for a change before an empty page is returned.",
+        minimum=0,
+        maximum=MAX_WAIT_SECONDS,
+        load_default=0,
+    )
+
+
+async def list_changes(call: RequestContext) -> web.Response:
+    """List changes since a token.
+
+    Changes are in order: the record, or the reason why it leaves the copy."""
+    view = FeedView(call)
+    page = await _wait_for_changes(call, view, await _starting_positions(call, view))
+    following = token.encode_token(view.fingerprint, page.positions)
+    at_end = "true" if page.at_end else "false"
+    body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
+    return json_response(body, link_header(call.url, {"next": {"since": following}}))
+
+
+async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPositions:
+    """Return the positions to continue from; raise FeedTokenExpired or InvalidRequest."""
+    chosen = call.parameters["resources"]
+    if (sent := call.parameters["since"]) is None:
+        marks = {resource: await call.services.marks[resource].get() for resource in chosen or RESOURCES}
+        return {resource: FeedPosition.start(mark) for resource, mark in marks.items()}
+    tokens = token.decode_tokens(sent, "since")
+    if missing := [resource.alias for resource in chosen or () if resource not in tokens.positions]:
+        raise InvalidRequest.of("resources", f"the token does not cover {', '.join(missing)}.")
+    if tokens.views != {view.fingerprint}:
+        raise FeedTokenExpired
+    return {resource: tokens.positions[resource] for resource in chosen or tokens.positions}
+
+
+async def _wait_for_changes(call: RequestContext, view: FeedView, positions: FeedPositions) -> ChangesPage:
+    """Return the first page with a change, or an empty page when `wait` has passed."""
+    notifier, size = call.services.news, call.parameters["page_size"]
+    deadline = time.monotonic() + call.parameters["wait"]
+    while True:
+        page = await _read_page_in_lane(call, view, positions, size)
+        paused = time.monotonic()
+        if page.entries or not page.at_end or paused >= deadline or notifier.is_closed:
+            return page
+        positions = page.positions
+        await notifier.wait(deadline - paused)
+        # A wait that the client requested is not latency.
+        CURRENT_OBSERVATION.get().started_at += time.monotonic() - paused
+        call.timer.record(Layer.TURN)
+
+
+async def _read_page_in_lane(call: RequestContext, view: FeedView, positions: FeedPositions, size: int) -> ChangesPage:
+    """Read a page within the slot and the deadline of any other page."""
+    services = call.services
+    async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(RequestKind.PAGE):
+        return await read_changes_page(call, view, positions, size)
+
+
+OPERATIONS = (
+    Operation("/changes", ChangesParameters(), list_changes, kind=RequestKind.CHANGES, extra_seconds=MAX_WAIT_SECONDS),
+)

@@ -1,0 +1,58 @@
+"""`/snapshot/{resource}`: all records of a resource that the key may read, in one response (decision 12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mappings import RESOURCES
+from service.errors import NotFound, Overloaded
+from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
+from service.feed.snapshot_stream import SnapshotPosition, stream_snapshot
+from service.feed.streaming import StreamedResponse, StreamPayload
+from service.feed.view import FeedView
+from service.http.headers import OPERATION_HEADERS
+from service.http.negotiation import ContentCoding, negotiate_coding
+from service.limits.admission import RequestKind
+from service.operation import Operation, RequestContext
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from mappings.resource import Resource
+
+_RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
+
+
+class SnapshotParameters(FeedFilters):
+    """Parameters of a snapshot."""
+
+    after = FeedKeyParameter("Resume an interrupted snapshot after this line, as company:id.")
+
+
+async def take_snapshot(call: RequestContext) -> web.Response:
+    """Take a snapshot of a resource.
+
+    All records are lines of JSON, between a head line with the token and a tail line with the digest."""
+    resource = resource_from_path(call)
+    lane = call.services.admission.lane(RequestKind.SNAPSHOT)
+    if lane.running >= lane.slots:
+        raise Overloaded
+    mark = await call.services.marks[resource].get()
+    sent = call.parameters["after"]
+    lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
+    coding = negotiate_coding(call.headers)
+    encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
+    # Errors before the first line still get an error status.
+    body = StreamPayload(await anext(lines), lines, coding, lane)
+    return StreamedResponse(body, {**OPERATION_HEADERS, "Cache-Control": "no-store", **encoding})
+
+
+def resource_from_path(call: RequestContext) -> Resource:
+    """Return the resource that the path names, or raise NotFound."""
+    name = call.path["resource"]
+    if name not in _RESOURCE_BY_ALIAS:
+        raise NotFound(f"There is no resource {name!r}; the resources are {', '.join(RESOURCE_NAMES)}.")
+    return _RESOURCE_BY_ALIAS[name]
+
+
+OPERATIONS = (Operation("/snapshot/{resource}", SnapshotParameters(), take_snapshot, kind=RequestKind.PAGE),)

@@ -1,0 +1,1 @@
+"""Health checks of Elasticsearch and its indices, and the probes that report the results."""

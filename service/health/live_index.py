@@ -1,0 +1,128 @@
+"""Checks of the live index of a resource: one index, open, with the search fields of this version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mappings.index_body import index_settings, schema_fingerprint
+from mappings.search_fields import SYSTEM_FIELDS
+from service.health.checks import Finding, FindingState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mappings.resource import Resource
+    from mappings.search_fields import SearchField
+
+    Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
+
+_REFRESH = "index.refresh_interval"
+# A setting that only closed indices have.
+_CLOSED = "index.verified_before_close"
+
+
+@dataclass(frozen=True)
+class LiveIndex:
+    """The indices behind a resource's alias; there should be exactly one."""
+
+    resource: Resource
+    alias: str
+    indices: Mapping[str, Facts]
+
+    def findings(self) -> list[Finding]:
+        """Return the first fatal problem, otherwise all warnings, otherwise a finding without a problem."""
+        wrong = next(self._wrong(), None)
+        if wrong is not None:
+            return [wrong]
+        return [*self._warnings()] or [self._finding(FindingState.OK, "", f"{self._index}, {len(self._fields)} fields")]
+
+    @property
+    def _index(self) -> str:
+        return next(iter(self.indices))
+
+    @property
+    def _facts(self) -> Facts:
+        return self.indices[self._index]
+
+    @property
+    def _fields(self) -> Mapping[str, object]:
+        fields: Mapping[str, object] = self._facts["mappings"].get("properties", {})
+        return fields
+
+    @property
+    def _rebuild(self) -> str:
+        return f"Rebuild it with this version: `brokerage index reindex SOURCE {self.resource.alias}`."
+
+    def _finding(self, state: FindingState, problem: str, detail: str, remedy: str = "") -> Finding:
+        return Finding(subject=self.resource.alias, state=state, problem=problem, detail=detail, remedy=remedy)
+
+    def _wrong(self) -> Iterator[Finding]:
+        yield from self._not_one()
+        if _CLOSED in self._facts["settings"]:
+            remedy = f"`POST {self._index}/_open` opens it."
+            yield self._finding(FindingState.WRONG, "its index is closed", f"{self._index} is closed.", remedy)
+        if "filter" in self._facts["aliases"][self.alias]:
+            detail = f"The alias {self.alias} has a filter, which hides records."
+            remedy = "Recreate the alias without it."
+            yield self._finding(FindingState.WRONG, "its alias hides records", detail, remedy)
+        # Every request uses these fields; the others are checked for each request that uses them.
+        if lacking := sorted(self._lacking(SYSTEM_FIELDS)):
+            detail = f"{self._index} lacks these fields, or maps them differently: {', '.join(lacking)}."
+            yield self._finding(FindingState.WRONG, "its index lacks fields of this version", detail, self._rebuild)
+
+    def _not_one(self) -> Iterator[Finding]:
+        if not self.indices:
+            remedy = f"`brokerage index reindex SOURCE {self.resource.alias}` builds it."
+            detail = f"The alias {self.alias} does not exist."
+            yield self._finding(FindingState.WRONG, "its alias is missing", detail, remedy)
+        if len(self.indices) > 1:
+            detail = f"The alias {self.alias} points to {', '.join(sorted(self.indices))}: records could appear twice."
+            remedy = "`brokerage index status` shows which one is live; remove the others with `POST _aliases`."
+            yield self._finding(FindingState.WRONG, "it has several indices", detail, remedy)
+        if self.alias in self.indices:
+            detail = f"{self.alias} is an index, not an alias: it was not created by the indexer."
+            yield self._finding(FindingState.WRONG, "it is not an alias", detail, f"Delete that index. {self._rebuild}")
+
+    def _lacking(self, declared: Iterable[SearchField]) -> Iterator[str]:
+        live = self._fields
+        return (field.name for field in declared if live.get(field.name) != field.mapping)
+
+    def _warnings(self) -> Iterator[Finding]:
+        fingerprint = self._facts["mappings"].get("_meta", {}).get("fingerprint")
+        if missing := sorted(self._lacking(self.resource.search_fields)):
+            yield self._lacks_search_fields(missing)
+        elif fingerprint != schema_fingerprint(self.resource):
+            yield self._finding(FindingState.WARNING, *self._difference(fingerprint), self._rebuild)
+        interval = self._facts["settings"].get(_REFRESH)
+        if interval in {None, "-1"}:
+            value = interval or "not set, so the first search after an idle period waits for a refresh"
+            detail = f"{_REFRESH} of {self._index} is {value}."
+            remedy = f'`PUT {self._index}/_settings` with {{"{_REFRESH}": "1s"}} sets it.'
+            yield self._finding(FindingState.WARNING, "updates may become visible late", detail, remedy)
+
+    def _lacks_search_fields(self, missing: list[str]) -> Finding:
+        fields = ", ".join(missing)
+        detail = (
+            f"{self._index} lacks these fields, or maps them differently: {fields}. Requests that use them get 503."
+        )
+        finding = self._finding(
+            FindingState.WARNING, "its index lacks search fields of this version", detail, self._rebuild
+        )
+        return replace(finding, missing=frozenset(missing))
+
+    def _difference(self, fingerprint: str | None) -> tuple[str, str]:
+        """Describe how the index differs from this version's: the public problem, and the detail for operators."""
+        if fingerprint is None:
+            return "its index has no fingerprint", f"{self._index} was not created by the indexer."
+        if settings := sorted(self._changed_settings()):
+            return "its index has different settings", f"{self._index} has different settings: {', '.join(settings)}."
+        if extra := sorted(self._fields.keys() - {field.name for field in self.resource.indexed_fields} - {"record"}):
+            detail = f"{self._index} was built by another version, with additional search fields: {', '.join(extra)}."
+            return "its index was built by another version", detail
+        detail = f"In {self._index} only the schema of the stored records differs: responses have its fields."
+        return "its records have a different schema", detail
+
+    def _changed_settings(self) -> Iterator[str]:
+        live = self._facts["settings"]
+        return (name for name, value in index_settings().items() if live.get(name) != str(value).lower())

@@ -1,0 +1,122 @@
+"""Monitors Elasticsearch: the findings determine readiness, and which requests are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from service.errors import ApiError, NotElasticsearch
+from service.health.checks import ENGINE_SUBJECT, Finding, FindingState, blocked_resources, missing_fields
+from service.health.index_checks import run_checks
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from cluster.connection import ConnectionSettings
+    from service.search.engine import SearchEngine
+    from service.settings import ServiceSettings
+
+    ReadCheck = Callable[[], Awaitable[None]]
+
+# Lower limit, however small BROKERAGE_FRESH_SECONDS is.
+_MIN_INTERVAL_SECONDS = 0.25
+# For reading what a starting replica needs: less than the usual probe timeout of one second.
+_READ_TIMEOUT_SECONDS = 0.8
+_PROBLEM_STATES = {FindingState.WARNING, FindingState.WRONG}
+
+_log = logging.getLogger("service")
+
+
+class HealthMonitor:
+    """The latest findings, their age, and the readiness of this process."""
+
+    def __init__(
+        self, engine: SearchEngine, connection: ConnectionSettings, settings: ServiceSettings, read_check: ReadCheck
+    ) -> None:
+        """Start without findings; `read_check` reads what the first request needs, or raises ApiError."""
+        self._engine = engine
+        self._connection = connection
+        self._interval_seconds = max(settings.fresh_seconds, _MIN_INTERVAL_SECONDS)
+        self._outage_seconds = settings.outage_seconds
+        self._read_check = read_check
+        self._findings: list[Finding] = []
+        self._checked_at = float("-inf")
+        self._unreachable: Finding | None = None
+        self.was_ready = False
+
+    async def run(self) -> None:
+        """Check periodically, forever."""
+        while True:
+            await asyncio.sleep(self._interval_seconds)
+            await self.check_now()
+            await self.unready_reason()
+
+    async def check_now(self) -> None:
+        """Run all checks, which takes a few seconds at most; keep the last findings if Elasticsearch is unreachable."""
+        before, _ = self.findings()
+        try:
+            self._findings = await run_checks(self._engine, self._connection)
+        except (ApiError, LookupError, TypeError, ValueError, AttributeError) as failure:
+            self._unreachable = unreachable_finding(failure)
+        else:
+            self._checked_at, self._unreachable = time.monotonic(), None
+            self._engine.blocked_aliases = blocked_resources(self._findings, self._connection)
+            self._engine.missing = missing_fields(self._findings, self._connection)
+        _log_changes(before, self.findings()[0])
+
+    async def unready_reason(self) -> str | None:
+        """Return why this process should receive no requests, or None if it is ready; takes at most a second.
+
+        Once ready, a replica stays ready during cluster-wide problems and short outages, because otherwise all
+        replicas would become unready at once. After a long outage, only this replica may be cut off.
+        """
+        if self.was_ready:
+            silence = time.monotonic() - self._engine.last_response_at
+            is_cut_off = self._unreachable is not None and silence > self._outage_seconds
+            return f"{ENGINE_SUBJECT}: no response for {silence:.0f} seconds" if is_cut_off else None
+        reason = self._fatal_problem() or await self._read_problem()
+        self.was_ready = reason is None
+        return reason
+
+    def findings(self) -> tuple[list[Finding], float | None]:
+        """Return the latest findings and their age in seconds, None before the first successful check.
+
+        If Elasticsearch is unreachable, that is the first finding.
+        """
+        age = time.monotonic() - self._checked_at
+        unreachable = [self._unreachable] if self._unreachable else []
+        return [*unreachable, *self._findings], age if self._findings else None
+
+    def _fatal_problem(self) -> str | None:
+        fatal = (finding for finding in self.findings()[0] if finding.is_fatal)
+        return next((f"{finding.subject}: {finding.problem}" for finding in fatal), None)
+
+    async def _read_problem(self) -> str | None:
+        try:
+            async with asyncio.timeout(_READ_TIMEOUT_SECONDS):
+                await self._read_check()
+        except (ApiError, TimeoutError):
+            return "keys and companies cannot be read"
+        return None
+
+
+def unreachable_finding(failure: Exception) -> Finding:
+    """Return the finding for a failed check: Elasticsearch is unreachable, or its responses are invalid."""
+    detail = str(getattr(failure, "reason", "") or f"{type(failure).__name__}: {failure}")
+    is_foreign = isinstance(failure, NotElasticsearch)
+    problem = "the server is not Elasticsearch" if is_foreign else "it is unreachable"
+    return Finding(subject=ENGINE_SUBJECT, state=FindingState.WRONG, problem=problem, detail=detail)
+
+
+def _log_changes(before: list[Finding], now: list[Finding]) -> None:
+    """Log each new problem, and each subject without problems again, once."""
+    # Without the details, because an error names a different address each time.
+    known = {(finding.subject, finding.problem) for finding in before}
+    for finding in now:
+        if finding.state in _PROBLEM_STATES and (finding.subject, finding.problem) not in known:
+            _log.log(logging.ERROR if finding.is_fatal else logging.WARNING, "%s", finding.sentence)
+    remaining = {finding.subject for finding in now if finding.state in _PROBLEM_STATES}
+    for subject in sorted({finding.subject for finding in before if finding.state in _PROBLEM_STATES} - remaining):
+        _log.warning("%s: healthy again", subject)

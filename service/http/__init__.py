@@ -1,0 +1,1 @@
+"""The HTTP layer: connections, headers, negotiation, compression, conditional requests and problem documents."""

@@ -1,0 +1,203 @@
+"""Client connections, below the application: replaces the responses that aiohttp sends by itself.
+
+aiohttp responds to a request that it cannot parse with plain text that repeats the invalid line, and logs the line: a
+key in the query would be in both. It also repeats an unknown `Expect`, accepts versions of HTTP that do not exist, and
+names its own version. The hooks used here are internal to aiohttp; `test_malformed_requests.py` and
+`test_common_headers.py` in `tests/service/http` fail when they change.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import select
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import HttpVersion10, HttpVersion11, web
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+
+from service.errors import ApiError, InternalError
+from service.http.headers import add_common_headers
+from service.http.problems import problem_response
+from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, HeadersTooLarge, MalformedRequest, UrlTooLong
+from service.telemetry.request_observer import (
+    REQUEST_OBSERVER,
+    ObservedConnection,
+    RequestObserver,
+    observe_cancellation,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable
+
+# Above the limits on URLs, so that an error can report how long a URL is.
+_MAX_LINE_BYTES = 65_536
+CONNECTION_OPTIONS: dict[str, Any] = {
+    "keepalive_timeout": 75,
+    "max_line_size": _MAX_LINE_BYTES,
+    "max_field_size": MAX_HEADER_BYTES,
+    "max_headers": MAX_HEADERS,
+    # Bodies are refused unread. For so many seconds their bytes are discarded, so that the client can read the refusal
+    # before the connection is reset.
+    "auto_decompress": False,
+    "lingering_time": 1.0,
+}
+# From the first byte of a request to the end of its head: a slower client only occupies a connection.
+_HEAD_TIMEOUT_SECONDS = 10.0
+# Time for the first request on a new connection to arrive.
+_FIRST_REQUEST_SECONDS = 1.0
+_SUPPORTED_VERSIONS = frozenset({HttpVersion10, HttpVersion11})
+# The arguments of the exception are all that distinguishes this error in aiohttp.
+_TOO_MANY_HEADERS = ("Too many headers received",)
+
+_log = logging.getLogger("service")
+
+
+class _Request(web.Request):
+    """A request whose response does not name the server software."""
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        await super()._prepare_hook(response)
+        # Added by aiohttp just now.
+        response.headers.popall("Server", None)
+
+
+class HttpConnection(ObservedConnection):
+    """One connection of a client."""
+
+    __slots__ = ("_accepted_at", "_has_partial_request", "_head_timer")
+
+    _manager: HttpServer | None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Record the time of the accept."""
+        self._accepted_at = self._loop.time()
+        self._has_partial_request = False
+        self._head_timer: asyncio.TimerHandle | None = None
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Cancel the timeout of a partial request."""
+        super().connection_lost(exc)
+        self._set_head_timeout(is_active=False)
+
+    def data_received(self, data: bytes) -> None:
+        """Start the timeout of a partial request, or cancel it once the head is complete."""
+        super().data_received(data)
+        self._has_partial_request = self._is_waiting()
+        if self._has_partial_request is (self._head_timer is None):
+            self._set_head_timeout(is_active=self._has_partial_request)
+
+    def _set_head_timeout(self, *, is_active: bool) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+        self._head_timer = self._loop.call_later(_HEAD_TIMEOUT_SECONDS, self.force_close) if is_active else None
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send a response. While the server drains, it is the last one of its connection."""
+        if self._manager is not None and self._manager.draining:
+            _close_after(resp)
+        return await super().finish_response(request, resp, start_time)
+
+    def close_idle(self) -> None:
+        """Close the connection unless a request is running, has arrived or is about to."""
+        if self._is_waiting() and not (self._has_partial_request or self._is_new() or self._has_unread()):
+            self.force_close()
+
+    def _is_waiting(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _is_new(self) -> bool:
+        return not self._request_count and self._loop.time() < self._accepted_at + _FIRST_REQUEST_SECONDS
+
+    def _has_unread(self) -> bool:
+        """Whether the kernel has data that the event loop did not read yet."""
+        if self.transport is None:
+            return False
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,  # noqa: ARG002 - derived from the exception
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - it repeats what the client sent
+    ) -> web.StreamResponse:
+        """Respond to a request that no middleware sees, and close the connection."""
+        request_id = secrets.token_hex(8)
+        # Neither message nor traceback: both contain the request line.
+        _log.warning("request %s was refused before it reached the application: %s", request_id, type(exc).__name__)
+        if request.writer.output_size > 0:
+            raise ConnectionError("The response has already started.")
+        response = problem_response(_refusal(exc), "", request_id)
+        add_common_headers(response, request_id)
+        _close_after(response)
+        return response
+
+
+def _close_after(response: web.StreamResponse) -> None:
+    response.force_close()
+    # Explicit even if HTTP/1.0 implies it: aiohttp responds to an unparsable request in that version.
+    response.headers["Connection"] = "close"
+
+
+def _refusal(exc: BaseException | None) -> ApiError:
+    if isinstance(exc, LineTooLong):
+        # The second argument is the exceeded limit, of the request line or of one header.
+        return UrlTooLong(f"over {_MAX_LINE_BYTES}") if exc.args[1] == _MAX_LINE_BYTES else HeadersTooLarge()
+    if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
+        return HeadersTooLarge()
+    if isinstance(exc, HttpProcessingError | MalformedRequest):
+        return MalformedRequest()
+    return InternalError("failure in the HTTP layer")
+
+
+async def _accept(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], request: web.BaseRequest
+) -> web.StreamResponse:
+    """Pass a request to the application if its HTTP version is supported."""
+    if request.version not in _SUPPORTED_VERSIONS:
+        # Otherwise the response would claim that version too.
+        request._cache["version"] = HttpVersion11  # noqa: SLF001 - see the module docstring
+        raise MalformedRequest
+    if "Expect" in request.headers:
+        # aiohttp would respond to it before the application does. No body is accepted, so there is nothing to expect.
+        headers = request.headers.copy()
+        headers.popall("Expect")
+        request._cache["headers"] = type(request.headers)(headers)  # noqa: SLF001 - see the module docstring
+    return await handler(request)
+
+
+class HttpServer(web.Server):
+    """Creates an `HttpConnection` per client. Unlike aiohttp's server it rejects unknown options."""
+
+    draining = False
+    observer: RequestObserver | None = None
+
+    @classmethod
+    def of(cls, original: web.Server, app: web.Application) -> HttpServer:
+        """Return the replacement of an aiohttp server; raise TypeError for an unknown option."""
+        options: dict[str, Any] = original._kwargs  # noqa: SLF001 - see the module docstring
+        observer = app.get(REQUEST_OBSERVER)
+        server = cls(
+            observe_cancellation(partial(_accept, original.request_handler), observer),
+            request_factory=partial(app._make_request, _cls=_Request),  # noqa: SLF001 - see the module docstring
+            handler_cancellation=original.handler_cancellation,
+            **options,
+        )
+        server.observer = observer
+        # A trial connection, so that an invalid option fails at startup and not with the first client.
+        server()
+        return server
+
+    def __call__(self) -> web.RequestHandler:
+        """Return the handler of a new connection."""
+        connection = HttpConnection(self, loop=self._loop, **self._kwargs)
+        connection.observer = self.observer
+        return connection

@@ -1,0 +1,133 @@
+"""Error responses: the outermost middleware renders every failure as RFC 9457 `application/problem+json`."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+from service.errors import (
+    ApiError,
+    DeadlineExceeded,
+    EngineUnavailable,
+    HttpError,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+)
+from service.http.headers import EXTRA_HEADERS, add_common_headers, merge_headers
+from service.http.request_limits import MAX_URL_BYTES, check_request
+from service.keys.redaction import mask_keys
+from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from aiohttp.typedefs import Handler, Middleware
+
+_log = logging.getLogger("service")
+
+
+@dataclass(frozen=True)
+class ErrorFormat:
+    """The protocol of the paths that do not respond to failures with problem documents.
+
+    `headers` are added to every response below these paths, successful ones included.
+    """
+
+    applies_to: Callable[[str], bool]  # a request path, with its extra slashes
+    render: Callable[[ApiError], web.Response]
+    headers: Callable[[web.BaseRequest], Mapping[str, str]]
+    max_url_bytes: int
+
+
+def problem_middleware(*formats: ErrorFormat) -> Middleware:
+    """Return the middleware that renders every error and adds the common headers to every response."""
+
+    @web.middleware
+    async def handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+        request_id = secrets.token_hex(8)
+        observation = RequestObservation(request_id)
+        CURRENT_OBSERVATION.set(observation)
+        # One object: what later steps add is found here even if the request was cloned in between.
+        extra_headers: dict[str, str] = {}
+        request[EXTRA_HEADERS] = extra_headers
+        error_format = next((each for each in formats if each.applies_to(request.path)), None)
+        if error_format is not None:
+            extra_headers.update(error_format.headers(request))
+        try:
+            check_request(request, MAX_URL_BYTES if error_format is None else error_format.max_url_bytes)
+            response = await handler(request)
+        except Exception as exception:
+            error = _to_api_error(exception, request_id)
+            response = (
+                problem_response(error, request.path, request_id)
+                if error_format is None
+                else error_format.render(error)
+            )
+        merge_headers(response, extra_headers)
+        add_common_headers(response, request_id, request)
+        if request.body_exists:
+            # The body was not read: the bytes that follow on this connection could be part of it.
+            response.force_close()
+        observation.ready_at = time.perf_counter()
+        return response
+
+    return handle_errors
+
+
+def _to_api_error(error: Exception, request_id: str) -> ApiError:
+    if isinstance(error, ApiError):
+        _log_reason(error, request_id)
+        return error
+    if isinstance(error, web.HTTPException):
+        return _framework_error(error)
+    if isinstance(error, TimeoutError):
+        return DeadlineExceeded()
+    _log.error("request %s failed", request_id, exc_info=error)
+    return InternalError("unexpected exception")
+
+
+def _log_reason(error: ApiError, request_id: str) -> None:
+    if isinstance(error, InternalError):
+        _log.error("request %s: %s", request_id, error.reason)
+    elif isinstance(error, EngineUnavailable) and error.reason:
+        _log.warning("request %s: %s", request_id, error.reason)
+
+
+def _framework_error(error: web.HTTPException) -> ApiError:
+    """Translate a refusal by aiohttp, whose own text may repeat the request, as that for `Expect` does."""
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return MethodNotAllowed(f"Use one of: {allowed}.", headers={"Allow": allowed})
+    if error.status == HTTPStatus.NOT_FOUND:
+        return NotFound("There is nothing at this path.")
+    return HttpError(HTTPStatus(error.status), error.reason)
+
+
+def problem_response(error: ApiError, path: str, request_id: str) -> web.Response:
+    """Return the problem document of an error."""
+    document = {
+        "type": f"/docs/problems#{error.code}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.detail,
+        "instance": path,
+        "code": error.code,
+        "messages": [str(fault) for fault in error.faults] or [error.detail],
+        "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
+        "request_id": request_id,
+    }
+    return web.Response(
+        # A client may send its key as an identifier or a path: the response must not repeat it.
+        body=mask_keys(orjson.dumps(document).decode()).encode(),
+        status=error.status,
+        headers=error.headers,
+        content_type="application/problem+json",
+    )

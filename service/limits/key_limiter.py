@@ -1,0 +1,159 @@
+"""Rate and concurrency limits per key; rates are counted in this process or shared through Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+from service.http.headers import EXTRA_HEADERS
+from service.limits.limit_errors import ConcurrencyLimited, RateLimited
+from service.limits.local_buckets import LocalBuckets
+from service.limits.rate_policy import key_policy, read_tiers
+from service.limits.rate_state import RateLimitState
+from service.telemetry.counters import LIMIT_FAIL_OPENS, LIMIT_HITS, LIMIT_REFUSALS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from aiohttp import web
+
+    from service.keys.record import ApiKey
+    from service.limits.rate_policy import RatePolicy
+    from service.limits.redis_buckets import RedisBuckets
+    from service.settings import ServiceSettings
+
+_MAX_KEYS = 100_000
+
+_UNLIMITED = RateLimitState(None)
+_RATE_REFUSALS = LIMIT_REFUSALS.labels("rate")
+_CONCURRENCY_REFUSALS = LIMIT_REFUSALS.labels("concurrency")
+
+
+class KeyLimiter:
+    """Counts the requests of keys, by public id."""
+
+    def __init__(self, settings: ServiceSettings, shared: RedisBuckets | None = None) -> None:
+        """Count in `shared` while it is available, otherwise in this process."""
+        self._tiers = read_tiers(settings.tiers)
+        self._max_concurrent = settings.key_concurrency
+        self._shared = shared
+        self._local = LocalBuckets(_MAX_KEYS)
+        self._running: dict[str, int] = {}
+        # The last state in Redis, by key id.
+        self._last_states: dict[str, RateLimitState] = {}
+
+    async def open(self) -> None:
+        """Connect to Redis, if configured; waits at most a second if it is unreachable."""
+        if self._shared is not None:
+            await self._shared.open()
+
+    async def close(self) -> None:
+        """Disconnect from Redis."""
+        if self._shared is not None:
+            await self._shared.close()
+
+    async def count_request(self, key: ApiKey) -> RateLimitState:
+        """Count a request of a key and return the new state."""
+        policy = key_policy(key, self._tiers)
+        if policy is None:
+            return _UNLIMITED
+        LIMIT_HITS.inc()
+        backlog = await self._take_shared(key, policy, policy.interval_microseconds)
+        if backlog is None:
+            return RateLimitState(policy, self._local.take(key.key_id, policy))
+        state = self._last_states[key.key_id] = RateLimitState(policy, backlog)
+        return state
+
+    def tier(self, key: ApiKey) -> str | None:
+        """Return the tier of a key, if it is configured."""
+        return key.tier if key.tier in self._tiers else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether rates are counted in Redis at present."""
+        return self._shared is not None and not self._shared.is_unreachable
+
+    def expects_admission(self, key: ApiKey) -> bool:
+        """Predict from the last known state whether a request of a key will be admitted."""
+        running = self._running.get(key.key_id, 0)
+        if key.key_id not in self._last_states or running >= (self._max_concurrent or math.inf):
+            return False
+        return running < self._last_states[key.key_id].remaining
+
+    async def refund(self, key: ApiKey) -> RateLimitState:
+        """Undo the counting of a request, because its response was 304."""
+        policy = key_policy(key, self._tiers)
+        if policy is None:
+            return _UNLIMITED
+        backlog = await self._take_shared(key, policy, -policy.interval_microseconds)
+        return RateLimitState(policy, self._local.put_back(key.key_id, policy) if backlog is None else backlog)
+
+    @contextmanager
+    def slot(self, key: ApiKey) -> Iterator[None]:
+        """Hold one of the key's slots in this process; raise ConcurrencyLimited if none is free."""
+        running = self._running.get(key.key_id, 0)
+        if self._max_concurrent and running >= self._max_concurrent:
+            _CONCURRENCY_REFUSALS.inc()
+            raise ConcurrencyLimited(self._max_concurrent)
+        self._running[key.key_id] = running + 1
+        try:
+            yield
+        finally:
+            self._running[key.key_id] -= 1
+            if not self._running[key.key_id]:
+                del self._running[key.key_id]
+
+    async def _take_shared(self, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
+        if self._shared is None:
+            return None
+        backlog = await self._shared.take(key.key_id, step, policy.depth_microseconds)
+        if backlog is None:
+            LIMIT_FAIL_OPENS.inc()
+        return backlog
+
+
+@asynccontextmanager
+async def admit(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> AsyncIterator[None]:
+    """Count a request and hold a slot for it; raise RateLimited or ConcurrencyLimited.
+
+    Every response from then on has the headers of `RateLimitState`. A request refused for concurrency counts against
+    the rate. A request that Redis is expected to allow starts while Redis counts; if Redis refuses it, RateLimited is
+    raised at the end and the result is discarded (decision 11).
+    """
+    # One task each, so that Redis counts requests in order of arrival.
+    counting = asyncio.create_task(_count(limiter, request, key)) if limiter.is_shared else None
+    if counting is None:
+        await _count(limiter, request, key)
+    elif not limiter.expects_admission(key):
+        await counting
+    with limiter.slot(key):
+        try:
+            yield
+        finally:
+            if counting is not None:
+                await counting
+
+
+async def _count(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
+    state = await limiter.count_request(key)
+    request[EXTRA_HEADERS].update(state.headers())
+    if not state.is_allowed:
+        _RATE_REFUSALS.inc()
+        raise RateLimited(state.retry_after)
+
+
+async def refund_request(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
+    """Undo the counting of an admitted request, and update its headers."""
+    request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
+
+
+def create_limiter(settings: ServiceSettings, prefix: str) -> KeyLimiter:
+    """Return the configured limiter; raise SettingError. Names in Redis are `prefix`, `rate:` and the key id."""
+    if not settings.redis_url:
+        return KeyLimiter(settings)
+    # The Redis client is slow to import.
+    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
+
+    return KeyLimiter(settings, RedisBuckets(settings.redis_url, f"{prefix}rate:"))

@@ -1,0 +1,32 @@
+"""`/v1/openapi.json`: the document, built and compressed once per process."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from service.http.negotiation import ContentCoding, negotiate_coding
+from service.http.precompressed import PrecompressedBody, precompress
+from service.openapi.document import encoded_document
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp import web
+
+_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
+
+def create_document_handler() -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Build the document, which costs about as much as a hundred requests, and return its handler."""
+    encoded_document()
+    return _serve_document
+
+
+async def _serve_document(request: web.Request) -> web.Response:
+    return _compressed_document(negotiate_coding(request.headers)).respond(request)
+
+
+@cache
+def _compressed_document(coding: ContentCoding) -> PrecompressedBody:
+    return precompress(encoded_document(), coding, _HEADERS)

@@ -1,0 +1,186 @@
+"""The types of query parameters: the values that each accepts, and its error message.
+
+marshmallow's own number and boolean fields accept too much for a query string: `1_000`, ` 3 `, Arabic digits, `yes`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+
+from marshmallow import ValidationError, fields
+
+from mappings.legends import PROPERTY_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.http.deprecation import Deprecation
+    from service.parameters.clauses import ClauseBuilder
+
+# The year 2100: a later value is most likely in milliseconds.
+MAX_UNIX_SECOND = 4_102_444_800
+# Ten digits, the most that are parsed.
+LARGEST_WHOLE_NUMBER = 9_999_999_999
+
+# No ASCII or Unicode control characters, and no lone surrogates, which are not characters.
+_TEXT_PATTERN = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}")
+INVALID_TEXT_MESSAGE = "must be 1 to 128 characters without control characters."
+_INTEGER_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_UUID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+_PROPERTY_TYPE_NUMBERS = {str(number): number for number in PROPERTY_TYPES}
+_LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def is_valid_text(text: str) -> bool:
+    """Return whether a string is accepted as an identifier or other short text."""
+    return _TEXT_PATTERN.fullmatch(text) is not None
+
+
+class Parameter(fields.Field[Any]):
+    """A query parameter, which `parse_text` validates and converts.
+
+    `clause` builds its filter; it is None for scope, paging and form, and if a rule of the operation reads the
+    parameter. `group` is the field group that it reveals: keys that may not see the group may not send the parameter.
+    `deprecation` announces its removal.
+    """
+
+    group = ""
+    deprecation: Deprecation | None = None
+
+    def __init__(
+        self, note: str, *, required: bool = False, load_default: Any = None, clause: ClauseBuilder | None = None
+    ) -> None:
+        """Describe the parameter; `load_default` is its value if it is absent."""
+        self.clause = clause
+        metadata = {"description": note}
+        if required:
+            super().__init__(required=True, metadata=metadata, error_messages={"required": "is required."})
+        else:
+            super().__init__(load_default=load_default, metadata=metadata)
+
+    def guarded(self, group: str) -> Self:
+        """Return the parameter, refused to keys that may not see a field group."""
+        self.group = group
+        note = f"{self.metadata['description']} Keys that may not see {group} may not send it."
+        self.metadata = {**self.metadata, "description": note}
+        return self
+
+    def deprecated(self, deprecation: Deprecation) -> Self:
+        """Return the parameter with a deprecation notice."""
+        self.deprecation = deprecation
+        self.metadata = {**self.metadata, "description": f"{self.metadata['description']} {deprecation.sentence}"}
+        return self
+
+    def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:  # noqa: ARG002 - marshmallow's signature
+        return self.parse_text(str(value))
+
+    def parse_text(self, text: str) -> Any:
+        """Return the value; raise ValidationError for an invalid text."""
+        if not is_valid_text(text):
+            raise ValidationError(INVALID_TEXT_MESSAGE)
+        return text
+
+
+class Text(Parameter):
+    """An identifier or another short string."""
+
+
+class Uuid(Parameter):
+    """A UUID in the text form of RFC 4122, in either case."""
+
+    def parse_text(self, text: str) -> str:
+        """Return the UUID in lower case."""
+        if not _UUID_PATTERN.fullmatch(text):
+            raise ValidationError("must be a UUID, for example 3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a.")
+        return text.lower()
+
+
+class Boolean(Parameter):
+    """A boolean."""
+
+    def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
+        """Describe the parameter; it defaults to false."""
+        super().__init__(note, load_default=False, clause=clause)
+
+    def parse_text(self, text: str) -> bool:
+        """Parse `true`, `false`, `1` or `0`, in any case."""
+        value = _BOOLEANS.get(text.lower())
+        if value is None:
+            raise ValidationError("must be true or false.")
+        return value
+
+
+class WholeNumber(Parameter):
+    """A whole number within a range."""
+
+    def __init__(
+        self,
+        note: str,
+        *,
+        minimum: int = 0,
+        maximum: int = LARGEST_WHOLE_NUMBER,
+        load_default: int | None = None,
+        clause: ClauseBuilder | None = None,
+    ) -> None:
+        """Describe the parameter and its range, both bounds included."""
+        super().__init__(note, load_default=load_default, clause=clause)
+        self.minimum, self.maximum = minimum, maximum
+
+    def parse_text(self, text: str) -> int:
+        """Return the number."""
+        number = int(text) if _INTEGER_PATTERN.fullmatch(text) else None
+        if number is None or not self.minimum <= number <= self.maximum:
+            raise ValidationError(f"must be a whole number from {self.minimum} to {self.maximum}.")
+        return number
+
+
+class UnixSecond(WholeNumber):
+    """A point in time in whole seconds since 1970."""
+
+    def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
+        """Describe the parameter."""
+        super().__init__(note, minimum=0, maximum=MAX_UNIX_SECOND, clause=clause)
+
+    def parse_text(self, text: str) -> int:
+        """Return the second; the error message names the unit, because milliseconds are the usual mistake."""
+        try:
+            return super().parse_text(text)
+        except ValidationError:
+            raise ValidationError(f"must be a Unix time in whole seconds, at most {MAX_UNIX_SECOND}.") from None
+
+
+class Choice(Parameter):
+    """One of several words."""
+
+    def __init__(self, note: str, choices: tuple[str, ...]) -> None:
+        """Describe the parameter; the first choice is the default."""
+        super().__init__(note, load_default=choices[0])
+        self.choices = choices
+
+    def parse_text(self, text: str) -> str:
+        """Return the chosen word."""
+        if text not in self.choices:
+            raise ValidationError(f"must be one of: {', '.join(self.choices)}.")
+        return text
+
+
+class PropertyTypes(Parameter):
+    """Numbers of the property type legend, separated by commas."""
+
+    def __init__(self, note: str, *, clause: ClauseBuilder | None = None) -> None:
+        """Describe the parameter, with the legend."""
+        super().__init__(f"{note} {_LEGEND}.", clause=clause)
+
+    def parse_text(self, text: str) -> list[int]:
+        """Return the distinct numbers, sorted."""
+        parts = text.split(",")
+        if len(parts) > len(PROPERTY_TYPES):
+            raise ValidationError(f"must be at most {len(PROPERTY_TYPES)} integers from the legend.")
+        if invalid := [part for part in parts if part not in _PROPERTY_TYPE_NUMBERS]:
+            listed = ", ".join(repr(part[:40]) for part in invalid[:5])
+            raise ValidationError(
+                f"must be integers from the legend, -1 and 1 to 23, separated by commas; not {listed}."
+            )
+        return sorted({_PROPERTY_TYPE_NUMBERS[part] for part in parts})

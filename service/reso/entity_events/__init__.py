@@ -1,0 +1,1 @@
+"""EntityEvent: the numbered log of changes, read from the event ledger."""

@@ -1,0 +1,1 @@
+"""Entity sets: their properties, and the queries that read, sort and count their records."""

@@ -1,0 +1,141 @@
+"""The entities that a request selects, and their encoding under Data Dictionary names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import orjson
+
+from mappings.fields import View
+from service.errors import Forbidden, InvalidRequest
+from service.reso.entity_sets.entity_rows import EntityRecords
+from service.reso.entity_sets.ordering import BY_KEY, build_sort_order
+from service.reso.filter.clause_builder import build_clause
+from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
+from service.search.query import Selection, by_id
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mappings.resource import Resource
+    from service.operation import RequestContext
+    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
+    from service.reso.entity_sets.entity_rows import EntityRow
+    from service.reso.filter.matchers import Matcher
+    from service.reso.paging.skip_token import Position, SkipToken
+
+
+@dataclass(frozen=True)
+class EntityPageSource:
+    """The entities that a request selects."""
+
+    call: RequestContext
+    entity_set: EntitySet
+    records: EntityRecords
+    properties: tuple[EntityProperty, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+        return self.entity_set.name
+
+    @property
+    def position_types(self) -> tuple[type, ...]:
+        """The types of the sort values of a position."""
+        return self.records.ordering.position_types
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Return the cursor unchanged."""
+        return cursor
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[EntityRow]:
+        """Return the next rows after the position of a cursor."""
+        return await self.records.rows(cursor.position, size)
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        return await self.records.position_after(number)
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        return await self.records.count()
+
+    def position(self, row: EntityRow) -> Position:
+        """Return the position of a row."""
+        return row.position
+
+    def encode_rows(self, rows: Sequence[EntityRow]) -> list[bytes]:
+        """Return rows as JSON objects, in order.
+
+        Fields that the key may not see are emptied before properties are read from the record.
+        """
+        encoded: dict[int, bytes] = {}
+        for resource in {row.resource for row in rows}:
+            own = [(at, row) for at, row in enumerate(rows) if row.resource == resource]
+            records = self.call.variant(resource, View.INDEX, all_flags=True).encode(
+                [row.record or b"" for _, row in own]
+            )
+            for (at, row), record in zip(own, records, strict=True):
+                encoded[at] = _encode_entity(self.properties, resource, row, orjson.loads(record))
+        return [encoded[at] for at in range(len(rows))]
+
+
+def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
+    """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
+    sent = call.parameters[FILTER]
+    selections = []
+    for resource in entity_set.resources:
+        matcher_for = partial(_matcher_for, call, entity_set, resource)
+        clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
+        selections.append(Selection(resource, call.scope, clauses))
+    ordering = build_sort_order(entity_set, call.parameters[ORDER_BY] or ())
+    return EntityPageSource(
+        call, entity_set, EntityRecords(call, tuple(selections), ordering), _selected_properties(call, entity_set)
+    )
+
+
+def query_entity(call: RequestContext, entity_set: EntitySet, key: str) -> EntityPageSource:
+    """Return the entity with a key."""
+    selections = tuple(Selection(resource, call.scope, (by_id(key),)) for resource in entity_set.resources)
+    return EntityPageSource(
+        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set)
+    )
+
+
+def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource, name: str) -> Matcher:
+    declared = entity_set.properties.get(name)
+    if declared is None:
+        raise InvalidRequest.of(FILTER, f"{entity_set.name} has no property {name!r}.")
+    groups = {column.group for column in declared.columns.values()}
+    if hidden := groups & call.withheld:
+        raise Forbidden.of(FILTER, f"this key may not see the field group {hidden.pop()}.")
+    matcher = declared.matcher(resource)
+    if matcher is None:
+        filterable = ", ".join(entity_set.filterable)
+        raise InvalidRequest.of(FILTER, f"{name} cannot be used in $filter; these can: {filterable}.")
+    return matcher
+
+
+def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[EntityProperty, ...]:
+    """Return the selected properties, always including the key; raise InvalidRequest."""
+    names, known = call.parameters[SELECT], entity_set.properties
+    if unknown := [name for name in names or () if name not in known]:
+        raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
+    selected = tuple(declared for name, declared in known.items() if names is None or declared.is_key or name in names)
+    for declared in selected:
+        for resource, column in declared.columns.items():
+            call.require(resource, column.reads)
+    return selected
+
+
+def _encode_entity(
+    properties: Sequence[EntityProperty], resource: Resource, row: EntityRow, record: dict[str, object]
+) -> bytes:
+    values = {}
+    for declared in properties:
+        column = declared.columns.get(resource)
+        empty: list[str] | None = [] if declared.edm.is_collection else None
+        values[declared.name] = empty if column is None else column.read(record, row.sort_values)  # type: ignore[arg-type]
+    return orjson.dumps(values)

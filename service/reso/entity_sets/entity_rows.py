@@ -1,0 +1,110 @@
+"""The rows of an entity set: the merged records of its resources, each key once.
+
+If two resources have the same key, only the record of the first is a row, whatever the filter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.feed import hit_parser
+from service.reso.entity_sets.distinct_count import count_distinct
+from service.reso.entity_sets.doc_values import count_documents, read_doc_values
+from service.reso.entity_sets.ordering import BY_KEY
+from service.search.query import Selection, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Sequence
+
+    from mappings.resource import Resource
+    from service.feed.hit_parser import DocumentHeader
+    from service.http.payload import JsonBytes
+    from service.operation import RequestContext
+    from service.reso.entity_sets.ordering import SortOrder
+    from service.reso.paging.skip_token import Position
+
+    _Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
+
+
+class SortValues(NamedTuple):
+    """The sort values of a record."""
+
+    id: str
+    clock: int
+
+
+class EntityRow(NamedTuple):
+    """A record, or the position of one."""
+
+    position: Position
+    resource: Resource
+    sort_values: SortValues | DocumentHeader
+    record: JsonBytes | None = None
+
+
+@dataclass(frozen=True)
+class EntityRecords:
+    """The selections of a request, one for each resource, the first taking precedence, and their order."""
+
+    call: RequestContext
+    selections: tuple[Selection, ...]
+    ordering: SortOrder
+
+    async def rows(self, after: Position, size: int) -> list[EntityRow]:
+        """Return the next rows after a position."""
+        return await self._merged(self._read, after, size)
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        rows = await self._merged(self._read_positions, (), number)
+        return rows[-1].position if len(rows) == number else None
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        first, *later = self.selections
+        of_first = count_documents(self.call, first.resource, first.query())
+        return sum(
+            await asyncio.gather(
+                of_first, *(count_distinct(self.call, selection, first.resource) for selection in later)
+            )
+        )
+
+    async def _merged(self, read: _Read, after: Position, size: int) -> list[EntityRow]:
+        parts = await asyncio.gather(
+            *(self._read_unique(read, selection, after, size) for selection in self.selections)
+        )
+        rows = [row for part in parts for row in part]
+        return [rows[index] for index in self.ordering.sorted_indices([row.position for row in rows])[:size]]
+
+    async def _read_unique(self, read: _Read, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        """Return the next rows of a resource without keys that the first resource has."""
+        rows: list[EntityRow] = []
+        while (missing := size - len(rows)) > 0:
+            page = await read(selection, after, missing)
+            known = await self._known_before(selection, [row.sort_values.id for row in page])
+            rows += [row for row in page if row.sort_values.id not in known]
+            if len(page) < missing:
+                break
+            after = page[-1].position
+        return rows
+
+    async def _known_before(self, selection: Selection, identifiers: Sequence[str]) -> Collection[str]:
+        """Return the identifiers that the first resource has in the scope, matching the filter or not."""
+        first = self.selections[0]
+        if selection is first or not identifiers:
+            return frozenset()
+        everything = Selection(first.resource, self.call.scope, (terms("_id", identifiers),))
+        body = BY_KEY.search_body(everything, (), len(identifiers))
+        return {row.id for row in await read_doc_values(self.call, first.resource, body, SortValues)}
+
+    async def _read(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
+        position = self.ordering.position
+        return [EntityRow(position(hit.header), selection.resource, *hit) for hit in hit_parser.decode_hits(response)]
+
+    async def _read_positions(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        body = self.ordering.search_body(selection, after, size)
+        found = await read_doc_values(self.call, selection.resource, body, SortValues)
+        return [EntityRow(self.ordering.position(values), selection.resource, values) for values in found]

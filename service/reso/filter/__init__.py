@@ -1,0 +1,1 @@
+"""`$filter`: tokenizer, parser, expression tree, and its translation to Elasticsearch clauses."""

@@ -1,0 +1,129 @@
+"""Matchers of properties that are indexed as numbers: timestamps, dates and the numbers themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isfinite
+from sys import float_info
+from typing import TYPE_CHECKING
+
+from service.reso.filter.expression import ComparisonOperator, LiteralType
+from service.reso.filter.matchers import MATCH_NONE, RANGE_OPERATORS, RangeMatcher, UnsupportedComparison
+from service.search.query import lacks_field, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.search.query import Clause
+
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2})?)(\.\d{1,12})?(Z|[+-]\d{2}:\d{2})", re.ASCII | re.IGNORECASE
+)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECONDS_PER_DAY = 86_400_000
+# As Elasticsearch's `long`, and the type `Edm.Int64`.
+MAX_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class IntegerMatcher(RangeMatcher):
+    """An indexed whole number; subclasses parse other literals into it."""
+
+    name: str
+    literal_type = LiteralType.NUMBER
+
+    def parse_number(self, text: str) -> Decimal:
+        """Return the number of a literal, possibly with a fraction; raise UnsupportedComparison."""
+        return Decimal(text)
+
+    def match_values(self, values: Sequence[str]) -> Clause:
+        """Match records with one of these numbers."""
+        within = [number for number in map(self.parse_number, values) if abs(number) <= MAX_INT64]
+        whole = [int(number) for number in within if number == number.to_integral_value()]
+        return terms(self.name, whole) if whole else MATCH_NONE
+
+    def match_range(self, operator: ComparisonOperator, value: str) -> Clause:
+        """Match numbers beyond a bound; a bound with a fraction is rounded to the equivalent whole number."""
+        number = self.parse_number(value)
+        limit = max(Decimal(-MAX_INT64), min(Decimal(MAX_INT64), number))
+        floor = int(limit.to_integral_value("ROUND_FLOOR"))
+        is_whole = limit == floor
+        if operator in {ComparisonOperator.GT, ComparisonOperator.LE} or is_whole:
+            return {"range": {self.name: {RANGE_OPERATORS[operator]: floor}}}
+        # x >= 1.5 is x > 1, and x < 1.5 is x <= 1.
+        return {"range": {self.name: {"gt" if operator is ComparisonOperator.GE else "lte": floor}}}
+
+
+@dataclass(frozen=True)
+class TimestampMatcher(IntegerMatcher):
+    """A timestamp in milliseconds since 1970."""
+
+    literal_type = LiteralType.TIMESTAMP
+
+    def parse_number(self, text: str) -> Decimal:
+        """Return the milliseconds of a timestamp, with fractions for finer precision."""
+        match = _TIMESTAMP.fullmatch(text)
+        try:
+            at = dt.datetime.fromisoformat(match[1] + match[3].upper()) if match else None
+            passed = at - _EPOCH if at else None
+        except (ValueError, OverflowError):
+            passed = None
+        if match is None or passed is None:
+            raise UnsupportedComparison(
+                f"is compared with {self.literal_type}; {text[:40]!r} is not valid (Z or an offset is required)"
+            )
+        milliseconds = (passed.days * 86_400 + passed.seconds) * 1000
+        return milliseconds + Decimal(match[2] or 0) * 1000
+
+
+@dataclass(frozen=True)
+class OptionalIntegerMatcher(IntegerMatcher):
+    """A whole number that a record may lack."""
+
+    def match_missing(self) -> Clause:
+        """Match records without the number."""
+        return lacks_field(self.name)
+
+
+@dataclass(frozen=True)
+class OptionalTimestampMatcher(TimestampMatcher, OptionalIntegerMatcher):
+    """A point in time that a record may lack."""
+
+
+@dataclass(frozen=True)
+class DecimalMatcher(RangeMatcher):
+    """A decimal number, indexed as 64-bit floating point; a record may lack it."""
+
+    name: str
+    literal_type = LiteralType.NUMBER
+
+    def match_values(self, values: Sequence[str]) -> Clause:
+        """Match records with one of these numbers."""
+        finite = [number for number in map(float, values) if isfinite(number)]
+        return terms(self.name, finite) if finite else MATCH_NONE
+
+    def match_range(self, operator: ComparisonOperator, value: str) -> Clause:
+        """Match numbers beyond a bound."""
+        limit = max(-float_info.max, min(float_info.max, float(value)))
+        return {"range": {self.name: {RANGE_OPERATORS[operator]: limit}}}
+
+    def match_missing(self) -> Clause:
+        """Match records without the number."""
+        return lacks_field(self.name)
+
+
+@dataclass(frozen=True)
+class DateMatcher(OptionalIntegerMatcher):
+    """A date, indexed as the milliseconds of its start."""
+
+    literal_type = LiteralType.DATE
+
+    def parse_number(self, text: str) -> Decimal:
+        """Return the milliseconds of the start of a day."""
+        try:
+            return Decimal((dt.date.fromisoformat(text) - _EPOCH.date()).days * _MILLISECONDS_PER_DAY)
+        except ValueError:
+            raise UnsupportedComparison(f"is compared with {self.literal_type}; {text[:40]!r} is not valid") from None

@@ -1,0 +1,1 @@
+"""Server-driven paging: page sizes, `$skiptoken` and `@odata.nextLink`."""

@@ -1,0 +1,144 @@
+"""Responses of the RESO Web API: a page of rows with its next link, or one entity."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
+import orjson
+
+from service.errors import InvalidRequest
+from service.http.headers import API_KEY_PARAMETER
+from service.http.responses import json_array, json_response
+from service.keys.redaction import mask_keys
+from service.reso.paging.page_size import effective_page_size, parse_preference
+from service.reso.paging.skip_token import SkipToken, fingerprint_query, parse_skip_token
+from service.reso.protocol.links import collection_url, service_root_url
+from service.reso.protocol.option_names import COUNT, FILTER, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiohttp import web
+
+    from service.operation import RequestContext
+    from service.reso.paging.skip_token import Position
+
+RowT = TypeVar("RowT")
+# A response depends on the key, wherever it is sent, and on the preferred page size.
+RESPONSE_HEADERS = {"Vary": "x-api-key, Authorization, Prefer, Accept-Encoding"}
+_PAGE_POSITION_OPTIONS = frozenset({SKIP, SKIP_TOKEN, API_KEY_PARAMETER})
+
+
+class PageSource(Protocol[RowT]):
+    """An ordered collection that is read page by page."""
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+
+    @property
+    def position_types(self) -> tuple[type, ...]:
+        """The types of the sort values of a position."""
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Complete the cursor of a first page; raise ApiError."""
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[RowT]:
+        """Return the next rows after the position of a cursor; raise ApiError."""
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+
+    def position(self, row: RowT) -> Position:
+        """Return the position of a row."""
+
+    def encode_rows(self, rows: Sequence[RowT]) -> list[bytes]:
+        """Return rows as JSON objects."""
+
+
+async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:
+    """Return a page of rows; raise ApiError for invalid options."""
+    top, cursor = call.parameters[TOP], await _resolve_cursor(call, source)
+    size = (
+        0
+        if cursor is None
+        else cursor.page_size
+        if top is None
+        else max(0, min(cursor.page_size, top - cursor.rows_sent))
+    )
+    cursor = cursor or SkipToken(b"", 1)
+    # One row more than the page shows whether there is another page.
+    rows, count = await asyncio.gather(
+        source.rows(cursor, size + 1) if size else _no_rows(), _count(call, source, cursor)
+    )
+    page = rows[:size]
+    rows_sent = cursor.rows_sent + len(page)
+    following = None
+    if len(rows) > size and rows_sent != top:
+        position = source.position(page[-1])
+        following = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
+    preference = parse_preference(call.headers.get("Prefer", ""))
+    applied = {} if preference is None else {"Preference-Applied": preference.applied}
+    return json_response(_page_body(call, source, page, count, following), {**RESPONSE_HEADERS, **applied})
+
+
+async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> SkipToken | None:
+    """Return the cursor of a request, None if `$skip` is beyond the last row."""
+    sent = call.parameters
+    condition = sent[FILTER]
+    fingerprint = fingerprint_query(source.name, condition and condition.text, sent[ORDER_BY])
+    if (text := sent[SKIP_TOKEN]) is not None:
+        if sent[SKIP] is not None:
+            raise InvalidRequest.of(
+                SKIP, f"cannot be sent with {SKIP_TOKEN}: follow @odata.nextLink exactly as received."
+            )
+        return parse_skip_token(text, fingerprint, source.position_types)
+    cursor = await source.start(
+        SkipToken(fingerprint, effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP]))
+    )
+    if not sent[SKIP]:
+        return cursor
+    position = await source.position_after(sent[SKIP])
+    return None if position is None else msgspec.structs.replace(cursor, position=position)
+
+
+async def _no_rows() -> list[RowT]:
+    return []
+
+
+async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipToken) -> int | None:
+    """Return the count if it was requested; later pages repeat the count of the first."""
+    if not call.parameters[COUNT]:
+        return None
+    return await source.count() if cursor.count is None else cursor.count
+
+
+def _page_body(
+    call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: SkipToken | None
+) -> list[bytes | memoryview]:
+    count_member = b"" if count is None else b',"@odata.count":%d' % count
+    before = b"{%b%b,%b" % (context_member(call, source.name), count_member, b'"value":')
+    after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(_next_link(call, source, following))
+    return json_array(source.encode_rows(rows), before, after)
+
+
+def _next_link(call: RequestContext, source: PageSource[RowT], following: SkipToken) -> str:
+    options = {name: text for name, text in call.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
+    return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following.encoded}))
+
+
+def context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
+    """Return the `@odata.context` member for an entity set, or with a suffix for one entity."""
+    names = call.parameters[SELECT]
+    selected = "" if names is None else f"({','.join(names)})"
+    return b'"@odata.context":%b' % orjson.dumps(f"{service_root_url(call)}$metadata#{name}{selected}{suffix}")
+
+
+def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
+    """Return the response for one entity, given as an encoded JSON object."""
+    return json_response([b"{%b,%b" % (context_member(call, name, "/$entity"), encoded[1:])], RESPONSE_HEADERS)

@@ -1,0 +1,70 @@
+"""`$skiptoken`: the cursor of a paged request."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from hashlib import sha256
+from typing import Annotated
+
+import msgspec
+
+from service.errors import InvalidRequest
+from service.parameters.groups import MAX_PAGE_SIZE
+from service.reso.protocol.option_names import SKIP_TOKEN
+
+# Increase it when tokens of the previous layout can no longer be read.
+_TOKEN_VERSION = 1
+_DIGEST_BYTES = 8
+
+# Integers that every JSON reader keeps exactly.
+_SafeInteger = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+# The sort values of the last row that was returned.
+Position = tuple[str | _SafeInteger, ...]
+
+
+class SkipToken(msgspec.Struct, frozen=True, array_like=True):
+    """The state of a paged request.
+
+    `query_fingerprint` identifies entity set, filter and order, `rows_sent` counts the rows returned so far, `count` is
+    the total of the first page, `floor_event` the last event when reading from the first event began, else 0.
+    """
+
+    query_fingerprint: bytes
+    page_size: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE_SIZE)]
+    rows_sent: _SafeInteger = 0
+    count: _SafeInteger | None = None
+    position: Position = ()
+    floor_event: _SafeInteger = 0
+    version: int = _TOKEN_VERSION
+
+    @property
+    def encoded(self) -> str:
+        """The token as base64url text without padding."""
+        return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
+
+
+_decode = msgspec.msgpack.Decoder(SkipToken).decode
+
+
+def fingerprint_query(*parts: object) -> bytes:
+    """Return the fingerprint of a query: of entity set, filter and order."""
+    return sha256(msgspec.json.encode(parts)).digest()[:_DIGEST_BYTES]
+
+
+def parse_skip_token(text: str, query_fingerprint: bytes, position_types: tuple[type, ...]) -> SkipToken:
+    """Decode a token; raise InvalidRequest for a malformed one, or for one that was issued for another query.
+
+    `position_types` are the types of the sort values.
+    """
+    try:
+        cursor = _decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (msgspec.DecodeError, binascii.Error, ValueError):
+        cursor = None
+    if cursor is None or cursor.version != _TOKEN_VERSION or tuple(map(type, cursor.position)) != position_types:
+        raise InvalidRequest.of(
+            SKIP_TOKEN, "is not a token of this service: follow @odata.nextLink exactly as received."
+        )
+    if cursor.query_fingerprint != query_fingerprint:
+        raise InvalidRequest.of(SKIP_TOKEN, "was issued for another $filter or $orderby: follow @odata.nextLink.")
+    return cursor

@@ -1,0 +1,1 @@
+"""OData conventions: the root path, links, version header and error bodies."""

@@ -1,0 +1,15 @@
+"""The names of the OData query options, and the property order that `$orderby` requests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FILTER, ORDER_BY, SELECT, TOP = "$filter", "$orderby", "$select", "$top"
+SKIP, COUNT, SKIP_TOKEN, FORMAT = "$skip", "$count", "$skiptoken", "$format"
+
+
+class OrderBy(NamedTuple):
+    """A property to order by, and its direction."""
+
+    name: str
+    is_descending: bool

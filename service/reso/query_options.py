@@ -1,0 +1,181 @@
+"""The supported OData query options as parameters, and the names of those refused as not implemented."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from marshmallow import Schema, ValidationError
+
+from service.parameters.types import Parameter
+from service.reso.filter.filter_parser import parse_filter
+from service.reso.filter.tokenizer import MalformedFilter
+from service.reso.protocol.odata_errors import OptionNotImplemented
+from service.reso.protocol.option_names import (
+    COUNT,
+    FILTER,
+    FORMAT,
+    ORDER_BY,
+    SELECT,
+    SKIP,
+    SKIP_TOKEN,
+    TOP,
+    OrderBy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.reso.filter.expression import FilterExpression
+
+MAX_SKIP = 10_000
+_UNIMPLEMENTED_OPTIONS = frozenset(
+    {"$expand", "$search", "$apply", "$compute", "$deltatoken", "$index", "$levels", "$schemaversion", "$id"}
+)
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_EXPRESSION_SYNTAX = re.compile(r"[()/]| add | sub | mul | div | mod ")
+_INTEGER = re.compile(r"[0-9]{1,12}", re.ASCII)
+_TOKEN_REGEX = re.compile(r"[A-Za-z0-9_-]{1,2000}", re.ASCII)
+
+
+class FilterQuery(NamedTuple):
+    """A filter: its text as sent, and the parsed expression."""
+
+    text: str
+    expression: FilterExpression
+
+
+class FilterOption(Parameter):
+    """`$filter`."""
+
+    def parse_text(self, text: str) -> FilterQuery:
+        """Return the filter; raise OptionNotImplemented for unsupported operators and functions."""
+        try:
+            return FilterQuery(text, parse_filter(_checked_text(text)))
+        except MalformedFilter as fault:
+            raise ValidationError(str(fault)) from None
+
+
+class OrderOption(Parameter):
+    """`$orderby`."""
+
+    def parse_text(self, text: str) -> tuple[OrderBy, ...]:
+        """Return the properties to order by, most significant first."""
+        orders = tuple(_parse_order(part) for part in _checked_text(text).split(","))
+        if len({order.name for order in orders}) < len(orders):
+            raise ValidationError("names a field twice.")
+        return orders
+
+
+def _parse_order(part: str) -> OrderBy:
+    if _EXPRESSION_SYNTAX.search(part):
+        raise OptionNotImplemented(ORDER_BY, f"the expression {part.strip()[:40]!r}")
+    match part.split():
+        case [name] if _PROPERTY_NAME.fullmatch(name):
+            return OrderBy(name, is_descending=False)
+        case [name, direction] if _PROPERTY_NAME.fullmatch(name) and direction.lower() in {"asc", "desc"}:
+            return OrderBy(name, is_descending=direction.lower() == "desc")
+    raise ValidationError("must be field names separated by commas, each optionally followed by asc or desc.")
+
+
+class SelectOption(Parameter):
+    """`$select`."""
+
+    def parse_text(self, text: str) -> tuple[str, ...] | None:
+        """Return the names of the selected properties, None for all."""
+        names = tuple(part.strip() for part in _checked_text(text).split(","))
+        if names == ("*",):
+            return None
+        if paths := [name for name in names if _EXPRESSION_SYNTAX.search(name)]:
+            raise OptionNotImplemented(SELECT, f"the path {paths[0][:40]!r}")
+        if not all(map(_PROPERTY_NAME.fullmatch, names)):
+            raise ValidationError("must be field names separated by commas, or *.")
+        return names
+
+
+class NonNegativeInteger(Parameter):
+    """`$top` and `$skip`."""
+
+    def parse_text(self, text: str) -> int:
+        """Return the number."""
+        if not _INTEGER.fullmatch(text):
+            raise ValidationError("must be a whole number, 0 or greater.")
+        return int(text)
+
+
+class SkipOption(NonNegativeInteger):
+    """`$skip`."""
+
+    def parse_text(self, text: str) -> int:
+        """Return the number of rows to skip."""
+        if (number := super().parse_text(text)) > MAX_SKIP:
+            raise ValidationError(f"must be at most {MAX_SKIP:,}: follow @odata.nextLink, which has no such limit.")
+        return number
+
+
+class CountOption(Parameter):
+    """`$count`."""
+
+    def parse_text(self, text: str) -> bool:
+        """Return whether to count the rows."""
+        if text.lower() not in {"true", "false"}:
+            raise ValidationError("must be true or false.")
+        return text.lower() == "true"
+
+
+class SkipTokenOption(Parameter):
+    """`$skiptoken`."""
+
+    def parse_text(self, text: str) -> str:
+        """Return the token, still encoded."""
+        if not _TOKEN_REGEX.fullmatch(text):
+            raise ValidationError("must be the token of an @odata.nextLink, exactly as received.")
+        return text
+
+
+class FormatOption(Parameter):
+    """`$format`."""
+
+    def __init__(self, note: str, *accepted: str) -> None:
+        """Describe the option; the first format is the default."""
+        super().__init__(note, load_default=accepted[0])
+        self.accepted = accepted
+
+    def parse_text(self, text: str) -> str:
+        """Return the format."""
+        if text.partition(";")[0].strip().lower() not in self.accepted:
+            raise OptionNotImplemented(FORMAT, f"the format {text[:40]!r}")
+        return self.accepted[0]
+
+
+def _checked_text(text: str) -> str:
+    if not text.strip() or _CONTROL_CHARACTERS.search(text):
+        raise ValidationError("must be a non-empty text without control characters.")
+    return text
+
+
+_SELECT = SelectOption("Properties to return, separated by commas; all when absent.")
+_JSON = FormatOption("The format of the response: json.", "json", "application/json")
+_COLLECTION_FIELDS: dict[str, Parameter] = {
+    FILTER: FilterOption("A condition that records must match."),
+    ORDER_BY: OrderOption("The order of the records."),
+    SELECT: _SELECT,
+    TOP: NonNegativeInteger("The maximum number of records in all."),
+    SKIP: SkipOption("The number of records to skip."),
+    COUNT: CountOption("Whether to count the records.", load_default=False),
+    SKIP_TOKEN: SkipTokenOption("Where the next page starts."),
+    FORMAT: _JSON,
+}
+COLLECTION_OPTIONS: Schema = Schema.from_dict(dict(_COLLECTION_FIELDS))()
+ENTITY_OPTIONS: Schema = Schema.from_dict({SELECT: _SELECT, FORMAT: _JSON})()
+SERVICE_DOCUMENT_OPTIONS: Schema = Schema.from_dict({FORMAT: _JSON})()
+METADATA_OPTIONS: Schema = Schema.from_dict({FORMAT: FormatOption("The format: xml.", "xml", "application/xml")})()
+
+
+def refuse_unimplemented(sent: Mapping[str, str], schema: Schema) -> None:
+    """Raise OptionNotImplemented for an OData option that the operation does not support."""
+    known = _UNIMPLEMENTED_OPTIONS | _COLLECTION_FIELDS.keys()
+    for name in sent:
+        if name in known and name not in schema.fields:
+            raise OptionNotImplemented(name, f"the option {name}")

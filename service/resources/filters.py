@@ -1,0 +1,47 @@
+"""The filters of a request: the clauses of its parameters, and rules that combine parameters or need a lookup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from service.parameters.types import Parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from marshmallow import Schema
+
+    from service.operation import RequestContext
+    from service.parameters.clauses import ClauseBuilder
+    from service.search.query import Clause
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterRule:
+    """A filter beyond a single parameter's clause: it combines several parameters, or looks up a reference first.
+
+    `parameters` are the parameters it reads, `fields` the search fields that its clauses use.
+    """
+
+    parameters: tuple[str, ...]
+    fields: tuple[str, ...]
+    clauses: Callable[[RequestContext], Awaitable[list[Clause]]]
+
+
+async def filter_clauses(call: RequestContext, rules: Sequence[FilterRule]) -> tuple[Clause, ...]:
+    """Return the clauses of all parameters and rules; raise ApiError for an invalid reference."""
+    sent = call.parameters
+    built = (builder.clause(sent[name], sent) for name, builder in _builders(call.schema))
+    clauses = [clause for clause in built if clause is not None]
+    for rule in rules:
+        clauses += await rule.clauses(call)
+    return tuple(clauses)
+
+
+@cache
+def _builders(schema: Schema) -> tuple[tuple[str, ClauseBuilder], ...]:
+    """Return the parameters of a schema that have a clause."""
+    parameters = {name: field for name, field in schema.fields.items() if isinstance(field, Parameter)}
+    return tuple((name, parameter.clause) for name, parameter in parameters.items() if parameter.clause is not None)

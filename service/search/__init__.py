@@ -1,0 +1,1 @@
+"""Elasticsearch for requests: queries, pages, retries, request coalescing and cached reference data."""

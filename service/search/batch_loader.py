@@ -1,0 +1,120 @@
+"""Batching of reads by identifier: records requested while a search is running go into one next search.
+
+A search for one record costs Elasticsearch a millisecond of overhead, and hardly anything for each further record. No
+request waits for a batch to fill: without a running search a record is read at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+    from typing import Any
+
+    from service.http.payload import JsonBytes
+
+    Records = Mapping[str, JsonBytes]
+    Search = Callable[[Sequence[str]], Coroutine[Any, Any, Records]]
+
+# A search that takes longer, perhaps for ever, blocks no other: the next one starts alongside it.
+_SLOW_SEARCH_SECONDS = 0.05
+# Bounds the size of a response; further records go into the search after.
+_MAX_BATCH_SIZE = 64
+
+
+@dataclass(eq=False)
+class _Batch:
+    """The identifiers of one search, and how many requests wait for it."""
+
+    result: asyncio.Future[Records]
+    identifiers: dict[str, None] = field(default_factory=dict)
+    waiters: int = 0
+    task: asyncio.Task[Records] | None = None  # once started
+    is_open: bool = True  # to more identifiers, until the search is sent
+
+    async def run(self, search: Search) -> Records:
+        """Search for all identifiers that were added in the same iteration of the event loop."""
+        self.is_open = False
+        return await search(list(self.identifiers))
+
+
+@dataclass
+class _Queue:
+    batches: deque[_Batch] = field(default_factory=deque)  # waiting to start
+    current: _Batch | None = None  # the search they wait for
+
+
+class BatchLoader:
+    """Reads records by identifier, those of the same group together."""
+
+    def __init__(self) -> None:
+        self._queues: dict[Hashable, _Queue] = {}
+
+    async def load(self, group: Hashable, identifier: str, search: Search) -> JsonBytes | None:
+        """Return a record, None if it does not exist; raise what `search` raises.
+
+        `group` says which records may share a search: those of one resource and one scope. `search` returns the
+        records that exist, by identifier. The search for a request always starts after the request arrived, and is
+        cancelled with the last request that waits for it.
+        """
+        queue = self._queues.setdefault(group, _Queue())
+        batch = _add_to_batch(queue, identifier)
+        if queue.current is None:
+            self._start_next(group, queue, search)
+        batch.waiters += 1
+        try:
+            return (await asyncio.shield(batch.result)).get(identifier)
+        finally:
+            batch.waiters -= 1
+            if not batch.waiters:
+                _cancel(queue, batch)
+
+    def _start_next(self, group: Hashable, queue: _Queue, search: Search) -> None:
+        if not queue.batches:
+            queue.current = None
+            del self._queues[group]
+            return
+        batch = queue.current = queue.batches.popleft()
+        batch.task = asyncio.create_task(batch.run(search))
+        advance = partial(self._advance, group, queue, batch, search)
+        timer = asyncio.get_running_loop().call_later(_SLOW_SEARCH_SECONDS, advance)
+        batch.task.add_done_callback(partial(_set_result, batch, timer))
+        batch.task.add_done_callback(lambda _: advance())
+
+    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch, search: Search) -> None:
+        """Start the next batch once a search has ended or is slow, whichever comes first."""
+        if queue.current is batch:
+            self._start_next(group, queue, search)
+
+
+def _add_to_batch(queue: _Queue, identifier: str) -> _Batch:
+    batch = queue.batches[-1] if queue.batches else queue.current
+    if batch is None or not batch.is_open or len(batch.identifiers) == _MAX_BATCH_SIZE:
+        batch = _Batch(asyncio.get_running_loop().create_future())
+        queue.batches.append(batch)
+    batch.identifiers[identifier] = None
+    return batch
+
+
+def _set_result(batch: _Batch, timer: asyncio.TimerHandle, task: asyncio.Task[Records]) -> None:
+    timer.cancel()
+    if task.cancelled():
+        batch.result.cancel()
+    elif (error := task.exception()) is not None:
+        batch.result.set_exception(error)
+        batch.result.exception()  # mark it as retrieved: all waiters may be gone
+    else:
+        batch.result.set_result(task.result())
+
+
+def _cancel(queue: _Queue, batch: _Batch) -> None:
+    batch.is_open = False
+    if batch.task is not None:
+        batch.task.cancel()
+    else:
+        queue.batches.remove(batch)

@@ -1,0 +1,112 @@
+"""Values read from Elasticsearch and cached for a few seconds: refreshed in the background, kept during an outage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from service.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+Value = TypeVar("Value")
+
+
+_log = logging.getLogger("service")
+# How long a request to the private port waits for fresh values: it must succeed while Elasticsearch is down.
+_REFRESH_TIMEOUT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class CacheAges:
+    """Ages at which a value is refreshed in the background, and at which a request waits for the refresh."""
+
+    fresh_seconds: float
+    stale_seconds: float
+
+
+class CachedValue(Generic[Value]):
+    """A value and the time of its read; concurrent requests share one refresh."""
+
+    def __init__(self, load: Callable[[], Awaitable[Value]], ages: CacheAges, settle_seconds: float = 0.0) -> None:
+        """Read the value with `load` on first use; `settle_seconds` is the minimum age for `settled`."""
+        self._load = load
+        self._ages = ages
+        self._value: Value | None = None
+        self._read_at = float("-inf")
+        self._settle_seconds = settle_seconds
+        self._reads: deque[tuple[float, Value]] = deque()  # the newest settled one, and all since
+        self._failure: ApiError | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
+
+    @property
+    def current(self) -> Value | None:
+        """The value as last read, however old it is; None before the first read."""
+        return self._value
+
+    async def get(self) -> Value:
+        """Return the value, at most `stale_seconds` old unless Elasticsearch is unavailable."""
+        age = time.monotonic() - self._read_at
+        if age >= self._ages.fresh_seconds:
+            self._start_refresh()
+        if age >= self._ages.stale_seconds and self._refresh_task is not None:
+            # Other requests may wait for the same refresh: a client that disconnects must not cancel it.
+            await asyncio.shield(self._refresh_task)
+        if self._failure is not None and self._read_at == float("-inf"):
+            raise self._failure
+        return self._value  # type: ignore[return-value]  # read at least once by now
+
+    async def refresh(self) -> None:
+        """Read the value again now, however old it is; keep it if that fails."""
+        # A refresh that is already running may have read a state before this call.
+        if self._refresh_task is not None:
+            await asyncio.shield(self._refresh_task)
+        await asyncio.shield(self._start_refresh())
+
+    def _start_refresh(self) -> asyncio.Task[None]:
+        if self._refresh_task is None:
+            self._refresh_task = asyncio.create_task(self._refresh())
+        return self._refresh_task
+
+    async def settled(self) -> Value:
+        """Return the newest value that was read at least `settle_seconds` ago; wait if there is none yet.
+
+        A response of any other process that is at most that old was started after this value was read.
+        """
+        await self.get()
+        if (wait := self._reads[0][0] + self._settle_seconds - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+        self._drop_superseded()
+        return self._reads[0][1]
+
+    def _drop_superseded(self) -> None:
+        settled_at = time.monotonic() - self._settle_seconds
+        while len(self._reads) > 1 and self._reads[1][0] <= settled_at:
+            self._reads.popleft()
+
+    async def _refresh(self) -> None:
+        started = time.monotonic()
+        try:
+            self._value = await self._load()
+            self._read_at, self._failure = started, None
+            self._reads.append((started, self._value))
+            self._drop_superseded()
+        except ApiError as failure:
+            if self._failure is None:
+                _log.warning("a cached value could not be refreshed: %s", failure)
+            self._failure = failure
+        finally:
+            self._refresh_task = None
+
+
+async def refresh_all(values: Iterable[CachedValue[Any]]) -> None:
+    """Refresh values that are not fresh, within a second; keep them while Elasticsearch is unavailable."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_REFRESH_TIMEOUT_SECONDS):
+            await asyncio.gather(*(value.get() for value in values), return_exceptions=True)

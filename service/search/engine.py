@@ -1,0 +1,188 @@
+"""The only module that calls Elasticsearch for requests; errors of the client never leave it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import orjson
+from elastic_transport import (
+    ConnectionError,  # noqa: A004 - the client's name for it
+    ConnectionTimeout,
+    TlsError,
+    TransportError,
+)
+
+from service.errors import DeadlineExceeded, EngineUnavailable, NotElasticsearch, RebuildDue, ResourceUnavailable
+from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
+from service.search.retry_budget import RetryBudget
+from service.search.search_response import document_source, require_complete
+from service.search.single_flight import SingleFlight
+from service.search.used_fields import used_fields
+from service.telemetry.attempts import Attempts
+from service.telemetry.counters import SHARED_SEARCHES
+from service.telemetry.observation import CURRENT_OBSERVATION
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
+
+    from elastic_transport import AsyncTransport
+
+    from service.errors import ApiError
+    from service.search.used_fields import MissingFields
+    from service.settings import ServiceSettings
+    from service.telemetry.attempts import StartSpan
+
+# Elasticsearch times out this long before the request's deadline, so that its own error arrives in time.
+_ENGINE_MARGIN_SECONDS = 0.5
+# The client times out this long after it: by then the request has failed and its search is cancelled.
+_CLIENT_MARGIN_SECONDS = 1.0
+# A header of every response of Elasticsearch.
+_PRODUCT = "x-elastic-product"
+# Statuses that any other web server may send and that would be trusted: these responses must carry the header.
+_TRUSTED_STATUSES = {200, 404}
+# Statuses that the caller interprets; any other is a failure.
+_RETURNED_STATUSES = {200, 401, 403, 404}
+# With JSON both ways Elasticsearch copies the stored source into the response without parsing it.
+_JSON = {"accept": "application/json", "content-type": "application/json"}
+
+
+class SearchEngine:
+    """Elasticsearch as requests use it: every call returns within a deadline or raises an ApiError."""
+
+    def __init__(
+        self,
+        transport: AsyncTransport,
+        headers: Mapping[str, str],
+        settings: ServiceSettings,
+        trace: StartSpan | None = None,
+    ) -> None:
+        """Use the transport of `cluster.connection.connect`'s client, with headers for every request.
+
+        `trace` starts the span of each request.
+        """
+        self._transport = transport
+        self._headers = {**headers, **_JSON}
+        milliseconds = max(1, round((settings.deadline_seconds - _ENGINE_MARGIN_SECONDS) * 1000))
+        # Later than the request's deadline, so that only one timeout fires; it also bounds calls outside a request.
+        self._retries = RetryBudget(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
+        self._shared_searches: SingleFlight[bytes] = SingleFlight(_count_shared, settings.shared_seconds)
+        self.attempts = Attempts(trace)
+        # Monotonic seconds.
+        self.last_response_at = float("-inf")
+        # Unusable aliases and the titles of their resources; kept up to date by `service.health.monitor`.
+        self.blocked_aliases: Mapping[str, str] = {}
+        # Search fields that live indices lack, by alias; kept up to date by `service.health.monitor`, mostly empty.
+        self.missing: Mapping[str, MissingFields] = {}
+        # By default partial results come as 200 with rows missing.
+        self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
+
+    async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
+        """Return the complete, unparsed response of a search, which concurrent requests may share.
+
+        Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
+        request has seen, which the response must not be older than.
+        """
+        self._refuse_missing(index, body)
+        encoded = orjson.dumps(body)
+        return await self._shared_searches.run((index, encoded, since), partial(self._search, index, encoded))
+
+    async def search_unshared(self, index: str, body: Mapping[str, object]) -> bytes:
+        """Return the response of a search that starts now."""
+        self._refuse_missing(index, body)
+        return await self._search(index, orjson.dumps(body))
+
+    def _refuse_missing(self, index: str, body: Mapping[str, object]) -> None:
+        if index in self.missing:
+            self.refuse_missing(index, used_fields(body))
+
+    def refuse_missing(self, index: str, used: Iterable[str]) -> None:
+        """Raise RebuildDue if a request uses search fields that the live index lacks."""
+        if (missing := self.missing.get(index)) is not None and not missing.fields.isdisjoint(used):
+            raise RebuildDue(missing.resource)
+
+    async def get_json(self, target: str) -> tuple[int, Any]:
+        """Return the status of a GET and its parsed body: 200, or 401, 403 or 404 with None."""
+        return await self._request_json("GET", target, None)
+
+    async def bulk(self, alias: str, lines: bytes) -> tuple[int, Any]:
+        """Write documents through an alias that must exist; return the same as `get_json`."""
+        return await self._request_json("POST", f"/{alias}/_bulk?require_alias=true", lines)
+
+    async def _request_json(self, method: str, target: str, body: bytes | None) -> tuple[int, Any]:
+        status, response = await self.request(method, target, body)
+        if status != 200:
+            return status, None
+        try:
+            return status, orjson.loads(response)
+        except ValueError:
+            raise malformed_response(response) from None
+
+    async def _search(self, index: str, body: bytes) -> bytes:
+        self.require_available(index)
+        return await self.search_complete(f"/{index}", body)
+
+    def require_available(self, index: str) -> None:
+        """Raise ResourceUnavailable for an unusable index."""
+        if (title := self.blocked_aliases.get(index)) is not None:
+            raise ResourceUnavailable(title)
+
+    async def search_complete(self, path: str, body: bytes) -> bytes:
+        """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time."""
+        status, response = await self.request("POST", f"{path}/_search?{self._search_options}", body)
+        if status != 200:
+            raise status_failure(status, response, body)
+        require_complete(response)
+        return response
+
+    async def get_document(self, index: str, identifier: str) -> dict[str, Any] | None:
+        """Return the source of a document as last written, refreshed or not; None if it does not exist."""
+        status, response = await self.request("GET", f"/{index}/_doc/{quote(identifier, safe='')}", None)
+        if status == 404 and b'"found":false' in response:
+            return None
+        if status != 200:
+            raise status_failure(status, response, None)
+        return document_source(response, identifier)
+
+    async def request(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+        """Return the status, 200, 401, 403 or 404, and the body; raise ApiError for any other."""
+        return await self._retries.run(partial(self._attempt, method, target, body))
+
+    async def _attempt(self, method: str, target: str, body: bytes | None, seconds: float) -> tuple[int, bytes]:
+        with self.attempts.start(method, target) as attempt:
+            try:
+                response = await self._transport.perform_request(
+                    method, target, body=body, headers=self._headers, max_retries=0, request_timeout=seconds
+                )
+            except TransportError as error:
+                raise _transport_failure(error) from error
+            attempt.status = status = response.meta.status
+        content = response.body
+        if not isinstance(content, bytes | bytearray):
+            # A proxy in between responds in text or HTML, which the transport decodes; other types it parses.
+            content = str(content).encode(errors="replace")
+        if response.meta.headers.get(_PRODUCT) == "Elasticsearch":
+            self.last_response_at = time.monotonic()
+        elif status in _TRUSTED_STATUSES:
+            raise count_failure("unintelligible", NotElasticsearch())
+        if status not in _RETURNED_STATUSES:
+            raise status_failure(status, content, body)
+        return status, content
+
+
+def _count_shared() -> None:
+    SHARED_SEARCHES.inc()
+    if (observation := CURRENT_OBSERVATION.get(None)) is not None:
+        observation.is_shared = True
+
+
+def _transport_failure(error: TransportError) -> ApiError:
+    """Return the error for an attempt without a response."""
+    reason = f"{type(error).__name__}: {error.message}"
+    if isinstance(error, ConnectionTimeout):
+        return count_failure("timeout", DeadlineExceeded())
+    if isinstance(error, ConnectionError) and not isinstance(error, TlsError):
+        return count_failure("connection", NodeLost(reason))
+    return count_failure("unintelligible", EngineUnavailable(reason))

@@ -1,0 +1,153 @@
+"""Pagination: by cursor, after the last identifier, and by page number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mappings.index_body import MAX_RESULT_WINDOW
+from service.errors import InvalidRequest
+from service.http.responses import json_array, link_header
+from service.records.projection import record_identifier
+from service.records.timestamps_only import doc_values, encode_timestamps
+from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
+from service.search.query import Selection, numbered_body, page_body, terms, walk_body
+from service.search.search_response import extract_records, total_hits
+from service.telemetry.timing import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mappings.resource import Resource
+    from service.http.payload import JsonBytes
+    from service.operation import RequestContext
+    from service.records.projection import Variant
+    from service.search.engine import SearchEngine
+
+_BATCH_SIZE = 1_000
+
+
+@dataclass(frozen=True)
+class WalkPage:
+    """One page of a cursor walk: encoded records, whether it is the final page, and the last identifier."""
+
+    records: Sequence[JsonBytes]
+    is_final: bool
+    last: str | None
+
+
+async def walk_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> WalkPage:
+    """Return the page after `last_platform_listing_id`."""
+    timestamps_only = call.parameters["timestamps_only"]
+    body = walk_body(selection, size, call.parameters["last_platform_listing_id"], timestamps_only=timestamps_only)
+    response = await call.search(selection.resource, body)
+    return (_timestamps_page if timestamps_only else _record_page)(response, variant, size)
+
+
+def _record_page(response: bytes, variant: Variant, size: int) -> WalkPage:
+    stored = extract_records(response, size + 1)
+    last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
+    return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
+
+
+def _timestamps_page(response: bytes, variant: Variant, size: int) -> WalkPage:
+    values = doc_values(variant.resource, response)
+    encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
+    return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
+
+
+@dataclass(frozen=True)
+class NumberedPage:
+    """One page by number, with the totals."""
+
+    records: Sequence[JsonBytes]
+    number: int
+    total_pages: int
+    total: int
+
+    def to_json(self, name: str) -> list[JsonBytes]:
+        """Return the parts of a body with the page numbers, and the records under `name`."""
+        head = f'{{"page_number":{self.number},"total_pages":{self.total_pages},"{name}":'.encode()
+        return json_array(self.records, head, b"}")
+
+    def headers(self, call: RequestContext) -> dict[str, str]:
+        """Return the paging headers and links."""
+        relations = {"first": 1, "last": self.total_pages}
+        if self.number > 1:
+            relations["prev"] = min(self.number - 1, self.total_pages)
+        if self.number < self.total_pages:
+            relations["next"] = self.number + 1
+        return {
+            "X-Page-Number": str(self.number),
+            "X-Total-Pages": str(self.total_pages),
+            "X-Total-Count": str(self.total),
+            **link_header(call.url, {relation: {"page_number": number} for relation, number in relations.items()}),
+        }
+
+
+async def numbered_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> NumberedPage:
+    """Return the page `page_number`; raise InvalidRequest beyond the result window."""
+    number = call.parameters["page_number"] or 1
+    if number * size > MAX_RESULT_WINDOW:
+        raise InvalidRequest.of(
+            "page_number", f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}."
+        )
+    timestamps_only = call.parameters.get("timestamps_only", False)
+    response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
+    if timestamps_only:
+        values = doc_values(variant.resource, response)
+        records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
+    else:
+        records = variant.encode(extract_records(response, size))
+    return NumberedPage(records, number, max(1, -(-total // size)), total)
+
+
+async def _search_at(
+    call: RequestContext, selection: Selection, offset: int, size: int, *, timestamps_only: bool
+) -> tuple[bytes, int]:
+    """Return the response with the records from `offset`, counted from 0, and the total."""
+    search = partial(call.search, selection.resource)
+    if offset < DEEP_OFFSET:
+        response = await search(numbered_body(selection, offset, size, timestamps_only=timestamps_only))
+        return response, total_hits(response)
+    start = await find_page_start(search, selection, offset)
+    body = deep_page_body(selection, start, offset, size, timestamps_only=timestamps_only)
+    return await search(body), start.total
+
+
+async def all_records(call: RequestContext, selection: Selection, variant: Variant) -> list[JsonBytes]:
+    """Return every record of a small collection, in as many searches as it takes."""
+    records: list[JsonBytes] = []
+    after: str | None = None
+    while True:
+        response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
+        stored = extract_records(response, _BATCH_SIZE + 1)
+        records.extend(variant.encode(stored[:_BATCH_SIZE]))
+        if len(stored) <= _BATCH_SIZE:
+            return records
+        after = record_identifier(selection.resource, stored[_BATCH_SIZE - 1])
+
+
+async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
+    """Return the only record of a selection, or None."""
+    records = extract_records(await call.search(selection.resource, page_body(selection, 1)), 1)
+    return variant.encode(records)[0] if records else None
+
+
+async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
+    """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
+    alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
+    search = partial(_search_identifiers, call.services.engine, alias, selection)
+    call.timer.record(Layer.QUERY)
+    record = await call.services.batch_loader.load((alias, call.scope.companies), name, search)
+    call.timer.record(Layer.ELASTICSEARCH)
+    return None if record is None else variant.encode([record])[0]
+
+
+async def _search_identifiers(
+    engine: SearchEngine, alias: str, selection: Selection, identifiers: Sequence[str]
+) -> dict[str, JsonBytes]:
+    body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
+    records = extract_records(await engine.search_unshared(alias, body), len(identifiers))
+    return {record_identifier(selection.resource, record): record for record in records}

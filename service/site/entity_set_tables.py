@@ -1,0 +1,40 @@
+"""The entity sets of the RESO Web API as Markdown tables: each property, its type and its source fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.reso.entity_sets.declarations import ENTITY_SETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
+
+
+def entity_set_tables() -> str:
+    """Return a section for each entity set."""
+    return "\n\n".join("\n".join(_section(entity_set)) for entity_set in ENTITY_SETS.values())
+
+
+def _section(entity_set: EntitySet) -> Iterator[str]:
+    yield f"### {entity_set.name}"
+    yield ""
+    yield f"Records of {' and '.join(f'`{resource.alias}`' for resource in entity_set.resources)}."
+    yield ""
+    yield "| Property | Type | Source | Use |"
+    yield "|---|---|---|---|"
+    for declared in entity_set.properties.values():
+        edm_type = declared.edm.removeprefix("Edm.")
+        yield f"| `{declared.name}` | {edm_type} | {_sources(declared)} | {_uses(entity_set, declared)} |"
+
+
+def _sources(declared: EntityProperty) -> str:
+    return ", ".join(
+        f"`{name}`" for name in dict.fromkeys(column.source_member for column in declared.columns.values())
+    )
+
+
+def _uses(entity_set: EntitySet, declared: EntityProperty) -> str:
+    uses = {"key": declared.is_key, "filter": declared.is_filterable, "order": declared.name in entity_set.sortable}
+    return ", ".join(use for use, holds in uses.items() if holds)

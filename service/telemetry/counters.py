@@ -1,0 +1,27 @@
+"""Prometheus counters of the service."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter
+
+UNMARKED_RESPONSES = Counter(
+    "brokerage_unmarked_answers",
+    "Elasticsearch responses that had to be parsed because the indexer had not written one of the documents.",
+)
+SHARED_SEARCHES = Counter("brokerage_shared_searches", "Searches saved because an identical one was in flight.")
+RETRIES = Counter(
+    "brokerage_retries",
+    "Retries after the loss of a node: answered, failed, given up by the client, or refused by the budget.",
+    ["outcome"],
+)
+ENGINE_FAILURES = Counter("brokerage_elasticsearch_failures", "Failed requests to Elasticsearch, by kind.", ["kind"])
+LIMIT_HITS = Counter("brokerage_limit_hits", "Requests counted against the rate limit of their key.")
+LIMIT_REFUSALS = Counter(
+    "brokerage_limit_refusals",
+    "Requests refused with 429: rate or concurrency of the key, or failed authentications of the address.",
+    ["kind"],
+)
+LIMIT_FAIL_OPENS = Counter(
+    "brokerage_limit_fail_opens", "Requests counted in this process only, because Redis was unreachable."
+)
+KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record the last use of keys.")

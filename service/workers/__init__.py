@@ -1,0 +1,1 @@
+"""Worker processes: listening sockets, supervision, rolling replacement and graceful shutdown."""

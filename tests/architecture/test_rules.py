@@ -1,0 +1,132 @@
+"""The rules of the codebase: no import circles, small files and folders, unique names, and a docstring for all."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.architecture.graph import ALLOWED, MODULES, PRODUCT, ROOT, circles, imports, public_classes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# The rest of the service sees neither errors nor the query language of the Elasticsearch client.
+CLIENT_USERS = {"service/search/engine.py", "service/app.py", "service/keys/store.py"}
+VAGUE_NAMES = {"utils", "helpers", "common", "base", "manager"}
+MAX_FILE_LINES = 250
+MAX_FOLDER_MODULES = 22
+
+
+def name(path: Path) -> str:
+    """Return the path of a module relative to the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(path: Path) -> set[str]:
+    """Return the top-level packages that a module imports anywhere in it, for types too; `.` for a relative one."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." if node.level else (node.module or "").partition(".")[0])
+    return names
+
+
+def called(path: Path) -> set[str]:
+    """Return the names of all functions and methods that a module calls."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return {ast.unparse(function).rpartition(".")[2] for function in calls}
+
+
+def undocumented(path: Path) -> Iterator[str]:
+    """Yield everything public in a module without a docstring, including the module itself."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    if ast.get_docstring(module) is None:
+        yield name(path)
+    for node in _public(module):
+        if ast.get_docstring(node) is None:
+            yield f"{name(path)}:{node.lineno} {node.name}"
+
+
+def _public(parent: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in parent.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from _public(node)
+
+
+def test_the_rules_cover_all_packages() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in MODULES} == set(ALLOWED)
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"} == set(ALLOWED)
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_imports_point_one_way(package: str) -> None:
+    forbidden = {*ALLOWED, "tests"} - ALLOWED[package] - {package}
+    modules = [path for path in MODULES if path.is_relative_to(ROOT / package)]
+    assert {name(path): wrong for path in modules if (wrong := imported(path) & forbidden)} == {}
+
+
+def test_imports_name_the_whole_path_of_a_module() -> None:
+    assert [name(path) for path in MODULES if "." in imported(path)] == []
+
+
+def test_in_the_service_three_modules_use_the_elasticsearch_client() -> None:
+    in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
+    knowing = {name(path) for path in in_service if imported(path) & {"elasticsearch", "elastic_transport"}}
+    assert knowing == CLIENT_USERS
+
+
+def test_in_the_service_one_module_sends_other_http_requests() -> None:
+    """It queries workers of its own host only: no request and no record makes the service connect elsewhere."""
+    in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
+    assert {name(path) for path in in_service if "ClientSession" in called(path)} == {
+        "service/console/sibling_workers.py"
+    }
+
+
+def test_no_module_has_a_vague_name() -> None:
+    assert [name(path) for path in MODULES if {*path.relative_to(ROOT).with_suffix("").parts} & VAGUE_NAMES] == []
+
+
+def test_files_stay_short_enough_to_read_at_once() -> None:
+    lines = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
+    assert {path: count for path, count in lines.items() if count > MAX_FILE_LINES} == {}
+
+
+def test_folders_of_the_product_stay_small_enough_to_survey() -> None:
+    counts = Counter(name(path.parent) for path in MODULES if path.name != "__init__.py")
+    assert {
+        folder: count
+        for folder, count in counts.items()
+        if count > MAX_FOLDER_MODULES and not folder.startswith("bench")
+    } == {}
+
+
+def test_public_class_names_of_the_product_are_unique() -> None:
+    assert {found: where for found, where in public_classes().items() if len(where) > 1} == {}
+
+
+@pytest.mark.parametrize("package", PRODUCT)
+def test_modules_form_no_circle_even_through_imports_for_types(package: str) -> None:
+    assert circles(imports(package)) == []
+
+
+def test_everything_public_has_a_docstring() -> None:
+    assert [thing for path in MODULES for thing in undocumented(path)] == []
+
+
+# Renders the examples of the API's description, from sample data.
+_FOR_NO_KEY = {"service/openapi/examples.py"}
+
+
+def test_the_variant_of_returned_records_is_chosen_in_one_place() -> None:
+    """`RequestContext.variant` knows which fields the key must not see; a variant made elsewhere would show them."""
+    in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
+    assert {name(path) for path in in_service if "Variant" in called(path)} - _FOR_NO_KEY == {"service/operation.py"}

@@ -1,0 +1,130 @@
+"""`brokerage doctor` as a process: what it says, how to mend it, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from brokerage.command import main
+from mappings import LISTING
+from tests.brokerage.conftest import run
+from tests.network.server import answering, serving
+from tests.network.threads import in_thread
+from tests.service.index_sandbox import IndexSandbox
+from tests.service.limits.redis_server import RedisServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+ESCAPE = "\x1b["
+PAGE = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 7\r\n\r\n<html/>"
+# Other tests on the same engine make the cluster yellow or red, and disks are this machine's.
+OTHERS = {"cluster", "disks"}
+
+
+def problems(output: str) -> dict[str, dict[str, Any]]:
+    """Return what is not well by subject."""
+    told = json.loads(output)
+    return {each["subject"]: each for each in told if each["state"] != "ok" and each["subject"] not in OTHERS}
+
+
+def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]]:
+    """Return what is not well, after a run within this process that ends with a code."""
+    ours = {name: None for name in os.environ if name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
+    ended = CliRunner().invoke(main, ["doctor", "--json"], env={**ours, **environment})
+    assert ended.exit_code == code, ended.output
+    return problems(ended.stdout)
+
+
+async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
+    client: AsyncElasticsearch, connection: ConnectionSettings, on_engine: dict[str, str]
+) -> None:
+    corner = IndexSandbox(client, connection)
+    await corner.fill()
+    told = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
+    assert told.returncode == 1
+    (misspelt,) = problems(told.stdout).values()
+    assert misspelt["remedy"] == "Did you mean BROKERAGE_DEADLINE_SECONDS?"
+
+    screen = run("doctor", environment={**on_engine, "FORCE_COLOR": "1"})
+    assert screen.returncode == 0
+    assert ESCAPE in screen.stdout
+    assert screen.stdout.rstrip().endswith("The service can serve.")
+
+    old = await corner.make(LISTING, without="status")
+    await corner.point({LISTING: (old,)})
+    screen = run("doctor", environment=on_engine)
+    assert screen.returncode == 0  # only requests that use the missing field are refused
+    assert ESCAPE not in screen.stdout
+    lines = [line.split(maxsplit=2) for line in screen.stdout.splitlines()]
+    (listings,) = [line for line in lines if line[:2] == ["warning", "listings"]]
+    assert old in listings[2]
+    assert ["ok", "sold_listings"] in [line[:2] for line in lines]
+    assert "-> Rebuild it with this version: `brokerage index reindex SOURCE listings`." in screen.stdout
+    assert screen.stdout.rstrip().endswith("The service can serve.")
+
+
+def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
+    told = findings(on_engine, 1)
+    assert {subject: each["state"] for subject, each in told.items()} == {"indices": "wrong", "keys": "warning"}
+    assert all("`brokerage " in each["remedy"] for each in told.values())
+    assert on_engine["BROKERAGE_INDEX_PREFIX"] in told["indices"]["detail"]
+
+
+def test_a_cluster_that_is_away_is_3() -> None:
+    ended = run("doctor", "--json", environment={"ELASTICSEARCH_URL": "http://127.0.0.1:9"})
+    assert ended.returncode == 3
+    told = problems(ended.stdout)
+    assert told.keys() == {"elasticsearch"}
+    assert "Connect call failed" in told["elasticsearch"]["detail"]
+    assert "ELASTICSEARCH_URL" in told["elasticsearch"]["remedy"]
+
+
+def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
+    redis = RedisServer(tmp_path)
+    redis.start()
+    environment = {"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_REDIS_URL": redis.url}
+    try:
+        assert findings(environment, 3).keys() == {"elasticsearch"}
+    finally:
+        redis.stop()
+    told = findings(environment, 3)["redis"]
+    assert (told["state"], told["problem"]) == ("warning", "does not work")
+    assert told["detail"].startswith("ConnectionError. ")
+    assert "BROKERAGE_REDIS_URL" in told["remedy"]
+
+
+def test_what_is_not_elasticsearch_is_told() -> None:
+    with in_thread(serving(answering(PAGE))) as server:
+        told = findings({"ELASTICSEARCH_URL": server.url}, 1)
+    assert told["elasticsearch"]["problem"] == "the server is not Elasticsearch"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "ELASTICSEARCH_URL is not set"),
+        ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_WORKERS": "many"}, "BROKERAGE_WORKERS='many'"),
+        ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_MERGE_AFTER_BUILD": "perhaps"}, "MERGE_AFTER_BUILD"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_and_end_it(environment: dict[str, str], said: str) -> None:
+    told = findings(environment, 1)
+    assert told.keys() == {"settings"}
+    assert said in told["settings"]["detail"]
+
+
+def test_no_secret_is_told() -> None:
+    secrets = {"BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret", "BROKERAGE_ELASTICSEARCH_PASSWORD": "hush-hush"}
+    told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 1))
+    assert "must be set together" in told
+    assert "very-secret" not in told
+    assert "hush-hush" not in told

@@ -1,0 +1,1 @@
+"""Tests of `brokerage keys` and of how the service follows."""

@@ -1,0 +1,132 @@
+"""What the options of `brokerage keys` take and refuse, and how keys look."""
+
+from __future__ import annotations
+
+import datetime as dt
+from io import StringIO
+from typing import Any
+
+import pytest
+import rich_click as click
+from rich.console import Console
+
+from brokerage.keys.key_options import DurationOption, FieldGroupsOption, RateOption, TextOption, TierOption, rate_grant
+from brokerage.keys.key_tables import key_as_json, key_table, keys_table
+from mappings import FIELD_GROUPS
+from service.keys.record import ApiKey, DamagedKey
+
+NOW = dt.datetime(2026, 11, 21, 12, 3, tzinfo=dt.UTC)
+HOUR = dt.timedelta(hours=1)
+
+
+def key(**changes: Any) -> ApiKey:
+    """Return a key for all companies."""
+    about: dict[str, Any] = {"key_id": "k", "name": "n", "digest": "secret", "created": NOW, "all_companies": True}
+    return ApiKey(**(about | changes))
+
+
+def table_lines(table: Any) -> list[str]:
+    """Return the lines of a table."""
+    text = StringIO()
+    Console(file=text, width=200).print(table)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (RateOption(), "unlimited", 0),
+        (RateOption(), "300", 300),
+        (DurationOption(), "0", dt.timedelta()),
+        (DurationOption(), "90m", dt.timedelta(minutes=90)),
+        (DurationOption(), "12h", dt.timedelta(hours=12)),
+        (DurationOption(), "2w", dt.timedelta(weeks=2)),
+        (FieldGroupsOption(), "all", None),
+        (FieldGroupsOption(), "none", ()),
+        (FieldGroupsOption(), " goals,commission,goals", ("commission", "goals")),
+        (FieldGroupsOption(), ",".join(sorted(FIELD_GROUPS)), tuple(sorted(FIELD_GROUPS))),
+        (TierOption(), "gold-2", "gold-2"),
+        (TextOption(), "Ask Jörg", "Ask Jörg"),
+    ],
+)
+def test_an_option_takes(kind: click.ParamType[Any], text: str, value: object) -> None:
+    assert kind.convert(text, None, None) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *((RateOption(), text) for text in ("0", "-1", "1.5", "٣", "many", "99999999", "")),
+        *((DurationOption(), text) for text in ("7", "-1d", "d", "1y", "99999999d", "٣d", "")),
+        *((FieldGroupsOption(), text) for text in ("", "commission,", "all,goals", "none,goals", "price", "Goals")),
+        *((TierOption(), text) for text in ("", "Gold", "a_b", "x" * 33, "gold\n")),
+        *((TextOption(), text) for text in ("a\x1b[2J", "a\nb", "x" * 501)),
+    ],
+)
+def test_an_option_refuses(kind: click.ParamType[Any], text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        kind.convert(text, None, None)
+
+
+def test_a_rate_or_a_tier_is_stored_or_what_is_usual() -> None:
+    assert [dict(rate_grant(*given)) for given in ((None, None), (0, None), (5, None), (None, "gold"))] == [
+        {},
+        {"rate": None},
+        {"rate": 5},
+        {"tier": "gold"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shown", "state"),
+    [
+        (key(), "active"),
+        (key(expires=NOW + HOUR), "active"),
+        (key(expires=NOW), "expired"),
+        (key(revoked=NOW, expires=NOW), "revoked"),
+        (DamagedKey("k", "no name"), "damaged"),
+    ],
+)
+def test_a_key_has_one_state(shown: ApiKey | DamagedKey, state: str) -> None:
+    assert key_as_json(shown, {}, NOW)["state"] == state
+    assert table_lines(keys_table([shown], {}, NOW))[1].endswith(state)
+    assert any(line.split() == ["state", state] for line in table_lines(key_table(shown, {}, NOW)))
+
+
+@pytest.mark.parametrize(
+    ("used", "told"),
+    [
+        (None, "never"),
+        (NOW, "today 12:03"),
+        (NOW - 13 * HOUR, "2026-11-20"),
+        (NOW.astimezone(dt.timezone(13 * HOUR)), "today 12:03"),
+    ],
+)
+def test_the_last_use_is_told_roughly(used: dt.datetime | None, told: str) -> None:
+    all_used = {"k": used} if used else {}
+    assert told in table_lines(keys_table([key()], all_used, NOW))[1]
+    assert f"last used  {told}" in table_lines(key_table(key(), all_used, NOW))
+
+
+def test_nothing_that_is_shown_holds_the_digest_or_is_taken_for_markup() -> None:
+    shown = key(name="[red]x", note="[/]")
+    text = "\n".join([*table_lines(keys_table([shown], {}, NOW)), *table_lines(key_table(shown, {}, NOW))])
+    assert text.count("[red]x") == 2
+    assert "[/]" in text
+    assert "secret" not in text + str(key_as_json(shown, {}, NOW))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "rate       300 per minute"),
+        ({"rate": None}, "rate       unlimited"),
+        ({"tier": "gold"}, "rate       tier gold"),
+        ({}, "fields     all"),
+        ({"fields": ()}, "fields     no guarded ones"),
+        ({"fields": ("goals",)}, "fields     goals"),
+        ({"companies": ("a",), "parent_companies": ("b",), "all_companies": False}, "scope      a, b and children"),
+    ],
+)
+def test_what_a_key_may_do_is_said_in_words(changes: dict[str, Any], line: str) -> None:
+    assert line in table_lines(key_table(key(**changes), {}, NOW))

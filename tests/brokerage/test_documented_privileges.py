@@ -1,0 +1,48 @@
+"""All of the product over TLS on a real Elasticsearch; and the document of rights names every call that it makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.brokerage.documented_privileges import documented_roles
+from tests.brokerage.recorded_calls import record_calls, run_indexer, run_key_commands, run_service
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCUMENTED = documented_roles()
+
+
+@pytest.mark.usefixtures("client")  # it removes the indices
+def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_documented(
+    engine_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with record_calls(engine_url, prefix, tmp_path) as talk:
+        asked = {"brokerage_indexer": run_indexer(talk, tmp_path)}
+        key, asked["brokerage_keys"] = run_key_commands(talk)
+        statuses, by_service = run_service(talk, key)
+        assert statuses["/companies"] == statuses["/teams"] == 200
+        talk.command("doctor", "--json")
+        asked["brokerage_service"] = by_service | talk.calls()
+        # Connections are used again: a certificate is verified once for many requests.
+        assert talk.proxy.accepted * 5 < talk.requests
+    for name, calls in asked.items():
+        assert calls - DOCUMENTED[name].calls.keys() == set()
+        assert calls
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_each_role_grants_what_the_calls_need_and_nothing_else(name: str) -> None:
+    part = DOCUMENTED[name]
+    assert part.granted() == part.needed()
+
+
+def test_the_service_may_write_nothing_but_when_keys_were_used() -> None:
+    granted = DOCUMENTED["brokerage_service"].granted()
+    assert {each for each in granted if each[0] not in {"read", "view_index_metadata"}} == {
+        ("monitor", ""),
+        ("index", "key_usage"),
+    }

@@ -1,0 +1,51 @@
+"""A variable that is misspelt keeps every command from starting."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from brokerage.command import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+AWAY = {"ELASTICSEARCH_URL": "http://127.0.0.1:9"}
+MISSPELT = {**AWAY, "BROKERAGE_DEADLIN_SECONDS": "2"}
+SAID = "BROKERAGE_DEADLIN_SECONDS is not a setting. Did you mean BROKERAGE_DEADLINE_SECONDS?\n"
+
+
+def run_command(command: str, environment: dict[str, str]) -> Result:
+    """Run `brokerage COMMAND` to its end, with no other settings than these."""
+    others = {name: None for name in os.environ if name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
+    return CliRunner().invoke(main, command.split(), env={**others, **environment, "COLUMNS": "200"})
+
+
+@pytest.mark.parametrize(
+    "command", ["serve", "demo", "node", "keys list", "index status", "index reindex {source}", "index verify"]
+)
+def test_no_command_starts_with_a_misspelt_variable(command: str, tmp_path: Path) -> None:
+    result = run_command(command.format(source=tmp_path), MISSPELT)
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", SAID)
+
+
+def test_settings_lists_all_there_are_before_it_tells_of_it() -> None:
+    result = run_command("settings", MISSPELT)
+    assert (result.exit_code, result.stderr) == (2, SAID)
+    assert "BROKERAGE_DEADLINE_SECONDS" in result.stdout
+
+
+def test_help_can_be_had_all_the_same() -> None:
+    assert run_command("serve --help", MISSPELT).exit_code == 0
+
+
+@pytest.mark.parametrize("origins", ["https://portal.example/", "portal.example", "https://A.example", "null", "a b"])
+def test_an_origin_that_no_browser_sends_is_refused(origins: str) -> None:
+    result = run_command("serve", {**AWAY, "BROKERAGE_CORS_ORIGINS": origins})
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"BROKERAGE_CORS_ORIGINS: {origins!r} is not an origin.")

@@ -1,0 +1,120 @@
+"""Three real nodes that can be killed, suspended and restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elasticsearch import ApiError, AsyncElasticsearch, TransportError
+
+from embedded import EmbeddedCluster, NodeOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+HEAP_MB = 512
+_LOOK_SECONDS = 0.1
+_PATIENCE_SECONDS = 240
+# The least that Elasticsearch allows: how often it looks at the disks.
+_SETTINGS = {"cluster.info.update.interval": "10s"}
+
+
+@dataclass
+class ClusterNodes:
+    """A running cluster, and a client that tolerates the injected faults."""
+
+    cluster: EmbeddedCluster
+    client: AsyncElasticsearch
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses of all nodes, including those that are down."""
+        return self.cluster.urls
+
+    def pid(self, number: int) -> int:
+        """Return the process id of a node."""
+        return self.cluster.processes[number].pid
+
+    def kill(self, number: int) -> None:
+        """Kill a node with SIGKILL."""
+        self._signal(number, signal.SIGKILL)
+
+    def freeze(self, number: int) -> None:
+        """Suspend a node: its connections stay open, but it does not respond."""
+        self._signal(number, signal.SIGSTOP)
+
+    def thaw(self, number: int) -> None:
+        """Resume a suspended node."""
+        self._signal(number, signal.SIGCONT)
+
+    def _signal(self, number: int, what: signal.Signals) -> None:
+        self.cluster.processes[number].send_signal(what)
+
+    async def complete(self) -> None:
+        """Restart all killed nodes, and wait until the cluster has recovered."""
+        dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
+        for number in dead:
+            await asyncio.to_thread(self.cluster.restart, number)
+        await self.whole()
+
+    async def master(self) -> int:
+        """Return the elected master."""
+        [row] = await self._rows("master")
+        return self._number(row["node"])
+
+    async def holder(self, index: str) -> int:
+        """Return the node with the primary of an index's first shard."""
+        rows = await self._rows("shards", index=index)
+        return next(self._number(row["node"]) for row in rows if (row["prirep"], row["shard"]) == ("p", "0"))
+
+    async def _rows(self, what: str, **options: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await getattr(self.client.cat, what)(format="json", **options)).body
+        return found
+
+    def _number(self, name: str) -> int:
+        return [process.name for process in self.cluster.processes].index(name)
+
+    async def whole(self) -> float:
+        """Wait until all nodes have joined and all shards are allocated and stable; return seconds."""
+        count = len(self.cluster.processes)
+        return await self._healthy(
+            wait_for_nodes=str(count), wait_for_status="green", wait_for_no_relocating_shards=True
+        )
+
+    async def recovered(self, nodes: int) -> float:
+        """Wait until this number of nodes agree and every shard has a copy that responds; return seconds."""
+        return await self._healthy(wait_for_nodes=str(nodes), wait_for_status="yellow")
+
+    async def _healthy(self, **wait: Any) -> float:
+        started = time.monotonic()
+        while time.monotonic() < started + _PATIENCE_SECONDS:
+            try:
+                health = await self.client.cluster.health(timeout="1s", **wait)
+            except (ApiError, TransportError):
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                if not health["timed_out"]:
+                    return time.monotonic() - started
+        raise TimeoutError(f"the cluster did not come to {wait} within {_PATIENCE_SECONDS} seconds")
+
+
+@asynccontextmanager
+async def running(options: NodeOptions) -> AsyncIterator[ClusterNodes]:
+    """Run a cluster, and a client that retries requests to dead nodes."""
+    cluster = EmbeddedCluster(options)
+    await asyncio.to_thread(cluster.start)
+    try:
+        async with AsyncElasticsearch(cluster.urls, request_timeout=10, max_retries=3, retry_on_timeout=True) as client:
+            yield ClusterNodes(cluster, client.options(ignore_status=408))
+    finally:
+        await asyncio.to_thread(cluster.stop)
+
+
+def three_nodes() -> AbstractAsyncContextManager[ClusterNodes]:
+    """Run a cluster of three; its data is deleted afterwards."""
+    return running(NodeOptions(nodes=3, ephemeral=True, heap_mb=HEAP_MB, settings=_SETTINGS))

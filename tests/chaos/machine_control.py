@@ -1,0 +1,117 @@
+"""Deterministic control of a run: a settable clock, a pausable indexer, delayed responses."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.search.cached_value import CacheAges
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+    from elastic_transport import AsyncTransport
+
+    from service.services import Services
+
+_FOR_EVER = math.inf
+
+
+@dataclass
+class ControlledClock:
+    """The indexer's clock, in milliseconds since 1970: replaces the module `time`."""
+
+    milliseconds: int
+
+    def time_ns(self) -> int:
+        """Return the time in nanoseconds."""
+        return self.milliseconds * 1_000_000
+
+
+class StepGate:
+    """Lets a limited number of the indexer's steps pass.
+
+    A step is a request that writes, shows or publishes data of one alias: bulk, refresh, alias, mark. Taking the
+    right to write is one for a rebuild.
+    """
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        """Let everything pass."""
+        self._send = transport.perform_request
+        transport.perform_request = self._passed  # type: ignore[method-assign]
+        self._room: float = math.inf
+        self._alias = ""
+        self._refreshes = False
+        self._opened = asyncio.Event()
+        self.has_write_lock = False
+        self.is_held = asyncio.Event()
+
+    def begin(self, alias: str, room: float, *, refreshes: bool) -> None:
+        """Limit the steps of the next work on an alias; without `refreshes`, refreshes do not count."""
+        self._alias, self._refreshes, self.has_write_lock = alias, refreshes, False
+        self.open(room)
+
+    def open(self, room: float) -> None:
+        """Let this number of further steps pass."""
+        self._room = room
+        self.is_held.clear()
+        self._opened.set()
+
+    async def _passed(self, method: str, target: str, **given: Any) -> Any:
+        if method != "GET" and self._is_step(target.partition("?")[0], given.get("body")):
+            while self._room <= 0:
+                self._opened.clear()
+                self.is_held.set()
+                await self._opened.wait()
+            self._room -= 1
+        if method == "PUT" and "/lock-write-" in target:
+            self.has_write_lock = True
+        return await self._send(method, target, **given)
+
+    def _is_step(self, path: str, body: Any) -> bool:
+        if path == "/_aliases":
+            return any(part["alias"] == self._alias for action in body["actions"] for part in action.values())
+        if path.endswith("/_refresh"):
+            return self._refreshes
+        if "/_doc/lock-write-" in path:  # up to here a rebuild lets others write
+            return not (self._refreshes or self.has_write_lock)
+        return path.endswith(("/_bulk", f"/_alias/{self._alias}")) or "/_doc/mark-" in path
+
+
+class ControlledReplica:
+    """One process of the service. The response to one search can be delayed."""
+
+    def __init__(self, http: TestClient[Any, Any], services: Services) -> None:
+        """Keys and companies do not change here and are read once; marks are read for each first page."""
+        self.http = http
+        self.engine = services.engine
+        self._of_keys = services.connection.keys_index
+        services.directory._ages = services.keys._ages = CacheAges(_FOR_EVER, _FOR_EVER)
+        for mark in services.marks.values():
+            mark._ages = CacheAges(0.0, 0.0)
+        self.call, self.engine.request = self.engine.request, self._held  # type: ignore[method-assign]
+        self.hold: asyncio.Event | None = None  # set it to hold the next answer to a search until it is set
+        self.is_holding = asyncio.Event()
+
+    async def _held(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+        answer = await self.call(method, target, body)
+        # The keys are searched in the background: their answer is not the one that is waited for.
+        if self.hold is not None and "/_search" in target and self._of_keys not in target:
+            hold, self.hold = self.hold, None
+            self.is_holding.set()
+            await hold.wait()
+        return answer
+
+    def joined(self) -> bool:
+        """Whether several requests wait for the same search."""
+        return any(flight.waiters > 1 for flight in self._flying())
+
+    def forget(self) -> None:
+        """Cancel all running searches."""
+        for flight in self._flying():
+            flight.task.cancel()
+        self.engine._shared_searches._tasks.clear()
+
+    def _flying(self) -> list[Any]:
+        return list(self.engine._shared_searches._tasks.values())

@@ -1,0 +1,169 @@
+"""The model: which states of each record are visible at a moment, computed independently of the indexer.
+
+A state is that of `tests.indexer.expected_state`; its name contains all that a partner sees: the company, the status,
+and the last change. Returned records have it as their `ListingID`, in every shape.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mappings import LISTING, Resource
+from tests.indexer.expected_state import BEGIN, ExpectedState, TeamState
+from tests.records import deletion, envelope
+
+PARENT = "parent-co"
+CHILDREN = ("child-a", "child-b")
+LONE = "lone"
+STATUSES = ("Active", "Pending", "Sold", "Expired", "ComingSoon")
+NUMBERS = {PARENT: "1", CHILDREN[0]: "2", CHILDREN[1]: "3", LONE: "4"}
+# Of states of one moment a deletion is the last, preceded by a record that a full source lacked.
+_RANKS = {None: 0, "vanished": 1, "deleted": 2}
+
+
+class RecordForm(NamedTuple):
+    """The state of a record after a change."""
+
+    company: str
+    status: str
+
+    def name(self, change: int) -> str:
+        """Return the name of the state."""
+        return f"{self.company} {self.status} {change}"
+
+
+FORMS = [RecordForm(company, status) for company in NUMBERS for status in STATUSES]
+# Other states of a record.
+OTHERS = ("deletion", "late", "late deletion", "overtaken", "touch", "back")
+# Endings of identifiers: common prefixes, and characters with a special meaning.
+ENDS = ("0", "00", "9", "A", "B", "a", "a-1", "a1", "a10", "a2", "b", "b:c", "b;c", "c%2F", "c+d", "m,n", 'q"',
+        "z", "zz", "~", "é", "漢", "😀")  # fmt: skip
+
+
+class WorkInterval(NamedTuple):
+    """When some work started and ended, in milliseconds of the indexer's clock."""
+
+    begin: int
+    end: int
+
+
+def form_of(name: str) -> RecordForm:
+    """Return the shape of a state with this name."""
+    return RecordForm(*name.split(" ")[:2])
+
+
+def line(resource: Resource, identifier: str, state: TeamState, owner: str) -> dict[str, Any]:
+    """Return the envelope that puts a record into a state; a deletion names its last company."""
+    moment = (BEGIN + dt.timedelta(seconds=state.moment)).isoformat()
+    if state.name is None:
+        return deletion(resource, identifier, moment) | {"platform_company_id": owner}
+    form = form_of(state.name)
+    status = form.status if resource is LISTING else "Sold"
+    record = {
+        "PlatformListingId": identifier,
+        "ListingID": state.name,
+        "Status": status,
+    }
+    return envelope(resource, record, updated_at=moment, platform_company_id=form.company)
+
+
+def state_of(document: dict[str, Any]) -> TeamState:
+    """Return the state of an indexed document."""
+    moment = (document["version"] >> 10) // 1_000_000 - int(BEGIN.timestamp())
+    name = None if document["deleted"] else document["record"]["ListingID"]
+    return TeamState(moment, name, document.get("reason"))
+
+
+def is_newer(state: TeamState, known: TeamState | None) -> bool:
+    """Return the later one of two states of a record."""
+    return known is None or (state.moment, _RANKS[state.reason]) > (
+        known.moment,
+        _RANKS[known.reason],
+    )
+
+
+States = dict[str, TeamState]
+
+
+@dataclass
+class MachineModel:
+    """The live records, those that a rollback would restore, and the result of the current work."""
+
+    model: ExpectedState = field(default_factory=ExpectedState)
+    previous: States | None = field(default_factory=dict)
+    since_swap: set[str] = field(default_factory=set)  # written since the live generation went live
+    after: States | None = None  # the live records once the current work is done
+    lows: dict[str, float] = field(default_factory=dict)  # bounds of the clock that `updated_since` compares
+    highs: dict[str, float] = field(default_factory=dict)
+
+    def possible(self, identifier: str) -> tuple[TeamState | None, ...]:
+        """Return the states in which a record may be visible now."""
+        now = self.model.live.get(identifier)
+        return (now,) if self.after is None else (now, self.after.get(identifier))
+
+    def clocks(self, identifier: str) -> tuple[float, float]:
+        """Return the bounds of a record's clock, in milliseconds."""
+        states = self.possible(identifier)
+        high = math.inf if len(set(states)) > 1 else self.highs.get(identifier, 0)
+        return self.lows.get(identifier, 0), high
+
+    def updated(self, changes: States) -> States:
+        """Return the live records after some updates, of which some may be too late."""
+        late = {name for name, state in changes.items() if not is_newer(state, self.model.live.get(name))}
+        return {
+            **self.model.live,
+            **{name: state for name, state in changes.items() if name not in late},
+        }
+
+    def update(self, changes: States, span: WorkInterval) -> None:
+        """Apply updates; those too late for the live generation are kept in the previous one."""
+        for name, state in changes.items():
+            known = self.model.live.get(name)
+            if is_newer(state, known):
+                self.model.update(name, state)
+                self.since_swap.add(name)
+                if (known.name if known else None) != state.name:
+                    self._changed(name, span)
+            elif self.previous is not None and is_newer(state, self.previous.get(name)):
+                self.previous[name] = state
+
+    def rebuilt(self, before: States, source: States, taken_at: int) -> States:
+        """Return the live records after a rebuild that started at `before`."""
+        copy = ExpectedState(dict(self.model.live), set(self.model.written))
+        copy.rebuild(before, source, taken_at)
+        return copy.live
+
+    def swap(self, after: States, span: WorkInterval) -> None:
+        """Replace the live generation with the candidate."""
+        self.previous = dict(self.model.live)
+        for name, state in after.items():
+            known = self.model.live.get(name)
+            if (known.name if known else None) != state.name:
+                self._changed(name, span)
+            elif name in self.model.written:
+                self.highs[name] = span.end + 1_000
+        self.model.live, self.since_swap = after, set()
+
+    def rolled_back(self) -> States:
+        """Return the live records after a rollback."""
+        after = dict(self.previous or {})
+        for name in self.since_swap:
+            if is_newer(state := self.model.live[name], after.get(name)):
+                after[name] = state
+        return after
+
+    def forget_clocks(self) -> None:
+        """Forget the clocks: those of restored records keep their former values."""
+        self.lows, self.highs = {}, dict.fromkeys({**self.model.live, **(self.previous or {})}, math.inf)
+
+    def roll_back(self, after: States) -> None:
+        """Restore the replaced generation."""
+        self.forget_clocks()
+        self.model.live, self.previous, self.since_swap = after, None, set()
+
+    def _changed(self, name: str, span: WorkInterval) -> None:
+        # Stamps lie above the mark, so they may be some milliseconds ahead of the clock.
+        self.lows[name], self.highs[name] = span.begin, span.end + 1_000

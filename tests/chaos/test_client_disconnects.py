@@ -1,0 +1,11 @@
+"""A short run of the scenario of disconnecting clients."""
+
+from __future__ import annotations
+
+from tests.chaos.client_disconnects import hang_ups
+
+
+async def test_disconnected_clients_leave_no_searches_behind(engine_url: str) -> None:
+    # Earlier than any response: 50 ms are enough for a page of so few listings.
+    outcome = await hang_ups([engine_url], clients=60, listings=1_000, patience=0.005)
+    assert outcome.violations == []

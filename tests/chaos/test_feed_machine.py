@@ -1,0 +1,53 @@
+"""Runs of the state machine: `python -m pytest --soak tests/chaos/test_feed_machine.py` runs them in full."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from cluster.connection import ConnectionSettings
+from tests.chaos.feed_machine import FeedMachine
+from tests.chaos.machine_environment import MachineEnvironment, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of indexer and service."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def corner(
+    engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MachineEnvironment]:
+    """The environment that all runs share."""
+    connection = ConnectionSettings(url=(engine_url,), prefix=f"machine{secrets.token_hex(4)}-")
+    making = opened(connection, tmp_path_factory.mktemp("machine"))
+    yield runner.run(making.__aenter__())
+    runner.run(making.__aexit__(None, None, None))
+
+
+def test_walks_and_polls_return_valid_states(
+    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int]
+) -> None:
+    FeedMachine.corner, FeedMachine.runner = corner, runner
+    run_state_machine_as_test(
+        FeedMachine,
+        settings=settings(
+            max_examples=amount(10, 500),
+            stateful_step_count=amount(30, 50),
+            derandomize=amount(1, 0) == 1,
+            database=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

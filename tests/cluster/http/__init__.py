@@ -1,0 +1,1 @@
+"""Tests of the HTTP layer under the Elasticsearch client, over real sockets."""

@@ -1,0 +1,146 @@
+"""When `ReadingNode` gives a connection up, and what cannot be reached at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from elastic_transport import ConnectionError as NodeConnectionError
+from elastic_transport import NodeConfig
+
+from cluster.http.reading_node import ReadingNode
+from tests.cluster.http.http_responses import chunked, with_length
+from tests.network.server import answering, serving
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.loops import Run
+    from tests.network.server import Connection
+
+ANSWER = with_length(b"x")
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_bytes_that_nobody_asked_for_end_the_connection(run: Run, later: bool) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        if later:
+            await connection.send(ANSWER)
+            await asyncio.sleep(0.05)
+            await connection.send(with_length(b"stray"))
+        else:
+            await connection.send(ANSWER + with_length(b"stray"))
+        await connection.reader.read()
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            node = server.node()
+            for number in (1, 2):
+                assert (await node.perform_request("GET", "/")).body == b"x"
+                await until(lambda: server.open == 0)
+                assert server.accepted == number
+
+    run(scenario())
+
+
+def test_bytes_that_come_before_the_answer_is_fetched_end_the_connection(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            (channel,) = node._idle
+            settle = channel._settle
+
+            def settle_and_receive(error: Exception | None) -> None:
+                settle(error)
+                channel.get_buffer(-1)[:4] = b"HTTP"
+                channel.buffer_updated(4)
+
+            channel._settle = settle_and_receive  # type: ignore[method-assign]
+            await node.perform_request("GET", "/")
+            await until(lambda: server.open == 0)
+            assert node._idle_connection() is None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("answer", [with_length(b"x", b"Connection: close"), chunked([b"x"], b"connection: close")])
+def test_a_server_may_end_the_connection_with_its_answer(run: Run, answer: bytes) -> None:
+    async def scenario() -> None:
+        async with serving(answering(answer)) as server:
+            node = server.node()
+            for number in (1, 2, 3):
+                assert (await node.perform_request("GET", "/")).body == b"x"
+                await until(lambda: server.open == 0)
+                assert server.accepted == number
+
+    run(scenario())
+
+
+def test_a_connection_that_waited_too_long_is_not_used_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with serving(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            monkeypatch.setattr("cluster.http.reading_node._KEEPALIVE_SECONDS", 0.0)
+            await node.perform_request("GET", "/")
+            assert server.accepted == 2
+            await until(lambda: server.open == 1)
+            await node.close()
+
+    run(scenario())
+
+
+def test_close_ends_every_connection_that_waits(run: Run) -> None:
+    arrived = asyncio.Barrier(5)
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await arrived.wait()
+        await connection.send(ANSWER)
+        await connection.reader.read()
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            node = server.node()
+            await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(5)))
+            assert server.open == 5
+            await node.close()
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+def test_an_answer_that_comes_after_close_leaves_no_connection_behind(run: Run) -> None:
+    async def scenario() -> None:
+        closed = asyncio.Event()
+
+        async def script(connection: Connection) -> None:
+            await connection.request()
+            await closed.wait()
+            await connection.send(ANSWER)
+            await connection.reader.read()
+
+        async with serving(script) as server:
+            node = server.node()
+            asking = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: server.open == 1)
+            await node.close()
+            closed.set()
+            assert (await asking).body == b"x"
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+def test_a_refused_connection_is_an_error(run: Run, unused_tcp_port: int) -> None:
+    node = ReadingNode(NodeConfig("http", "127.0.0.1", unused_tcp_port))
+    with pytest.raises(NodeConnectionError):
+        run(node.perform_request("GET", "/"))
+    assert not node._slots.locked()
+
+
+def test_a_host_that_nobody_knows_is_an_error(run: Run) -> None:
+    with pytest.raises(NodeConnectionError):
+        run(ReadingNode(NodeConfig("http", "nowhere.invalid", 9200)).perform_request("GET", "/"))

@@ -1,0 +1,183 @@
+"""Connections of `ReadingNode`: reused, limited, replaced when stale, closed when anything is wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from elastic_transport import ConnectionTimeout
+
+from cluster.http.response_parser import ResponseParser
+from tests.cluster.http.http_responses import OK, chunked, split, with_length
+from tests.cluster.http.test_response_parser_cost import CHUNK_BYTES, PAGE
+from tests.network.server import answering, serving, silent
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.loops import Run
+    from tests.network.server import Connection
+
+ANSWER = with_length(b"x")
+
+
+def test_a_connection_is_used_again(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(answering(ANSWER, chunked([b"x"]), ANSWER)) as server:
+            node = server.node()
+            for _ in range(5):
+                assert (await node.perform_request("GET", "/")).body == b"x"
+            assert (server.accepted, len(server.requests)) == (1, 5)
+            await node.close()
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+def test_a_connection_that_waits_does_not_hold_on_to_its_answer(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            (channel,) = node._idle
+            assert channel._parser is None
+            await node.close()
+
+    run(scenario())
+
+
+def test_a_kept_traceback_of_the_event_loop_does_not_lock_the_buffer(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps asyncio's frame, and that the view received into; pytest keeps those of failed finalizers."""
+    kept: list[Exception] = []
+    feed = ResponseParser.feed
+
+    def feed_with_error(parser: ResponseParser, count: int) -> None:
+        try:
+            int("in a finalizer, say")
+        except ValueError as error:
+            kept.append(error)
+        feed(parser, count)
+
+    async def scenario() -> None:
+        async with serving(answering(ANSWER)) as server:
+            node = server.node()
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            await node.close()
+
+    monkeypatch.setattr(ResponseParser, "feed", feed_with_error)
+    run(scenario())
+    assert kept
+
+
+def test_what_is_set_aside_for_a_page_is_not_forgotten_over_a_small_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected: list[int] = []
+
+    class Watched(ResponseParser):
+        def __init__(self, size: int = 0, **options: bool) -> None:
+            expected.append(size)
+            super().__init__(size, **options)
+
+    async def scenario() -> None:
+        async with serving(answering(chunked(split(PAGE, CHUNK_BYTES)), ANSWER)) as server:
+            node = server.node()
+            for _ in range(3):
+                await node.perform_request("GET", "/")
+            await node.close()
+
+    monkeypatch.setattr("cluster.http.node_connection.ResponseParser", Watched)
+    run(scenario())
+    first, second, third = expected
+    assert first == 0
+    assert len(PAGE) < second == third < 2 * len(PAGE)
+
+
+def test_no_more_connections_than_allowed_and_everyone_has_a_turn(run: Run) -> None:
+    async def script(connection: Connection) -> None:
+        while await connection.request():
+            await asyncio.sleep(0.005)
+            await connection.send(ANSWER)
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            node = server.node(connections_per_node=3)
+            answers = await asyncio.gather(*(node.perform_request("GET", "/") for _ in range(30)))
+            assert [answer.body for answer in answers] == [b"x"] * 30
+            assert (server.accepted, server.most_open, len(server.requests)) == (3, 3, 30)
+            await node.close()
+
+    run(scenario())
+
+
+def test_who_waits_for_a_turn_in_vain_times_out_and_harms_nobody(run: Run) -> None:
+    go_on = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        while await connection.request():
+            await go_on.wait()
+            await connection.send(ANSWER)
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            node = server.node(connections_per_node=1)
+            first = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: len(server.requests) == 1)
+            with pytest.raises(ConnectionTimeout):
+                await node.perform_request("GET", "/", request_timeout=0.05)
+            go_on.set()
+            assert (await first).body == b"x"
+            assert (await node.perform_request("GET", "/")).body == b"x"
+            assert (server.accepted, len(server.requests)) == (1, 2)
+            await node.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("begun", [b"", OK, with_length(b"x" * 9)[:-4]])
+def test_a_time_out_closes_the_connection(run: Run, begun: bytes) -> None:
+    async def scenario() -> None:
+        async with serving(silent(after=begun)) as server:
+            node = server.node(request_timeout=0.1)
+            with pytest.raises(ConnectionTimeout):
+                await node.perform_request("GET", "/")
+            await until(lambda: server.open == 0)
+            assert len(server.requests) == 1
+
+    run(scenario())
+
+
+def test_who_is_cancelled_closes_the_connection(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(silent(after=OK)) as server:
+            node = server.node(connections_per_node=1)
+            asked = asyncio.create_task(node.perform_request("GET", "/"))
+            await until(lambda: len(server.requests) == 1)
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await until(lambda: server.open == 0)
+            assert not node._slots.locked()
+
+    run(scenario())
+
+
+def test_who_is_cancelled_when_the_answer_has_just_come_leaves_no_connection_behind(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(answering(ANSWER)) as server:
+            node = server.node()
+            await node.perform_request("GET", "/")
+            (channel,) = node._idle
+            settle = channel._settle
+
+            def settle_and_cancel(error: Exception | None) -> None:
+                settle(error)
+                asked.cancel()
+
+            channel._settle = settle_and_cancel  # type: ignore[method-assign]
+            asked = asyncio.create_task(node.perform_request("GET", "/"))
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            await until(lambda: server.open == 0)
+
+    run(scenario())

@@ -1,0 +1,81 @@
+"""`ReadingNode` over TLS: certificates are checked against the authority that the settings name."""
+
+from __future__ import annotations
+
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+import trustme
+from elastic_transport import ConnectionTimeout, TlsError
+
+from tests.cluster.http.http_responses import chunked, split, with_length
+from tests.network.server import answering, serving, silent
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.loops import Run
+
+BODY = bytes(range(256)) * 12_000
+CHUNKED = chunked(split(BODY, 270_000))
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """An authority that signs certificates."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def trusted(authority: trustme.CA, tmp_path: Path) -> str:
+    """The file of the authority's own certificate."""
+    path = tmp_path / "authority.pem"
+    authority.cert_pem.write_to_path(str(path))
+    return str(path)
+
+
+def certificate(authority: trustme.CA, name: str) -> ssl.SSLContext:
+    """Return what a server of this name shows."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert(name).configure_cert(context)
+    return context
+
+
+def test_a_trusted_server_answers(run: Run, authority: trustme.CA, trusted: str) -> None:
+    async def scenario() -> None:
+        async with serving(answering(with_length(BODY), CHUNKED), certificate(authority, "localhost")) as server:
+            node = server.node("https", ca_certs=trusted)
+            for _ in range(3):
+                assert (await node.perform_request("GET", "/")).body == BODY
+            assert server.accepted == 1
+            await node.close()
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+def test_a_time_out_ends_a_secured_connection_too(run: Run, authority: trustme.CA, trusted: str) -> None:
+    async def scenario() -> None:
+        async with serving(silent(after=CHUNKED[:90]), certificate(authority, "localhost")) as server:
+            with pytest.raises(ConnectionTimeout):
+                await server.node("https", ca_certs=trusted, request_timeout=0.5).perform_request("GET", "/")
+            await until(lambda: server.open == 0 and server.accepted > 0)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("name", ["localhost", "elsewhere.example"])
+def test_an_unknown_authority_and_another_name_are_refused(
+    run: Run, authority: trustme.CA, trusted: str, name: str
+) -> None:
+    signing = trustme.CA() if name == "localhost" else authority
+
+    async def scenario() -> None:
+        async with serving(answering(with_length(BODY)), certificate(signing, name)) as server:
+            with pytest.raises(TlsError):
+                await server.node("https", ca_certs=trusted).perform_request("GET", "/")
+            assert server.requests == []
+
+    run(scenario())

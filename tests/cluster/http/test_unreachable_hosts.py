@@ -1,0 +1,106 @@
+"""Hosts that are gone or half gone: each is an error of the connection, and soon."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from elastic_transport import ConnectionError as NodeConnectionError
+from elastic_transport import ConnectionTimeout, NodeConfig
+
+from cluster.http.reading_node import ReadingNode
+from tests.cluster.http.http_responses import OK, until_close, with_length
+from tests.network.server import serving, silent
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from tests.loops import Run
+    from tests.network.server import Connection
+
+# Longer than any test may take.
+HOUR_SECONDS = 3600.0
+
+
+def test_a_host_that_swallows_what_is_sent_is_an_error_long_before_the_request_times_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cluster.http.reading_node._CONNECT_SECONDS", 0.2)
+
+    async def scenario(port: int) -> None:
+        node = ReadingNode(NodeConfig("http", "127.0.0.1", port))
+        with pytest.raises(NodeConnectionError, match="does not accept connections"):
+            await node.perform_request("GET", "/", request_timeout=HOUR_SECONDS)
+        with pytest.raises(ConnectionTimeout):
+            await node.perform_request("GET", "/", request_timeout=0.05)
+
+    with closing(socket.socket()) as full:
+        # Once its queue is full the system drops what asks for a connection, as a firewall does.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        filling = [socket.socket() for _ in range(4)]
+        for each in filling:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+        run(scenario(port))
+        for each in filling:
+            each.close()
+
+
+def test_a_host_that_the_system_gives_up_on_is_an_error_not_a_time_out(run: Run) -> None:
+    async def scenario() -> None:
+        async with serving(silent()) as server:
+            node = server.node()
+            channel = await node._connect()
+            node._idle.append(channel)
+            channel._last_used = asyncio.get_running_loop().time()
+            asked = asyncio.create_task(node.perform_request("GET", "/", request_timeout=HOUR_SECONDS))
+            await until(lambda: server.requests)
+            channel._last_used = None  # a connection that was never used is not replaced
+            channel.connection_lost(TimeoutError(errno.ETIMEDOUT, "scripted"))
+            with pytest.raises(NodeConnectionError) as caught:
+                await asked
+            assert not isinstance(caught.value, ConnectionTimeout)
+            await node.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("begun", [b"", OK, with_length(b"x" * 9)[:-4]])
+def test_a_server_that_will_send_no_more_is_not_waited_for(run: Run, begun: bytes) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(begun)
+        connection.writer.write_eof()
+        await connection.reader.read()
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            with pytest.raises(NodeConnectionError):
+                await server.node().perform_request("GET", "/", request_timeout=HOUR_SECONDS)
+            await until(lambda: server.open == 0)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("answer", [with_length(b"x"), until_close(b"x")])
+def test_an_answer_before_the_end_is_whole_and_its_connection_is_not_used_again(run: Run, answer: bytes) -> None:
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(answer)
+        connection.writer.write_eof()
+        await connection.reader.read()
+
+    async def scenario() -> None:
+        async with serving(script) as server:
+            node = server.node()
+            for number in (1, 2):
+                assert (await node.perform_request("GET", "/")).body == b"x"
+                await until(lambda: server.open == 0)
+                assert server.accepted == number
+
+    run(scenario())

@@ -1,0 +1,73 @@
+"""Variables that are named like settings and are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from cluster.settings import setting, unknown_settings
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """Settings of one kind."""
+
+    port: int = setting("BROKERAGE_PORT", 80, "A number.")
+    workers: int = setting("BROKERAGE_WORKERS", 1, "A number.")
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Settings of another kind, one of them named otherwise."""
+
+    url: str = setting("ELASTICSEARCH_URL", "", "A text.")
+    index_prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "A text.")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("BROKERAGE_PROT", "BROKERAGE_PORT"),
+        ("BROKERAGE_WORKER", "BROKERAGE_WORKERS"),
+        ("BROKERAGE_WORKER_FILE", "BROKERAGE_WORKERS"),
+        ("BROKERAGE_INDEX_PREFIXES", "BROKERAGE_INDEX_PREFIX"),
+        ("BROKERAGE_port", None),
+        ("BROKERAGE_XQZJ", None),
+        ("BROKERAGE_", None),
+        ("BROKERAGE_FILE", None),
+    ],
+)
+def test_a_misspelt_variable_is_told_with_the_nearest_setting(name: str, nearest: str | None) -> None:
+    assert unknown_settings({name: "1", "BROKERAGE_PORT": "1"}, (WebSettings, EngineSettings)) == {name: nearest}
+
+
+def test_settings_their_files_and_what_is_not_ours_are_no_strangers() -> None:
+    known = {"BROKERAGE_PORT": "1", "BROKERAGE_WORKERS_FILE": "/f", "BROKERAGE_INDEX_PREFIX": "p"}
+    assert (
+        unknown_settings(
+            {**known, "ELASTICSEARCH_URL": "u", "ELASTICSEARCH_ULR": "u", "PATH": "/"}, (WebSettings, EngineSettings)
+        )
+        == {}
+    )
+
+
+def test_all_of_them_are_told_in_order() -> None:
+    assert [*unknown_settings({"BROKERAGE_B": "", "BROKERAGE_A": ""}, (WebSettings,))] == ["BROKERAGE_A", "BROKERAGE_B"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_told"),
+    [
+        ("BROKERAGE_ES_SERVICE_HOST", "10.0.0.1", False),
+        ("BROKERAGE_ES_SERVICE_PORT", "9200", False),
+        ("BROKERAGE_ES_SERVICE_PORT_HTTPS", "9200", False),
+        ("BROKERAGE_ES_PORT", "tcp://10.0.0.1:9200", False),
+        ("BROKERAGE_ES_PORT", "9200", True),
+        ("BROKERAGE_ES_PORT_9200_TCP", "tcp://10.0.0.1:9200", False),
+        ("BROKERAGE_ES_PORT_9200_TCP_ADDR", "10.0.0.1", False),
+        ("BROKERAGE_WORKERZ", "tcp://10.0.0.1:9200", True),
+    ],
+)
+def test_what_an_orchestrator_tells_of_its_services_is_passed_over(name: str, value: str, is_told: bool) -> None:
+    assert bool(unknown_settings({name: value}, (WebSettings,))) is is_told

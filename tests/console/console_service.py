@@ -1,0 +1,93 @@
+"""The service with its private port, as it is run, and a clock that a test can move."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import ClientSession
+
+from service.app import SERVICES, create_app
+from service.console.routes import create_operators_app
+from service.health.probes import HEALTH_MONITOR
+from service.settings import ServiceSettings
+from tests.service.raw_http import listening
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from multidict import CIMultiDictProxy
+
+    from cluster.connection import ConnectionSettings
+    from service.health.monitor import HealthMonitor
+    from service.services import Services
+
+FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
+
+
+@dataclass
+class MovableClock:
+    """Seconds since 1970, which stand still unless they are moved."""
+
+    now: float = field(default_factory=time.time)
+
+    def __call__(self) -> float:
+        """Return them."""
+        return self.now
+
+
+@dataclass
+class ConsoleService:
+    """A service that runs."""
+
+    port: int
+    private_port: int
+    services: Services
+    watch: HealthMonitor
+    clock: MovableClock
+    http: ClientSession
+
+    @property
+    def url(self) -> str:
+        """The origin of the private port."""
+        return f"http://127.0.0.1:{self.private_port}"
+
+    async def get(self, path: str, key: str | None = None) -> int:
+        """Return the status of an answer of the service, once all of it was read."""
+        headers = {} if key is None else {"x-api-key": key}
+        async with self.http.get(f"http://127.0.0.1:{self.port}{path}", headers=headers) as answer:
+            await answer.read()
+            return answer.status
+
+    async def private(self, path: str) -> tuple[int, CIMultiDictProxy[str], bytes]:
+        """Return what the private port answers."""
+        async with self.http.get(self.url + path) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+    async def data(self) -> Any:
+        """Return what the page is drawn from."""
+        async with self.http.get(f"{self.url}/console/data.json") as answer:
+            assert answer.status == 200
+            return await answer.json()
+
+    async def notices(self) -> list[str]:
+        """Return what is told not to be well."""
+        return [notice["text"] for notice in (await self.data())["notices"]]
+
+
+@asynccontextmanager
+async def serve_console(
+    connection: ConnectionSettings, clock: MovableClock | None = None, private_port: int = 0, **settings: Any
+) -> AsyncIterator[ConsoleService]:
+    """Serve over an engine; values that were read are not kept."""
+    chosen, moved = ServiceSettings(**{"shared_seconds": 0.0, **settings}), clock or MovableClock()
+    app = create_app(chosen, connection)
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(listening(app, chosen))
+        services = app[SERVICES]
+        services.consumers._clock = moved
+        private = await stack.enter_async_context(listening(create_operators_app(app, moved), chosen, private_port))
+        http = await stack.enter_async_context(ClientSession())
+        yield ConsoleService(port, private, services, app[HEALTH_MONITOR], moved, http)

@@ -1,0 +1,57 @@
+"""The console over a real node: what it tells is what the indexer made."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.control_index import read_mark
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from indexer.maintenance.status import status
+from mappings import LISTING, RESOURCES
+from sample import write_source
+from tests.console.console_service import serve_console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_counts_generations_and_marks_are_those_of_the_indexer(
+    client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(write_source, tmp_path / "source", 50)
+    engine = IndexerContext(client, connection, IndexerSettings(dead_letter_folder=str(tmp_path)))
+    for resources in (RESOURCES, [LISTING]):
+        with open_source(str(tmp_path / "source")) as opened:
+            assert (await reindex(engine, opened, resources=resources)).exit_code == 0
+    await asyncio.to_thread(write_source, tmp_path / "smaller", 20)
+    with open_source(str(tmp_path / "smaller")) as opened:
+        assert (await reindex(engine, opened, resources=[LISTING])).exit_code == 1
+    expected = {each.resource: each for each in await status(engine)}
+    async with serve_console(connection) as operating:
+        told = {each["resource"]: each for each in (await operating.data())["resources"]}
+    assert {name: (held["records"], held["generations"]) for name, held in told.items()} == {
+        name: (each.documents, [each.live]) for name, each in expected.items()
+    }
+    for name, each in expected.items():
+        assert each.last is not None
+        lag = (each.last.at - each.last.newest) / 1000
+        assert told[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
+    build = expected["listings"].build
+    assert build is not None
+    assert {**told["listings"]["build"]} == {name: getattr(build, name) for name in told["listings"]["build"]}
+    assert build.refusal
+    assert {name for name, held in told.items() if held["build"] is not None} == {"listings"}
+    mark = await read_mark(client, connection.control_index, connection.alias(LISTING))
+    assert mark is not None
+    assert (told["listings"]["mark"], told["listings"]["sequence"]) == (mark.clock / 1000, mark.sequence)
+    assert told["listings"]["generations"] == [f"{connection.prefix}listings-v0002"]
+    assert told["listings"]["replaced"] == f"{connection.prefix}listings-v0001"
+    assert told["listings"]["records"] > 0

@@ -1,0 +1,145 @@
+"""The command against the real service over a real Elasticsearch, filled by the real indexer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp.test_utils import TestServer
+
+from indexer import rollback
+from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from service.app import create_app
+from service.keys.store import KeyGrant, KeyStore
+from service.settings import ServiceSettings
+from tests.consumer.conftest import change_copy, copied, run
+from tests.consumer.test_pull_command import summary as summarized
+from tests.indexer.conftest import bench
+from tests.records import COMPANY_KEY, deletion, envelope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench"]
+
+OTHER = "other"
+LATER, LATEST = "2026-02-03T04:05:06.789Z", "2026-03-03T04:05:06.789Z"
+LISTINGS = 1_300  # more than a page of the service, and more than a batch of the copy
+
+
+@dataclass
+class RealService:
+    """The service, a key that reads everything, and what is behind it."""
+
+    bench: Bench
+    url: str
+    key: str
+
+    async def held(self, *companies: str) -> dict[str, dict[str, str]]:
+        """Return the content hashes of the live records of some companies, of all if none is given."""
+        found: dict[str, dict[str, str]] = {}
+        for resource in RESOURCES:
+            await self.bench.client.indices.refresh(index=self.bench.connection.alias(resource))
+            documents = (await self.bench.served(resource)).values()
+            found[resource.alias] = {
+                each["id"]: f"{each['content'] % 2**64:016x}"
+                for each in documents
+                if not each["deleted"] and "deactivated" not in each and (not companies or each["company"] in companies)
+            }
+        return found
+
+    async def pull(self, folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+        """Pull once; return the exit code and what came of each resource."""
+        code, out, err = await run(folder, "--url", self.url, *options, key=self.key)
+        assert err == ""
+        return code, summarized(out)
+
+
+@pytest.fixture
+async def world(bench: Bench) -> AsyncIterator[RealService]:
+    """Two companies with some of everything, and two generations of the listings."""
+    lines = sources()
+    await bench.build(lines)
+    await bench.build({COMPANY: lines[COMPANY], LISTING: lines[LISTING]})
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(
+        KeyGrant("all", all_companies=True, rate=None)
+    )
+    async with TestServer(create_app(ServiceSettings(), bench.connection)) as server:
+        yield RealService(bench, str(server.make_url("")), key.reveal())
+
+
+def sources() -> dict[Resource, list[dict[str, Any]]]:
+    """Return the source lines of each resource, half of the listings of each company."""
+    lines = {COMPANY: [envelope(COMPANY), envelope(COMPANY, {"platform_company_id": OTHER, "numeric_id": "4200"})]}
+    for resource in (OFFICE, AGENT, TEAM, SOLD_LISTING):
+        lines[resource] = [one(resource, f"{resource.alias}-{number}") for number in range(4)]
+    lines[LISTING] = [one(LISTING, f"l{n}", company=(COMPANY_KEY, OTHER)[n % 2]) for n in range(LISTINGS)]
+    return lines
+
+
+def one(resource: Resource, identifier: str, at: str | None = None, company: str = COMPANY_KEY, **changes: Any) -> Any:
+    """Return the line of a record."""
+    given = {"updated_at": at} if at else {}
+    return envelope(resource, {resource.identifier: identifier, **changes}, platform_company_id=company, **given)
+
+
+def contents(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the content hashes of a copy."""
+    return {name: {key: content for key, (content, _) in held.items()} for name, held in copied(folder).items()}
+
+
+async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world: RealService, tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    narrow = ("--company", COMPANY_KEY, "--market-status", "on-market")
+    for folder, options in (whole, ()), (part, narrow):
+        code, told = await world.pull(folder, *options)
+        assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    assert contents(whole) == await world.held()
+    assert contents(part) == await world.held(COMPANY_KEY)
+
+    summary = await world.bench.update(
+        {
+            LISTING: [
+                one(LISTING, "l0", LATER, ListPrice=1),
+                one(LISTING, "l2", LATER, company=OTHER),
+                one(LISTING, "l3", LATER, company=COMPANY_KEY),
+                one(LISTING, "l4", LATER, Status="Canceled"),
+                one(LISTING, "new", LATER),
+                deletion(LISTING, "l6", LATER),
+            ],
+            AGENT: [one(AGENT, "agents-1", LATER) | {"deactivated_at": LATER}, deletion(AGENT, "agents-2", LATER)],
+        }
+    )
+    assert summary.exit_code == 0
+    code, told = await world.pull(whole)
+    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    assert (told["agents"]["changed"], told["agents"]["removed"]) == (0, 2)
+    assert (told["listings"]["snapshots"], told["listings"]["changed"], told["listings"]["removed"]) == (0, 5, 1)
+    expected = await world.held()
+    assert contents(whole) == expected
+    code, told = await world.pull(part, *narrow)
+    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    # Moved away, off the market, deleted; moved here, changed, new.
+    assert (told["listings"]["removed"], told["listings"]["changed"]) == (3, 3)
+    expected = await world.held(COMPANY_KEY)
+    del expected["listings"]["l4"]
+    assert contents(part) == expected
+
+    await rollback(world.bench.engine(), LISTING)
+    await world.bench.update({LISTING: [one(LISTING, "l8", LATEST, ListPrice=2)]})
+    code, told = await world.pull(whole)
+    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    assert [name for name, each in told.items() if each["snapshots"]] == ["listings"]
+    assert contents(whole)["listings"] == (await world.held())["listings"]
+
+    change_copy(whole, "DELETE FROM listings WHERE id IN ('l10', 'l11')")
+    change_copy(whole, "UPDATE teams SET record = '{}' WHERE id = 'teams-1'")
+    code, told = await world.pull(whole)
+    assert (code, told["listings"]["different"], told["teams"]["different"]) == (5, ["l10", "l11"], ["teams-1"])
+    code, told = await world.pull(whole)
+    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    assert contents(whole)["listings"] == (await world.held())["listings"]

@@ -1,0 +1,69 @@
+"""Reads the profile of a search: which queries ran, how many documents they touched, what was fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Steps of an iterator over documents; `match` is a document that had to be looked at to be ruled out or in.
+_STEPS = ("next_doc_count", "advance_count", "match_count")
+
+
+@dataclass(frozen=True)
+class SearchProfile:
+    """The profile of a search in an index of one shard."""
+
+    profile: dict[str, Any]
+    identifiers: tuple[str, ...]
+
+    @classmethod
+    def from_response(cls, answer: dict[str, Any]) -> SearchProfile:
+        """Parse a response to a search with `profile`."""
+        (shard,) = answer["profile"]["shards"]
+        return cls(shard, tuple(hit["_id"] for hit in answer["hits"]["hits"]))
+
+    @property
+    def documents_visited(self) -> int:
+        """The most documents that any one query of the tree stepped over or looked at."""
+        return max(sum(int(node["breakdown"][step]) for step in _STEPS) for node in self._nodes())
+
+    @property
+    def queries(self) -> set[str]:
+        """The Lucene classes of all queries."""
+        return {node["type"] for node in self._nodes()}
+
+    def ranges(self, field: str) -> list[str]:
+        """Return the Lucene classes of the queries that are about one field."""
+        return [node["type"] for node in self._nodes() if node["description"].startswith(f"{field}:")]
+
+    @property
+    def collector(self) -> str:
+        """The class that collects the page."""
+        (outer,) = self._search()["collector"]
+        return str(outer["children"][0]["name"])
+
+    @property
+    def sources_loaded(self) -> int:
+        """How many sources were read."""
+        return int(self.profile["fetch"]["breakdown"]["load_source_count"])
+
+    @property
+    def copied_raw(self) -> int:
+        """How many sources went into the answer as the bytes that are stored."""
+        phases = {child["type"]: child for child in self.profile["fetch"]["children"]}
+        return int(phases["FetchSourcePhase"]["debug"]["fast_path"])
+
+    def _search(self) -> dict[str, Any]:
+        (search,) = self.profile["searches"]
+        found: dict[str, Any] = search
+        return found
+
+    def _nodes(self) -> Iterator[dict[str, Any]]:
+        waiting = list(self._search()["query"])
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += node.get("children", [])

@@ -1,0 +1,53 @@
+"""HEAD is GET without the body, on every path that the document describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from service.resources import OPERATIONS
+from tests.contract.request_variants import request_parameters, request_paths
+from tests.openapi.document_validators import GET_OPERATIONS, absolute_path
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
+
+    from tests.contract.world import World
+
+_OPERATIONS = {operation.path: operation for operation in OPERATIONS}
+_STREAMED = "/snapshot/{resource}"
+# HEAD need not say how a body that it does not have would be framed.
+_VARYING = {"date", "x-request-id", "transfer-encoding"}
+
+
+def _asked(world: World, path: str) -> tuple[str, dict[str, str]]:
+    """Return a path with identifiers of the source, and parameters for a page that has another behind it."""
+    if path not in _OPERATIONS:
+        return absolute_path(path).replace("{resource}", "listings"), {}
+    operation = _OPERATIONS[path]
+    sent = request_parameters(world, operation) | ({"page_size": 2} if "page_size" in operation.schema.fields else {})
+    return absolute_path(path).removesuffix(path) + request_paths(world, operation)[0], {
+        name: str(value) for name, value in sent.items()
+    }
+
+
+@pytest.mark.parametrize("sent", [{}, {"Accept-Encoding": "gzip"}, {"If-None-Match": "*"}], ids="".join)
+@pytest.mark.parametrize("path", GET_OPERATIONS)
+async def test_head_has_the_status_and_the_headers_of_get(world: World, path: str, sent: dict[str, str]) -> None:
+    url, query = _asked(world, path)
+    headers = {"x-api-key": world.keys["all"], **sent}
+    async with (
+        world.http.get(url, params=query, headers=headers) as got,
+        world.http.head(url, params=query, headers=headers) as head,
+    ):
+        assert (head.status, await head.read()) == (got.status, b"")
+        assert got.status == (304 if "If-None-Match" in sent and "ETag" in got.headers else 200)
+        assert _told(head) == _told(got)
+        # The length that GET sends: 304 has none, and that of a stream is not known before.
+        assert ("content-length" in _told(head)) is (got.status == 200 and path != _STREAMED)
+
+
+def _told(response: ClientResponse) -> dict[str, str]:
+    told = {name.lower(): value for name, value in response.headers.items()}
+    return {name: value for name, value in told.items() if name not in _VARYING}

@@ -1,0 +1,70 @@
+"""The checkpoint of a build: conflicting writers and lost responses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.control_index import CONTROL_BODY, ensure_index
+from indexer import LockedError
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
+from indexer.indices import backoff
+from tests.indexer.bulk_writes import proxied_client
+from tests.network.bulk_proxy import RequestProxy
+from tests.network.http import HANG_UP
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+    from tests.network.http import Reply, Request
+
+
+class LosingProxy(RequestProxy):
+    """Loses the response to the first checkpoint; meanwhile the build continues."""
+
+    def __init__(self, target: str, progress: BuildProgress) -> None:
+        super().__init__(target)
+        self.progress = progress
+        self.lost = 0
+
+    async def reply(self, request: Request) -> Reply:
+        """Forward a request, and lose the response to the first write."""
+        answered = await super().reply(request)
+        if request.method == "PUT" and not self.lost:
+            self.lost += 1
+            self.progress.line += 1
+            return HANG_UP
+        return answered
+
+
+async def begun(bench: Bench) -> BuildProgress:
+    """Return the progress of a build that has just begun, under a prefix with a control index."""
+    await ensure_index(bench.client, bench.connection.control_index, CONTROL_BODY)
+    return BuildProgress("teams-v0002", None, "source", "shape", taken_at=1, dead_letters="letters", follows=-1)
+
+
+async def test_a_lost_response_is_not_taken_for_another_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.005)
+    proxy = LosingProxy(bench.connection.url[0], await begun(bench))
+    async with proxied_client(bench, proxy) as client:
+        checkpoint = BuildCheckpoint(replace(bench, client=client).engine(), "teams")
+        await checkpoint.write(proxy.progress)
+        await checkpoint.write(proxy.progress)
+    assert proxy.lost == 1
+    assert await BuildCheckpoint(bench.engine(), "teams").read() == proxy.progress
+
+
+async def test_of_two_runs_only_one_goes_on(bench: Bench) -> None:
+    progress, one, other = (
+        await begun(bench),
+        BuildCheckpoint(bench.engine(), "teams"),
+        BuildCheckpoint(bench.engine(), "teams"),
+    )
+    await one.write(progress)
+    assert await other.read() == progress
+    progress.line = 5
+    await other.write(progress)
+    progress.line = 6
+    with pytest.raises(LockedError, match="Another run has resumed the build of teams"):
+        await one.write(progress)

@@ -1,0 +1,57 @@
+"""Repeated identifiers: a record's history, or two companies that claim the same one."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from mappings import COMPANY, TEAM
+from tests.records import deletion, envelope
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 10)]
+
+
+async def test_of_a_records_history_the_newest_is_served_whatever_the_order(bench: Bench) -> None:
+    lines = [envelope(TEAM, {"uuid": f"t{n}", "name": day}, updated_at=day) for n in range(4) for day in DAYS]
+    lines.append(deletion(TEAM, "t0", updated_at="2026-02-01T00:00:00Z"))
+    random.Random(7).shuffle(lines)  # noqa: S311 - a fixed order
+    summary = await bench.build({TEAM: lines}, bulk_documents=5)
+    served = await bench.served(TEAM)
+    report = summary.report_for("teams")
+    assert served["t0"]["deleted"] is True
+    assert {served[f"t{n}"]["record"]["name"] for n in (1, 2, 3)} == {DAYS[-1]}
+    assert (report.read, report.indexed, report.stale, report.dead) == (37, 4, 33, 0)
+    assert report.tombstones == 1
+    assert summary.exit_code == 0
+
+
+async def test_an_envelope_that_comes_twice_is_one_record(bench: Bench) -> None:
+    summary = await bench.build({TEAM: [envelope(TEAM)] * 3})
+    assert (summary.report_for("teams").indexed, summary.report_for("teams").stale) == (1, 2)
+
+
+async def test_an_identifier_of_two_companies_is_refused_to_the_older_one(bench: Bench) -> None:
+    other = envelope(COMPANY, {"platform_company_id": "other", "numeric_id": "7"})
+    teams: list[dict[str, Any] | bytes] = [
+        envelope(TEAM, {"name": "foreign, first"}, platform_company_id="other", updated_at=DAYS[3]),
+        envelope(TEAM, {"name": "old"}, updated_at=DAYS[1]),
+        envelope(TEAM, {"name": "newest"}, updated_at=DAYS[5]),
+        b"{",
+        envelope(TEAM, {"uuid": "apart"}),
+        envelope(TEAM, {"name": "foreign, last"}, platform_company_id="7", updated_at=DAYS[2]),
+    ]
+    summary = await bench.build({COMPANY: [envelope(COMPANY), other], TEAM: teams})
+    served = await bench.served(TEAM)
+    report = summary.report_for("teams")
+    assert served["team-1"]["company"] == "acme"
+    assert served["team-1"]["record"]["name"] == "newest"
+    assert (report.read, report.indexed, report.stale, report.dead) == (6, 2, 1, 3)
+    refused = [letter for letter in bench.letters() if letter["field"] == "record.uuid"]
+    assert [letter["line"] for letter in refused] == [1, 6]
+    assert {letter["reason"] for letter in refused} == {
+        "team-1 belongs to the company acme: no two companies may share an identifier"
+    }
+    assert summary.exit_code == 1

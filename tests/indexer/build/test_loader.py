@@ -1,0 +1,45 @@
+"""However slow one request is, only a few chunks are read ahead: memory does not grow with the source."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from indexer.build.loader import CandidateLoader
+from indexer.documents.line_parser import ChunkReader
+from mappings import TEAM
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    import pytest
+
+    from indexer.documents.line_parser import ParsedChunk
+    from tests.indexer.conftest import Bench
+
+
+async def test_a_chunk_that_is_stuck_holds_the_reading(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, released, full = list[int](), asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    write, take = CandidateLoader._write_chunk, ChunkReader.read
+
+    async def stuck(loader: CandidateLoader, chunk: ParsedChunk) -> Any:
+        if chunk.last_line == 1:
+            await released.wait()
+        return await write(loader, chunk)
+
+    def counted(chunks: ChunkReader) -> ParsedChunk | None:
+        chunk = take(chunks)
+        read.append(chunk.last_line if chunk else 0)
+        if len(read) == 4:
+            loop.call_soon_threadsafe(full.set)
+        return chunk
+
+    monkeypatch.setattr(CandidateLoader, "_write_chunk", stuck)
+    monkeypatch.setattr(ChunkReader, "read", counted)
+    teams = [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(40)]
+    building = asyncio.create_task(bench.build({TEAM: teams}, bulk_documents=1, bulks_in_flight=2))
+    await full.wait()
+    await asyncio.sleep(0.5)
+    assert read == [1, 2, 3, 4]
+    released.set()
+    assert (await building).report_for("teams").indexed == 40

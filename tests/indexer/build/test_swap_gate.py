@@ -1,0 +1,158 @@
+"""The gate before a swap: each bound refuses with a reason, keeps the live generation, and yields to force only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from indexer import RunStage, prunable, prune, status
+from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.build.swap_gate import DocumentSample
+from indexer.indices.lifecycle import GenerationLifecycle
+from mappings import COMPANY, TEAM
+from tests.indexer.command.test_command import lines, run
+from tests.records import deletion, envelope, write
+
+if TYPE_CHECKING:
+    from indexer import ResourceStatus
+    from indexer.documents.builder import PendingDocument
+    from tests.indexer.conftest import Bench
+
+BAD = b"{}"
+
+
+def teams(count: int, first: int = 0, name: str = "n") -> list[Any]:
+    """Return teams of consecutive numbers."""
+    return [envelope(TEAM, {"uuid": f"t{number}", "name": name}) for number in range(first, first + count)]
+
+
+async def start(bench: Bench, count: int = 30) -> None:
+    """Build the company of the test records, and its teams."""
+    assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams(count)})).exit_code == 0
+
+
+async def state(bench: Bench) -> ResourceStatus:
+    """Return the status of the teams."""
+    return next(one for one in await status(bench.engine()) if one.resource == "teams")
+
+
+REFUSED = {
+    "shrink": (
+        teams(19),
+        "has 19 records, the live generation has 30: it loses more than BROKERAGE_SHRINK_LIMIT allows",
+    ),
+    "growth": (
+        teams(46),
+        "has 46 records, the live generation has 30: it gains more than BROKERAGE_GROWTH_LIMIT allows",
+    ),
+    "empty": (
+        [deletion(TEAM, f"t{number}") for number in range(30)],
+        "has no records, the live generation has 30: the source may be incomplete",
+    ),
+    "dead letters": (
+        [*teams(30), *[BAD] * 11],
+        "11 of 41 teams are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows: see ",
+    ),
+}
+bounds = pytest.mark.parametrize("bound", REFUSED)
+
+
+@bounds
+async def test_each_bound_refuses_and_keeps_the_candidate_to_be_looked_at(bench: Bench, bound: str) -> None:
+    await start(bench)
+    before, (source, said) = await bench.served(TEAM), REFUSED[bound]
+    folder = write(bench.folder, {TEAM: source})
+    code, out, err = await run(bench, "reindex", folder, "teams")
+    assert (code, err.count("\n")) == (1, 1)
+    assert said in err
+    assert err.endswith("Nothing was swapped.\n")
+    assert lines(out)[-1]["resources"]["teams"]["stage"] == RunStage.REFUSED
+    assert (await bench.served(TEAM), await bench.live(TEAM)) == (before, "teams-v0001")
+    now = await state(bench)
+    assert now.build is not None
+    candidate = f"{bench.connection.alias(TEAM)}-v0002"
+    assert (now.build.candidate, now.build.refusal is not None, now.others) == (candidate, True, [candidate])
+    code, out, err = await run(bench, "status")
+    assert f"{candidate} was refused and is kept for inspection" in out.replace("\n", " ")
+
+
+@bounds
+async def test_force_goes_through_and_names_what_it_overrode(bench: Bench, bound: str) -> None:
+    await start(bench)
+    source, said = REFUSED[bound]
+    folder = write(bench.folder, {TEAM: source})
+    code, out, err = await run(bench, "reindex", folder, "teams", "--force")
+    assert code == (1 if bound == "dead letters" else 0)
+    report = lines(out)[-1]["resources"]["teams"]
+    assert [said in objection for objection in report["overridden"]] == [True]
+    assert err.splitlines()[0] == f"Overridden: {report['overridden'][0]}."
+    assert (report["stage"], await bench.live(TEAM)) == (RunStage.SWAPPED, "teams-v0002")
+
+
+async def test_force_names_everything_that_it_overrode(bench: Bench) -> None:
+    await start(bench)
+    summary = await bench.build({TEAM: [*teams(1), *[BAD] * 11]}, force=True)
+    first, second = summary.report_for("teams").overridden
+    assert "BROKERAGE_DEAD_LETTER_LIMIT" in first
+    assert "BROKERAGE_SHRINK_LIMIT" in second
+
+
+async def test_the_next_run_discards_what_was_refused(bench: Bench) -> None:
+    await start(bench)
+    assert (await bench.build({TEAM: teams(1)})).exit_code == 1
+    assert (await bench.build_folder([TEAM])).exit_code == 1
+    assert [name for name in await bench.indices() if "teams" in name] == ["teams-v0001", "teams-v0003"]
+    assert (await bench.build({TEAM: teams(30, name="new")})).exit_code == 0
+    assert [name for name in await bench.indices() if "teams" in name] == ["teams-v0001", "teams-v0004"]
+    assert await bench.live(TEAM) == "teams-v0004"
+    assert (await state(bench)).build is None
+
+
+async def test_pruning_removes_what_was_refused_and_its_checkpoint(bench: Bench) -> None:
+    await start(bench)
+    await bench.build({TEAM: teams(1)})
+    candidate = f"{bench.connection.alias(TEAM)}-v0002"
+    assert await prunable(bench.engine()) == ([candidate], 0)
+    assert await prune(bench.engine()) == ([candidate], 0)
+    assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
+    assert ((await state(bench)).build, (await state(bench)).others) == (None, [])
+
+
+async def _lost(lifecycle: GenerationLifecycle, index: str) -> None:
+    """Refresh, but lose one of the loaded teams."""
+    await lifecycle._client.delete(index=index, id="t0", refresh=True)
+
+
+async def test_a_count_that_differs_is_refused_even_with_force(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await start(bench)
+    monkeypatch.setattr(GenerationLifecycle, "refresh", _lost)
+    summary = await bench.build({TEAM: teams(30, name="new")}, force=True)
+    monkeypatch.undo()
+    assert "teams-v0002 has 29 documents, but 30 were accepted: run it again." in str(
+        summary.report_for("teams").refusal
+    )
+    await _refused(bench)
+
+
+async def test_a_sample_that_differs_is_refused_even_with_force(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await start(bench)
+    offer = DocumentSample.offer
+
+    def altered(sample: DocumentSample, document: PendingDocument) -> None:
+        if document.id == "t7" and document.record is not None:
+            document.record = document.record.replace(b'"new"', b'"old"')
+        offer(sample, document)
+
+    monkeypatch.setattr(DocumentSample, "offer", altered)
+    summary = await bench.build({TEAM: teams(30, name="new")}, force=True)
+    monkeypatch.undo()
+    assert "teams-v0002 differs from what was read: t7. Run it again." in str(summary.report_for("teams").refusal)
+    await _refused(bench)
+
+
+async def _refused(bench: Bench) -> None:
+    now = await state(bench)
+    assert now.build is not None
+    assert (now.build.refusal is not None, await bench.live(TEAM)) == (True, "teams-v0001")
+    assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"n"}

@@ -1,0 +1,76 @@
+"""Writes, indices, senders and clients for the tests of bulk requests."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cluster.connection import connect
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
+from mappings import TEAM
+from mappings.index_body import index_body
+from tests.indexer.parsed_lines import parse_line
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from elasticsearch import AsyncElasticsearch
+
+    from indexer.documents.builder import PendingDocument
+    from tests.indexer.conftest import Bench
+    from tests.network.bulk_proxy import RequestProxy
+
+
+def bulk_write(document: PendingDocument, sequence: int = 1) -> BulkWrite:
+    """Return the write of a document."""
+    return BulkWrite(document.id, document.version, document.stamped_source(1, sequence), document)
+
+
+def writes(count: int) -> list[BulkWrite]:
+    """Return writes of that many teams: t0, t1 and so on."""
+    return [bulk_write(parse_line(TEAM, envelope(TEAM, {"uuid": f"t{n}"})), n) for n in range(count)]
+
+
+def bulky(count: int, size: int = 6_600) -> list[BulkWrite]:
+    """Return that many copies of documents of that many bytes, for an index made by `created_index`."""
+    filling = b'{"record":{"text":"' + b"x" * (size - 22) + b'"}}'
+    return [BulkWrite(f"b{n}", 1, filling) for n in range(count)]
+
+
+async def created_index(bench: Bench, name: str, **settings: Any) -> str:
+    """Create an index of teams and return its full name."""
+    index, body = f"{bench.connection.prefix}{name}", index_body(TEAM)
+    await bench.client.indices.create(index=index, mappings=body["mappings"], settings=settings)  # type: ignore[arg-type]
+    return index
+
+
+def bulk_sender(
+    bench: Bench,
+    index: str,
+    *,
+    client: AsyncElasticsearch | None = None,
+    terms: BulkOptions | None = None,
+    **settings: Any,
+) -> BulkSender:
+    """Return a sender with a limit of its own, by default over the client of the bench."""
+    chosen = replace(bench.settings, **settings)
+    return BulkSender(client or bench.client, index, AdaptiveLimit(chosen), chosen, terms or BulkOptions())
+
+
+@asynccontextmanager
+async def proxied_client(bench: Bench, proxy: RequestProxy, seconds: float = 5) -> AsyncIterator[AsyncElasticsearch]:
+    """Run a proxy and return a client that sends its requests through it."""
+    async with (
+        proxy.running() as address,
+        connect(replace(bench.connection, url=(address,)), connections=8, timeout=seconds) as client,
+    ):
+        yield client
+
+
+async def count(bench: Bench, index: str) -> int:
+    """Return the number of documents in an index."""
+    await bench.client.indices.refresh(index=index)
+    return int((await bench.client.count(index=index))["count"])

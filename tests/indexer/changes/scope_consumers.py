@@ -1,0 +1,89 @@
+"""Consumers of changes as the documents define them: the result of replaying a scope by sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mappings import COMPANY, TEAM
+from mappings.stored_document import split_document_id
+from tests.records import deletion, envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tests.indexer.conftest import Bench
+
+KEYS = ("a", "b", "c")
+SCOPES = [frozenset(scope) for scope in ("a", "b", "c", "ab", "bc", "ac", "abc")]
+COMPANIES = [envelope(COMPANY, {"platform_company_id": key, "numeric_id": None}) for key in KEYS]
+
+# Names of records by identifier.
+Copy = dict[str, str]
+
+
+def team(identifier: str, company: str, moment: int, name: str | None = "same") -> dict[str, Any]:
+    """Return the envelope of a team of a company at a second of a day; without a name, of its deletion."""
+    updated_at = f"2026-01-01T{moment // 3600:02}:{moment // 60 % 60:02}:{moment % 60:02}Z"
+    if name is None:
+        return deletion(TEAM, identifier, updated_at) | {"platform_company_id": company}
+    changes = {"uuid": identifier, "name": name}
+    return envelope(TEAM, changes, updated_at=updated_at, platform_company_id=company)
+
+
+class ConsumerView(NamedTuple):
+    """What was live when a mark was published, and the reach of that mark."""
+
+    sequence: int
+    forgotten: int
+    epoch: int
+    documents: list[dict[str, Any]]  # by rising sequence, none behind the mark
+
+    def copy(self, scope: Collection[str]) -> Copy:
+        """Return the records of a scope that are not deleted."""
+        alive = [each for each in self.documents if not each["deleted"] and each["company"] in scope]
+        return {each["id"]: each["record"]["name"] for each in alive}
+
+    def replayed(self, known: Copy, since: int, scope: Collection[str]) -> Copy:
+        """Apply every document of a scope after a position to a copy."""
+        copy = dict(known)
+        for each in self.documents:
+            if each["sequence"] <= since or each["company"] not in scope or each.get("moved_to") in scope:
+                continue
+            if each["deleted"]:
+                copy.pop(split_document_id(each["id"])[1], None)
+            else:
+                copy[each["id"]] = each["record"]["name"]
+        return copy
+
+
+async def read_view(bench: Bench) -> ConsumerView:
+    """Return the live teams; every stamp must be at or below the mark."""
+    mark = await bench.mark(TEAM)
+    documents = sorted((await bench.served(TEAM)).values(), key=lambda each: each["sequence"])
+    assert all(each["sequence"] <= mark.sequence and each["clock"] <= mark.clock for each in documents)
+    return ConsumerView(mark.sequence, mark.forgotten, mark.epoch, documents)
+
+
+def wrong_copies(now: ConsumerView, before: Iterable[ConsumerView]) -> list[tuple[int, list[str], Copy, Copy]]:
+    """Return the scopes whose consumer ends with a wrong copy, starting from an earlier copy or from none."""
+    starts = [(each.sequence, each) for each in before if each.epoch == now.epoch and each.sequence >= now.forgotten]
+    found = []
+    for scope in SCOPES:
+        for since, start in [(0, None), *starts]:
+            copy = now.replayed(start.copy(scope) if start else {}, since, scope)
+            if copy != now.copy(scope):
+                found.append((since, sorted(scope), copy, now.copy(scope)))
+    return found
+
+
+async def begin(bench: Bench, *teams: dict[str, Any]) -> ConsumerView:
+    """Build the companies and the first teams."""
+    summary = await bench.build({COMPANY: COMPANIES, TEAM: teams})
+    assert summary.exit_code == 0, summary
+    return await read_view(bench)
+
+
+def move_documents(now: ConsumerView) -> dict[str, tuple[str, str, int]]:
+    """Return reason, new company and sequence of each move."""
+    found = [each for each in now.documents if "/" in each["id"]]
+    return {each["id"]: (each["reason"], each["moved_to"], each["sequence"]) for each in found}

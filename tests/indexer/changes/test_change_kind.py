@@ -1,0 +1,111 @@
+"""The order of the states of a record: total, by the source's time first, and independent of the path of arrival."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.changes.change_kind import ChangeKind, change_kind, newest_by_id
+from indexer.documents.builder import tombstone_document
+from mappings.stored_document import TombstoneReason
+from tests.indexer.changes.record_histories import (
+    FORMS,
+    MOMENTS,
+    SECOND_KEY,
+    VOLATILE_FORMS,
+    HistoryEvent,
+    identifiers,
+    latest,
+    pending_document,
+    row,
+)
+from tests.records import COMPANY_KEY
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from indexer.documents.builder import PendingDocument
+
+(ONE,) = islice(identifiers("fate-"), 1)
+events = st.builds(HistoryEvent, st.just(0), st.integers(0, len(MOMENTS) - 1), st.integers(0, len(FORMS) - 1))
+documents = events.map(lambda event: pending_document(ONE, event))
+histories = st.lists(documents, min_size=1, max_size=12)
+
+
+def state(of: PendingDocument) -> bytes:
+    """Return everything that is stored of a document."""
+    return of.stamped_source(0, 0)
+
+
+def is_over(pending_document: PendingDocument, other: PendingDocument) -> bool:
+    """Whether a document replaces the other one."""
+    return change_kind(pending_document, row(other)) is not ChangeKind.STALE
+
+
+@given(documents, documents)
+def test_of_two_states_exactly_one_is_over_the_other(one: PendingDocument, other: PendingDocument) -> None:
+    assert (is_over(one, other) and is_over(other, one)) is (state(one) == state(other))
+    assert is_over(one, other) or is_over(other, one)
+
+
+@given(documents, documents, documents)
+def test_what_is_over_a_state_is_over_all_below_it(
+    high: PendingDocument, middle: PendingDocument, low: PendingDocument
+) -> None:
+    if is_over(high, middle) and is_over(middle, low):
+        assert is_over(high, low)
+
+
+@given(histories, st.randoms(use_true_random=False))
+def test_the_newest_is_the_same_in_any_order_and_however_often_it_comes(
+    history: list[PendingDocument], random: Random
+) -> None:
+    shuffled = [*history, *random.choices(history, k=3)]
+    random.shuffle(shuffled)
+    assert state(newest_by_id(shuffled)[ONE]) == state(newest_by_id(history)[ONE])
+
+
+@given(histories)
+def test_one_by_one_the_same_state_is_reached_as_at_once(history: list[PendingDocument]) -> None:
+    known = history[0]
+    for each in history:
+        known = each if is_over(each, known) else known
+    assert state(known) == state(newest_by_id(history)[ONE])
+
+
+@given(st.lists(events, min_size=1, max_size=12))
+def test_the_latest_time_wins_and_at_that_time_a_deletion(history: list[HistoryEvent]) -> None:
+    last = max(event.moment for event in history)
+    winner = newest_by_id([pending_document(ONE, event) for event in history])[ONE]
+    assert winner.updated_milliseconds == int(dt.datetime.fromisoformat(MOMENTS[last]).timestamp() * 1000)
+    assert winner.version >> 10 == pending_document(ONE, HistoryEvent(0, last, 0)).version >> 10
+    assert winner.is_tombstone is any(FORMS[each.form].price is None for each in history if each.moment == last)
+    assert state(winner) == state(pending_document(ONE, latest(ONE, history)))
+
+
+def test_forms_that_differ_in_volatile_members_alone_are_ordered_and_no_change() -> None:
+    forms = [pending_document(ONE, HistoryEvent(0, 0, FORMS.index(form))) for form in VOLATILE_FORMS]
+    assert len({each.content for each in forms}) == 1
+    low, *_, high = sorted(forms, key=lambda each: each.version)
+    assert change_kind(high, row(low)) is ChangeKind.UNCHANGED
+    assert change_kind(low, row(high)) is ChangeKind.STALE
+
+
+@pytest.mark.parametrize("company", [COMPANY_KEY, SECOND_KEY])
+@pytest.mark.parametrize("deleting", [COMPANY_KEY, SECOND_KEY])
+def test_what_a_source_lacks_is_over_every_record_of_its_moment_and_under_a_deletion(
+    company: str, deleting: str
+) -> None:
+    """Otherwise a record deleted at the time of its last update would return with the next older full source."""
+    moment = pending_document(ONE, HistoryEvent(0, 0, 0)).version >> 10
+    vanished = tombstone_document(ONE, company, moment, TombstoneReason.VANISHED)
+    deleted = tombstone_document(ONE, deleting, moment, TombstoneReason.DELETED)
+    assert is_over(deleted, vanished)
+    assert not is_over(vanished, deleted)
+    living = [pending_document(ONE, HistoryEvent(0, 0, FORMS.index(form))) for form in FORMS if form.price is not None]
+    assert [each for each in living if is_over(each, vanished)] == []

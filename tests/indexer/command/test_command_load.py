@@ -1,0 +1,179 @@
+"""`brokerage index update` and dry runs as an operator meets them: every kind of source, exit codes, what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from mappings import COMPANY, TEAM
+from tests.indexer.command.test_command import environment, lines, run
+from tests.records import deletion, envelope, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+
+LATER = "2026-02-01T00:00:00Z"
+UPDATES = [envelope(TEAM, {"uuid": "new"}), envelope(TEAM, {"name": "newer"}, updated_at=LATER), deletion(TEAM, "gone")]
+
+
+async def start(bench: Bench) -> None:
+    """Build the company of the test records, and a team."""
+    assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})).exit_code == 0
+
+
+async def names(bench: Bench) -> dict[str, str | None]:
+    """Return the names of the teams that are served, None for tombstones."""
+    return {
+        identifier: None if document["deleted"] else document["record"]["name"]
+        for identifier, document in (await bench.served(TEAM)).items()
+    }
+
+
+def written(path: Path, sent: list[Any]) -> Path:
+    """Write a file of envelopes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in sent))
+    return path
+
+
+APPLIED = {"team-1": "newer", "new": "name of a test", "gone": None}
+
+
+@pytest.mark.parametrize("kind", ["folder", "file named after its resource", "file with an option", "file of any"])
+async def test_an_update_takes_a_folder_and_files(bench: Bench, kind: str) -> None:
+    await start(bench)
+    folder = bench.folder.parent / "changes"
+    if kind == "folder":
+        arguments: tuple[Any, ...] = (write(folder, {TEAM: UPDATES}),)
+    elif kind == "file named after its resource":
+        arguments = (written(folder / "teams.ndjson", UPDATES),)
+    elif kind == "file with an option":
+        arguments = (written(folder / "changes.ndjson", UPDATES), "--resource", "teams")
+    else:
+        arguments = (written(folder / "changes.ndjson", [each | {"resource": "teams"} for each in UPDATES]),)
+    code, out, err = await run(bench, "update", *arguments)
+    assert (code, err) == (0, "")
+    *progress, summary = lines(out)
+    assert {event["event"] for event in progress} == {"progress"}
+    assert (summary["event"], summary["exit_code"]) == ("summary", 0)
+    report = summary["resources"]["teams"]
+    assert (report["stage"], report["read"], report["indexed"], report["dead"]) == ("updated", 3, 3, 0)
+    assert await names(bench) == APPLIED
+    assert await bench.live(TEAM) == "teams-v0001"
+
+
+async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench) -> None:
+    await start(bench)
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-c",
+            "from brokerage.index.index_command import index; index()",
+            "update",
+            "-",
+            "--resource",
+            "teams",
+        ),
+        env=os.environ | environment(bench),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    for number, sent in enumerate(UPDATES, 2):
+        process.stdin.write(orjson.dumps(sent, option=orjson.OPT_APPEND_NEWLINE))
+        await process.stdin.drain()
+        await _published(bench, number)
+    out, err = await process.communicate(b"{}\n")
+    assert process.returncode == 1
+    assert await names(bench) == APPLIED
+    report = lines(out.decode())[-1]["resources"]["teams"]
+    assert (report["read"], report["indexed"], report["dead"]) == (4, 3, 1)
+    assert err.decode() == f"1 of 4 teams are invalid and not served: see {report['dead_letters']}.\n"
+    assert [(letter["file"], letter["line"]) for letter in bench.letters()] == [("standard input", 4)]
+
+
+async def _published(bench: Bench, sequence: int) -> None:
+    async with asyncio.timeout(120):
+        while True:
+            if (await bench.mark(TEAM)).sequence >= sequence:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(bench: Bench) -> None:
+    await start(bench)
+    nobody = envelope(TEAM, {"uuid": "x"}, platform_company_id="nobody")
+    path = written(
+        bench.folder.parent / "changes.ndjson", [each | {"resource": "teams"} for each in [*UPDATES, nobody]]
+    )
+    path.write_bytes(path.read_bytes() + b'{"resource":"tems"}\n')
+    code, out, err = await run(bench, "update", path)
+    resources = lines(out)[-1]["resources"]
+    assert code == 1
+    assert err.splitlines() == [
+        f"1 of 4 teams are invalid and not served: see {resources['teams']['dead_letters']}.",
+        f"1 of 1 unnamed are invalid and not served: see {resources['unnamed']['dead_letters']}.",
+    ]
+    assert await names(bench) == APPLIED
+
+
+async def test_an_update_of_what_was_never_built_ends_with_1_and_says_what_to_do(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)]})
+    folder = write(bench.folder.parent / "changes", {TEAM: UPDATES})
+    code, _, err = await run(bench, "update", folder)
+    alias = bench.connection.alias(TEAM)
+    assert (code, err) == (1, f"{alias} was never built: load it once with `brokerage index reindex`.\n")
+
+
+@pytest.mark.parametrize("verb", ["reindex", "update"])
+async def test_a_dry_run_tells_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
+    await start(bench)
+    before = await bench.client.indices.stats(index=f"{bench.connection.prefix}*", metric="indexing")
+    bad: list[dict[str, Any] | bytes] = [
+        envelope(TEAM, {"name": 7}),
+        envelope(TEAM, platform_company_id="nobody"),
+        b"{",
+    ]
+    sent: list[dict[str, Any] | bytes] = [*UPDATES, *bad]
+    folder = write(bench.folder.parent / "changes", {TEAM: sent})
+    code, out, err = await run(bench, verb, folder, "--dry-run")
+    assert code == 1
+    assert err.splitlines() == [
+        "teams.ndjson:4: record.name: expected `str | null`, got `int`",
+        "teams.ndjson:5: platform_company_id: 'nobody' is not a company in the source or the live index",
+        "teams.ndjson:6: is not a JSON object in UTF-8: Input data was truncated",
+    ]
+    report = lines(out)[-1]["resources"]["teams"]
+    assert (report["stage"], report["read"], report["dead"], report["dead_letters"]) == ("checked", 6, 3, None)
+    after = await bench.client.indices.stats(index=f"{bench.connection.prefix}*", metric="indexing")
+    assert set(after["indices"]) == set(before["indices"])
+    assert after["_all"]["total"]["indexing"]["index_total"] == before["_all"]["total"]["indexing"]["index_total"]
+    assert bench.letters() == []
+
+
+async def test_a_dry_run_of_a_sound_source_needs_no_cluster_where_it_has_companies(bench: Bench) -> None:
+    folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: UPDATES})
+    for verb in ("reindex", "update"):
+        code, out, err = await run(bench, verb, folder, "--dry-run", ELASTICSEARCH_URL="http://127.0.0.1:9")
+        assert (code, err) == (0, "")
+        assert {name: report["read"] for name, report in lines(out)[-1]["resources"].items()} == {
+            "companies": 1,
+            "teams": 3,
+        }
+
+
+async def test_a_dry_run_shows_no_more_faults_than_fit_a_screen_and_says_how_many_there_are(bench: Bench) -> None:
+    folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [b"{}"] * 50})
+    code, _, err = await run(bench, "reindex", folder, "--dry-run", "--json")
+    assert code == 1
+    assert len(err.splitlines()) == 21
+    assert err.splitlines()[-1] == "30 more errors are not shown."

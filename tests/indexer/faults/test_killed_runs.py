@@ -1,0 +1,209 @@
+"""Builds and updates that are killed repeatedly reach the same state as undisturbed ones."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from mappings import COMPANY, TEAM
+from tests.indexer.changing_sources import bad_numbers, changes, first, live_changes, second, source
+from tests.indexer.faults.end_state import (
+    accounted,
+    contents,
+    counts,
+    is_covered_by_mark,
+    leftovers,
+    second_bench,
+    stamped_since,
+    stored_teams,
+)
+from tests.indexer.faults.process_killer import KillPoint, ProcessKiller, killer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cluster.control_index import Mark
+    from tests.indexer.changing_sources import Lines
+    from tests.indexer.conftest import Bench
+    from tests.indexer.faults.end_state import StoredTeam
+
+    Amount = Callable[[int, int], int]
+
+KILLS_A_ROUND = 3
+BULK = 25
+TUNED: dict[str, Any] = {"bulk_documents": BULK, "shrink_limit": 0.5}
+SET = {"BROKERAGE_BULK_DOCUMENTS": str(BULK), "BROKERAGE_SHRINK_LIMIT": "0.5"}
+
+
+def moments(chance: random.Random, bulks: int) -> list[KillPoint]:
+    """Return when to kill a build of that many bulk requests: while it reads, after a stage, and at some time."""
+    part = max(2, bulks // 2)
+    stages = ["comparing", "finishing", "swapping"]
+    return [
+        KillPoint("reading", chance.randint(part // 2, part), only_bulks=True, is_effective=chance.random() < 0.5),
+        chance.choice(
+            [
+                KillPoint("reading", chance.randint(1, 2 * part), is_effective=chance.random() < 0.5),
+                KillPoint("", seconds=chance.uniform(0.5, 3)),
+            ]
+        ),
+        KillPoint(chance.choice(stages), chance.randint(1, 12), is_effective=chance.random() < 0.5),
+    ]
+
+
+async def started(bench: Bench, count: int) -> None:
+    """Build the first generation and apply the updates before the next source; its dead letters are discarded."""
+    source(bench, first(count))
+    await bench.build_folder([COMPANY, TEAM])
+    await bench.update({TEAM: live_changes(count)})
+    shutil.rmtree(bench.settings.dead_letter_folder)
+
+
+async def nothing() -> None:
+    """Do nothing between two runs."""
+
+
+def check_letters(report: dict[str, Any], lines: Lines, folder: str, *, is_only: bool) -> None:
+    """Check that each invalid line is reported once: in the file of the report and, if `is_only`, only there."""
+    written = Path(report["dead_letters"])
+    files = sorted(Path(folder).glob("teams-*.ndjson")) if is_only else [written]
+    letters = [orjson.loads(line)["line"] for file in files for line in file.read_bytes().splitlines()]
+    assert files == [written]
+    assert letters == bad_numbers(lines)
+    assert report["dead"] == len(letters)
+
+
+async def check(bench: Bench, end: dict[str, Any], undisturbed: dict[str, Any], lines: Lines, live: str | None) -> None:
+    """Check the report of the last run and that nothing is left over. `live` was live before the first run."""
+    assert end["read"] == accounted(end) == len(lines)
+    # Killed behind its swap, a build is done: the run after it is another one, of the same source.
+    is_same_build = end["previous"] == live
+    if is_same_build:
+        assert counts(end) == counts(undisturbed)
+    check_letters(end, lines, bench.settings.dead_letter_folder, is_only=is_same_build)
+    assert await leftovers(bench) == []
+    assert is_covered_by_mark(await stored_teams(bench), await bench.mark(TEAM))
+
+
+def check_stamps(found: dict[str, StoredTeam], mark: Mark, known: dict[str, StoredTeam], expected: list[str]) -> None:
+    """Check that exactly the expected teams were stamped, in that order and above the mark.
+
+    `mark` and `known` are of before the first run.
+    """
+    changed = stamped_since(found, mark)
+    assert changed == expected
+    assert all(found[name].clock > mark.clock for name in changed)
+    same = found.keys() - set(changed)
+    assert {name: found[name][2:] for name in same} == {name: known[name][2:] for name in same}
+
+
+async def kill_builds(bench: Bench, doing: ProcessKiller, chance: random.Random, lines: Lines) -> dict[str, Any]:
+    """Rebuild the teams of the source folder, killed several times; return the report of the run that ended."""
+    given = moments(chance, len(lines) // BULK)
+    run = await doing.run(given, "reindex", str(bench.folder), "teams", between=nothing, **SET)
+    return run.summary()
+
+
+async def test_a_first_build_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
+    lines, resumed = first(amount(1_500, 20_000)), list[int]()
+    source(bench, lines)
+    undisturbed = second_bench(bench)
+    report = (await undisturbed.build_folder([COMPANY, TEAM], **TUNED)).report_for("teams")
+    assert report.refusal is None
+    expected = await stored_teams(undisturbed)
+    for seed in range(amount(1, 7)):
+        corner = second_bench(bench, f"killed{seed}-")
+        await corner.build_folder([COMPANY])
+        async with killer(corner, seed) as doing:
+            end = await kill_builds(corner, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
+        await check(corner, end, vars(report), lines, None)
+        assert await stored_teams(corner) == expected, f"seed {seed}"
+        resumed += doing.resumed
+    assert resumed
+
+
+async def test_a_rebuild_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
+    count, resumed = amount(1_500, 20_000), list[int]()
+    undisturbed = second_bench(bench)
+    await started(undisturbed, count)
+    before, lines = await undisturbed.mark(TEAM), second(count)
+    source(bench, lines)
+    report = (await undisturbed.build_folder([TEAM], **TUNED)).report_for("teams")
+    assert report.refusal is None
+    expected = await stored_teams(undisturbed)
+    for seed in range(amount(1, 7)):
+        corner = second_bench(bench, f"killed{seed}-")
+        await started(corner, count)
+        mark, live, known = await corner.mark(TEAM), await corner.live(TEAM), await stored_teams(corner)
+        source(bench, lines)
+        async with killer(corner, seed) as doing:
+            end = await kill_builds(corner, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
+        await check(corner, end, vars(report), lines, corner.connection.prefix + live)
+        found = await stored_teams(corner)
+        assert contents(found) == contents(expected), f"seed {seed}"
+        check_stamps(found, mark, known, stamped_since(expected, before))
+        resumed += doing.resumed
+    assert resumed
+
+
+async def test_an_update_that_is_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
+    count, resumed = amount(1_500, 20_000), 0
+    undisturbed = second_bench(bench)
+    await started(undisturbed, count)
+    lines = second(count)
+    await undisturbed.update({TEAM: lines}, **TUNED)
+    expected = await stored_teams(undisturbed)
+    for seed in range(amount(1, 7)):
+        corner, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
+        await started(corner, count)
+        watch = Watch(corner)
+        points = [chance.randint(2, len(lines) // BULK // KILLS_A_ROUND) for _ in range(KILLS_A_ROUND)]
+        given = [KillPoint("", n, only_bulks=True, is_effective=chance.random() < 0.5) for n in points]
+        given[1] = KillPoint(
+            "", chance.randint(1, 5), only_bulks=True, behind="/_doc/update-"
+        )  # a place is kept by then
+        async with killer(corner, seed) as doing:
+            run = await doing.run(given, "update", str(changes(corner, lines)), between=watch.look, **SET)
+        assert doing.kills
+        end = run.summary()
+        assert accounted(end) == end["read"] == len(lines) - watch.place, f"seed {seed}"
+        assert contents(await stored_teams(corner)) == contents(expected), f"seed {seed}"
+        await watch.look()
+        assert await leftovers(corner) == []
+        assert is_covered_by_mark(await stored_teams(corner), await corner.mark(TEAM))
+        resumed += watch.place
+    assert resumed
+
+
+class Watch:
+    """Checks the live index before each run: every new stamp must be above the mark published before."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._known: dict[str, StoredTeam] = {}
+        self._mark: Mark | None = None
+        self.place = 0  # the lines that were visible before the last look but one
+
+    async def look(self) -> None:
+        """Compare with the previous check."""
+        await self._bench.client.indices.refresh(index=self._bench.connection.alias(TEAM))
+        found = await stored_teams(self._bench)
+        if self._mark is not None:
+            stamped = [one for name, one in found.items() if one[2:] != self._known.get(name, one)[2:]]
+            stamped += [one for name, one in found.items() if name not in self._known]
+            assert all(one.clock > self._mark.clock and one.sequence > self._mark.sequence for one in stamped)
+        self._known, self._mark = found, await self._bench.mark(TEAM)
+        self.place = await place(self._bench) or self.place
+
+
+async def place(bench: Bench) -> int:
+    """Return how many lines an unfinished update has published, 0 without one."""
+    control = bench.connection.control_index
+    await bench.client.indices.refresh(index=control)
+    found = await bench.client.search(index=control, size=100)
+    places = [hit["_source"]["lines"] for hit in found["hits"]["hits"] if hit["_id"].startswith("update-")]
+    return sum(places)

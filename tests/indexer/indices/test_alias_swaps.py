@@ -1,0 +1,141 @@
+"""Alias swaps under constant reading over HTTP: no request fails, no page mixes two generations."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from indexer.indices.lifecycle import GenerationLifecycle
+from mappings import AGENT, COMPANY, LISTING
+from service.app import create_app
+from service.keys.store import KeyGrant, KeyStore
+from service.settings import ServiceSettings
+from tests.records import COMPANY_KEY, envelope
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.indexer.conftest import Bench
+
+_RECORDS = 40
+_CLIENTS = 2  # of each path
+_FEED = f"/v1/listings?platform_company_id={COMPANY_KEY}&market_status=all&updated_since=1&page_size=15"
+_PATHS = {
+    "listings": _FEED,
+    "later listings": f"{_FEED}&last_platform_listing_id=listing-10",
+    "show": "/v1/listings/listing-07",
+    "agents": "/v1/agents?updated_since=1&page_size=15&page_number=2",
+}
+
+
+@dataclass
+class Readers:
+    """The responses to readers: pages, failures, and pages of more than one generation."""
+
+    http: TestClient[Any, Any]
+    key: str
+    pages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_PATHS, 0))
+    seen: dict[str, set[str]] = field(default_factory=lambda: {name: set() for name in _PATHS})
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    failed: list[tuple[str, int, bytes]] = field(default_factory=list)
+    mixed: list[tuple[str, set[str]]] = field(default_factory=list)
+
+    async def read(self, name: str) -> None:
+        """Request one path repeatedly until cancelled."""
+        while True:
+            async with self.http.get(_PATHS[name], headers={"x-api-key": self.key}) as response:
+                body = await response.read()
+            self.pages[name] += 1
+            self.answered.set()
+            if response.status != 200:
+                self.failed.append((name, response.status, body[:300]))
+                continue
+            generations = {_generation(record) for record in _records(orjson.loads(body))}
+            self.seen[name] |= generations
+            if len(generations) != 1:
+                self.mixed.append((name, generations))
+
+
+def _records(answer: Any) -> list[dict[str, Any]]:
+    if isinstance(answer, list):
+        return answer
+    found: list[dict[str, Any]] = answer.get("Listings", [answer])
+    return found
+
+
+def _generation(record: dict[str, Any]) -> str:
+    return str(record["City"] if "City" in record else record["first_name"])
+
+
+async def build(bench: Bench, generation: str) -> None:
+    """Build listings and agents that carry the number of their generation."""
+    listings = [
+        envelope(LISTING, {"PlatformListingId": f"listing-{number:02}", "City": generation})
+        for number in range(_RECORDS)
+    ]
+    agents = [
+        envelope(AGENT, {"agent_uuid": f"agent-{number:02}", "first_name": generation}) for number in range(_RECORDS)
+    ]
+    summary = await bench.build({COMPANY: [envelope(COMPANY)], LISTING: listings, AGENT: agents})
+    assert summary.exit_code == 0
+
+
+@asynccontextmanager
+async def reading(bench: Bench) -> AsyncIterator[Readers]:
+    """Start the service and let clients read from it while the block runs, once each has had a response."""
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(
+        KeyGrant("all", all_companies=True, rate=None)
+    )
+    async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
+        readers = Readers(http, key.reveal())
+        tasks = [asyncio.create_task(readers.read(name)) for name in _PATHS for _ in range(_CLIENTS)]
+        try:
+            # A service that has just begun keeps its first watermark for a second.
+            await until(lambda: all(readers.pages.values()))
+            yield readers
+        finally:
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
+
+
+@pytest.fixture
+async def generations(bench: Bench) -> None:
+    """Two generations of listings and of agents, the second one live."""
+    await build(bench, "first")
+    await build(bench, "second")
+
+
+@pytest.mark.usefixtures("generations")
+async def test_swaps_fail_no_request_and_mix_no_page(bench: Bench, amount: Callable[[int, int], int]) -> None:
+    swaps = amount(60, 1000)
+    alternating = [(GenerationLifecycle(bench.engine(), resource), resource.alias) for resource in (LISTING, AGENT)]
+    prefix = bench.connection.prefix
+    async with reading(bench) as readers:
+        for number in range(swaps):
+            lifecycle, alias = alternating[number % 2]
+            names = [f"{prefix}{alias}-v0001", f"{prefix}{alias}-v0002"]
+            now = number // 2 % 2
+            readers.answered.clear()
+            await lifecycle.swap(names[now], names[1 - now])
+            await readers.answered.wait()
+    assert (readers.failed, readers.mixed) == ([], [])
+    assert readers.seen == {name: {"first", "second"} for name in _PATHS}
+    assert sum(readers.pages.values()) >= swaps
+
+
+@pytest.mark.usefixtures("generations")
+async def test_rebuilds_fail_no_request_and_mix_no_page(bench: Bench, amount: Callable[[int, int], int]) -> None:
+    async with reading(bench) as readers:
+        for number in range(amount(1, 20)):
+            await build(bench, f"rebuild {number}")
+    assert (readers.failed, readers.mixed) == ([], [])
+    assert all({"second"} < generations for generations in readers.seen.values()), readers.seen

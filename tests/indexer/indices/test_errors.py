@@ -1,0 +1,41 @@
+"""Texts of error responses: parsed, raw, or from a proxy in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from indexer.errors import error_reason
+from indexer.indices.backoff import is_write_block
+
+BLOCKED = {"error": {"type": "cluster_block_exception", "reason": "read-only"}, "status": 403}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (BLOCKED, "read-only"),
+        (b'{"error":{"type":"x","reason":"outer","caused_by":{"reason":"inner"}}}', "outer: inner"),
+        (b'{"error":"no handler found"}', "no handler found"),
+        (b"no healthy upstream \xff", "no healthy upstream �"),
+        (b"[1]", "[1]"),
+        ("text", "text"),
+        ({"error": {"reason": "of a bulk item"}}, "of a bulk item"),
+    ],
+)
+def test_the_reason_is_found_in_whatever_came(body: object, expected: str) -> None:
+    assert error_reason(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "blocked"),
+    [
+        (BLOCKED, True),
+        (b'{"error":{"type":"cluster_block_exception"}}', True),
+        (b'{"error":{"type":"es_rejected_execution_exception"}}', False),
+        (b"cluster_block_exception", False),
+        (b"", False),
+        (None, False),
+    ],
+)
+def test_a_block_is_known_in_whatever_came(body: object, blocked: bool) -> None:
+    assert is_write_block(body) is blocked

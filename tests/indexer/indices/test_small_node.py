@@ -1,0 +1,115 @@
+"""A node of its own that is soon overloaded and whose disk seems full, which the shared one must not be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import ConnectionSettings
+from embedded import EmbeddedCluster, NodeOptions
+from indexer import ElasticsearchError, RefusedError
+from indexer.indices import backoff
+from indexer.indices.preflight import preflight
+from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client
+from tests.network.bulk_proxy import BulkProxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from elasticsearch import AsyncElasticsearch
+
+    from tests.indexer.conftest import Bench
+
+_WATERMARK = "cluster.routing.allocation.disk.watermark"
+# More than any disk has.
+_FULL = {f"{_WATERMARK}.{name}": "1000tb" for name in ("low", "high", "flood_stage")}
+_CHECKED_EVERY = {"cluster.info.update.interval": "10s"}
+
+
+@pytest.fixture(scope="module")
+def small_node() -> Iterator[str]:
+    """The address of a node that accepts 400 kB of bulk requests at a time, and checks its disk often."""
+    settings = {"indexing_pressure.memory.limit": "400kb", **_CHECKED_EVERY}
+    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=512, settings=settings)) as cluster:
+        yield cluster.url
+
+
+@pytest.fixture
+def connection(small_node: str, prefix: str) -> ConnectionSettings:
+    """Connect the bench to the small node."""
+    return ConnectionSettings(url=(small_node,), prefix=prefix)
+
+
+@pytest.fixture
+async def full_disk(client: AsyncElasticsearch) -> AsyncIterator[None]:
+    """Watermarks that declare the disk full; removed at the end."""
+    await client.cluster.put_settings(persistent=_FULL)
+    yield
+    await lift(client)
+
+
+async def lift(client: AsyncElasticsearch) -> None:
+    """Remove the watermarks that declare the disk full."""
+    await client.cluster.put_settings(persistent=dict.fromkeys(_FULL))
+
+
+async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.01)
+    index, proxy, sent = await created_index(bench, "pressed"), BulkProxy(bench.connection.url[0]), bulky(12_000)
+    async with proxied_client(bench, proxy, seconds=60) as client:
+        sending = bulk_sender(bench, index, client=client, bulk_documents=100, bulks_in_flight=2, retry_seconds=60)
+        verdicts = await asyncio.gather(*(sending.send(sent[at : at + 3000]) for at in range(0, 12_000, 3000)))
+    assert not any(verdict.existing or verdict.rejected for verdict in verdicts)
+    assert await count(bench, index) == 12_000
+    taken = [documents for documents, all_taken in proxy.requests if all_taken]
+    assert max(taken) < 100
+    adapting = proxy.requests.index((taken[0], True))
+    needed = sum(documents for documents, all_taken in proxy.requests[adapting:] if all_taken) / max(taken)
+    print(len(proxy.requests), adapting, sending.limit.retries, max(taken), len(proxy.requests[adapting:]) / needed)
+    assert len(proxy.requests[adapting:]) <= 1.5 * needed
+
+
+async def test_a_disk_that_fills_up_stops_a_load_at_once_and_writes_work_again_afterwards(bench: Bench) -> None:
+    index = await created_index(bench, "flooded")
+    loading = asyncio.create_task(load_until_stopped(bench, index))
+    await asyncio.sleep(0.5)
+    await bench.client.cluster.put_settings(persistent=_FULL)
+    try:
+        with pytest.raises(
+            ElasticsearchError, match=r"rejects writes: .*disk usage exceeded.*\. Free disk space"
+        ) as error:
+            await asyncio.wait_for(loading, 120)
+    finally:
+        await lift(bench.client)
+    assert error.value.exit_code == 3
+    await wait_for_writes(bench, index)
+
+
+async def load_until_stopped(bench: Bench, index: str) -> None:
+    """Write without end, with a deadline that no test reaches."""
+    sending: Any = bulk_sender(bench, index, retry_seconds=24 * 3600, bulk_documents=20)
+    while True:
+        await sending.send(bulky(20))
+        await asyncio.sleep(0.05)
+
+
+async def wait_for_writes(bench: Bench, index: str) -> None:
+    """Wait until writes are accepted again; the node checks its disk every ten seconds."""
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                await bulk_sender(bench, index, retry_seconds=0).send(bulky(1))
+            except ElasticsearchError:
+                await asyncio.sleep(0.5)
+            else:
+                return
+
+
+async def test_a_full_disk_is_refused_before_anything_is_written(bench: Bench, full_disk: None) -> None:  # noqa: ARG001
+    with pytest.raises(RefusedError, match=r"no data node can take more than 0\.0 GB .*\(flood stage 1000tb\)"):
+        await preflight(bench.client, needed_bytes=1, force=False)
+    assert len(await preflight(bench.client, needed_bytes=1, force=True)) == 1
+    await lift(bench.client)
+    assert await preflight(bench.client, needed_bytes=1, force=False) == []

@@ -1,0 +1,57 @@
+"""The heartbeat of a lock continues, survives the failure of single heartbeats, and detects a lost lock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from indexer.lock import distributed_lock as lock_module
+from indexer.lock.distributed_lock import acquire_lock
+from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
+from tests.indexer.lock.test_distributed_lock import lock_state, lock_store
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.indexer.conftest import Bench
+
+
+async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.02)
+    async with acquire_lock(bench.client, bench.connection.control_index):
+        first = await lock_store(bench).read()
+        latest = first
+        while latest == first:
+            await asyncio.sleep(0.02)
+            latest = await lock_store(bench).read()
+    assert first is not None
+    assert latest is not None
+    assert latest.state == first.state
+    assert latest.seq_no > first.seq_no
+
+
+async def test_a_heartbeat_whose_response_was_lost_is_still_ours(bench: Bench) -> None:
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        await lock_store(bench).write(lock._state, lock._version)
+        await lock.verify()
+        await lock.verify()
+    assert await lock_state(bench) == LockState(1, None)
+
+
+async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_module, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(lock_module, "_HEARTBEAT_TIMEOUT_SECONDS", 0.5)
+    write, calls, enough = LockStore.write, 0, asyncio.Event()
+
+    async def hanging(self: LockStore, given: LockState, over: VersionedLockState | None) -> VersionedLockState:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            await asyncio.sleep(3600)
+        if calls == 4:
+            enough.set()
+        return await write(self, given, over)
+
+    monkeypatch.setattr(LockStore, "write", hanging)
+    async with acquire_lock(bench.client, bench.connection.control_index):
+        await enough.wait()

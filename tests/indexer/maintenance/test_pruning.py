@@ -1,0 +1,172 @@
+"""Swap and pruning: where the alias points, what is kept, and what happens to an interrupted build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from indexer import RunStage, prunable, prune
+from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.changes.write_session import open_write_session
+from indexer.errors import ElasticsearchError
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.lock.fence import remove_fence
+from indexer.maintenance.pruning import _delete
+from mappings import COMPANY, TEAM
+from tests.indexer.expected_state import at_stage
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from indexer.reporting.report import OnProgress
+    from tests.indexer.conftest import Bench
+
+
+async def build(bench: Bench, name: str, **settings: Any) -> None:
+    """Build the companies with one of the given name."""
+    summary = await bench.build({COMPANY: [envelope(COMPANY, {"name": name})]}, **settings)
+    assert summary.exit_code == 0
+
+
+async def company_name(bench: Bench) -> str:
+    """Return the name that is served."""
+    return str((await bench.served(COMPANY))["acme"]["record"]["name"])
+
+
+async def test_a_rebuild_swaps_and_keeps_the_configured_generations(bench: Bench) -> None:
+    for number in (1, 2, 3):
+        await build(bench, f"name {number}", kept_generations=2)
+    assert await bench.indices() == ["companies-v0002", "companies-v0003"]
+    assert await company_name(bench) == "name 3"
+    await build(bench, "name 4", kept_generations=1)
+    assert await bench.indices() == ["companies-v0004"]
+
+
+async def test_pruning_deletes_left_overs_of_failed_builds_and_nothing_that_is_kept(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    lifecycle = GenerationLifecycle(bench.engine(), COMPANY)
+    left = await lifecycle.create(await lifecycle.generations())
+    neighbour = f"{bench.connection.prefix}companies-vx-v0001"
+    await bench.client.indices.create(index=neighbour)
+    assert await prunable(bench.engine()) == ([left], 0)
+    assert await prune(bench.engine()) == ([left], 0)
+    assert await bench.indices() == ["companies-v0001", "companies-v0002", "companies-vx-v0001"]
+    assert await bench.live(COMPANY) == "companies-v0002"
+
+
+class BuildInterrupted(Exception):
+    """Interrupts a build."""
+
+
+def interrupt_at(stage: RunStage) -> OnProgress:
+    """Return a progress callback that interrupts the build of the teams at a stage."""
+
+    def stop() -> None:
+        raise BuildInterrupted
+
+    return at_stage(stage, stop)
+
+
+TEAMS = [envelope(TEAM, {"uuid": f"t{number}", "name": "new"}) for number in range(30)]
+
+
+async def interrupted(bench: Bench, stage: RunStage) -> str:
+    """Interrupt a second build of teams, and return its candidate without the prefix."""
+    old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
+    with pytest.raises(BuildInterrupted):
+        await bench.build({TEAM: TEAMS}, on_progress=interrupt_at(stage))
+    assert await bench.indices() == ["companies-v0001", "teams-v0001", "teams-v0002"]
+    assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"old"}
+    return "teams-v0002"
+
+
+async def identity(bench: Bench, index: str) -> str:
+    """Return what distinguishes an index from another of the same name."""
+    name = f"{bench.connection.prefix}{index}"
+    return str((await bench.client.indices.get_settings(index=name))[name]["settings"]["index"]["uuid"])
+
+
+@pytest.mark.parametrize("stage", [RunStage.READING, RunStage.COMPARING, RunStage.FINISHING, RunStage.SWAPPING])
+async def test_a_build_that_is_interrupted_is_gone_on_with(bench: Bench, stage: RunStage) -> None:
+    candidate = await interrupted(bench, stage)
+    first = await identity(bench, candidate)
+    summary = await bench.build_folder([TEAM])
+    report = summary.report_for("teams")
+    assert (report.read, report.indexed, report.dead, report.refusal) == (30, 30, 0, None)
+    assert await bench.live(TEAM) == candidate
+    assert await identity(bench, candidate) == first
+    served = await bench.served(TEAM)
+    assert {document["record"]["name"] for document in served.values()} == {"new"}
+    assert sorted(document["sequence"] for document in served.values()) == list(range(31, 61))
+    assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
+
+
+async def test_what_an_interrupted_build_had_stamped_keeps_the_order_of_the_source(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise BuildInterrupted
+
+    old = [envelope(TEAM, {"uuid": f"t{number}", "name": "old"}) for number in range(30)]
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old})
+    with monkeypatch.context() as patched:
+        patched.setattr(GenerationLifecycle, "swap", broken)
+        with pytest.raises(BuildInterrupted):
+            await bench.build({TEAM: TEAMS})
+    await bench.build_folder([TEAM])
+    assert await bench.live(TEAM) == "teams-v0002"
+    served = await bench.served(TEAM)
+    assert sorted(served, key=lambda name: served[name]["sequence"]) == [f"t{number}" for number in range(30)]
+    assert sorted(document["sequence"] for document in served.values()) == list(range(31, 61))
+
+
+@pytest.mark.parametrize("what", ["source", "live", "shape"])
+async def test_an_interrupted_build_of_another_source_live_generation_or_shape_is_discarded(
+    bench: Bench, what: str
+) -> None:
+    candidate = await interrupted(bench, RunStage.SWAPPING)
+    checkpoint = BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM))
+    progress = await checkpoint.read()
+    assert progress is not None
+    if what == "source":
+        await bench.build({TEAM: TEAMS[:29]})
+    elif what == "live":
+        progress.live = f"{bench.connection.alias(TEAM)}-v0000"
+    else:
+        progress.fingerprint = "another"
+    if what != "source":
+        await checkpoint.write(progress)
+        await bench.build_folder([TEAM])
+    assert candidate not in await bench.indices()
+    assert await bench.live(TEAM) == "teams-v0003"
+    names = [document.get("record", {}).get("name") for document in (await bench.served(TEAM)).values()]
+    assert names.count("new") == (29 if what == "source" else 30)
+    assert names.count(None) == (what == "source")
+
+
+async def test_an_index_with_the_name_of_an_alias_is_refused(bench: Bench) -> None:
+    await bench.client.indices.create(index=bench.connection.alias(TEAM))
+    summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    assert "is an index, not an alias: rename or delete that index" in str(summary.report_for("teams").refusal)
+    assert summary.report_for("companies").stage is RunStage.SWAPPED
+    await bench.client.indices.delete(index=bench.connection.alias(TEAM))
+
+
+async def test_an_alias_of_two_indices_is_refused(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    alias = bench.connection.alias(COMPANY)
+    await bench.client.indices.put_alias(index=f"{alias}-v0001", name=alias)
+    summary = await bench.build({})
+    assert f"The alias {alias} points to {alias}-v0001, {alias}-v0002" in str(summary.report_for("companies").refusal)
+
+
+async def test_a_tombstone_that_is_not_deleted_is_not_counted_as_gone(bench: Bench) -> None:
+    await build(bench, "the only one")
+    async with open_write_session(bench.engine(), COMPANY, lambda _: None) as writer:
+        await remove_fence(bench.engine(), writer.live, writer.fence)
+        with pytest.raises(ElasticsearchError, match="did not delete a tombstone: no such index"):
+            await _delete(writer, ["acme"])
+    assert await company_name(bench) == "the only one"

@@ -1,0 +1,159 @@
+"""`status`, and expired tombstones: pruned, left out of rebuilds, never served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
+from indexer.changes import retention
+from mappings import COMPANY, TEAM
+from service.app import create_app
+from service.keys.store import KeyGrant, KeyStore
+from service.settings import ServiceSettings
+from tests.indexer.command.test_command import run
+from tests.indexer.maintenance.test_pruning import BuildInterrupted, build, interrupt_at
+from tests.records import deletion, envelope
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+_DAY_MILLISECONDS = 86_400_000
+UPDATED_AT, MILLISECONDS = "2026-01-02T03:04:05.678Z", 1_767_323_045_678
+
+
+async def of(bench: Bench, name: str) -> ResourceStatus:
+    """Return the status of one resource."""
+    return next(one for one in await status(bench.engine()) if one.resource == name)
+
+
+async def test_status_reports_what_is_live_and_what_is_stale(bench: Bench) -> None:
+    await build(bench, "old")
+    await build(bench, "new")
+    first, *others = await status(bench.engine())
+    prefix = bench.connection.prefix
+    assert (first.resource, first.alias) == ("companies", f"{prefix}companies")
+    assert (first.live, first.others) == (f"{prefix}companies-v0002", [f"{prefix}companies-v0001"])
+    assert (first.documents, first.tombstones, first.is_current) == (1, 0, True)
+    assert first.size > 0
+    assert first.mark == (await bench.mark(COMPANY)).clock
+    assert first.build is None
+    assert all(other.live is None and other.mark is None and not other.is_current for other in others)
+    assert all(other.last is None and other.build is None for other in others)
+    await bench.client.indices.put_mapping(index=f"{prefix}companies-v0002", meta={"fingerprint": "another"})
+    assert (await of(bench, "companies")).is_current is False
+
+
+async def test_status_reports_the_last_run_and_its_lag(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, updated_at=UPDATED_AT), b"{}"]})
+    built = (await of(bench, "teams")).last
+    assert built is not None
+    assert (built.verb, built.newest, built.read, built.dead) == ("reindex", MILLISECONDS, 2, 1)
+    assert built.dead_letters is not None
+    assert built.dead_letters.startswith(bench.settings.dead_letter_folder)
+    assert built.at > built.newest
+    await bench.update({TEAM: [envelope(TEAM, updated_at="2026-01-02T03:04:06.678Z"), deletion(TEAM, "x")]})
+    updated = (await of(bench, "teams")).last
+    assert updated is not None
+    assert (updated.verb, updated.newest, updated.read, updated.dead) == ("update", MILLISECONDS + 1000, 2, 0)
+    assert updated.dead_letters is None
+    assert updated.at >= built.at
+    code, out, err = await run(bench, "status", COLUMNS="200")
+    assert (code, err) == (0, "")
+    _, row = [line for line in out.splitlines() if line.startswith("teams")]
+    assert " update " in row
+    assert " days, " in row
+
+
+async def test_status_reports_an_unfinished_build(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    with pytest.raises(BuildInterrupted):
+        await bench.build({TEAM: [envelope(TEAM, {"name": "new"})]}, on_progress=interrupt_at(RunStage.SWAPPING))
+    state, candidate = await of(bench, "teams"), f"{bench.connection.alias(TEAM)}-v0002"
+    assert state.build is not None
+    assert (state.build.candidate, state.build.refusal, state.build.line) == (candidate, None, 1)
+    assert (state.build.phase, state.others) == ("passed", [candidate])
+    _, out, _ = await run(bench, "status")
+    assert f"{candidate} is in progress or interrupted, at line 1 (passed)." in out.splitlines()
+    await bench.build_folder([TEAM])
+    assert (await of(bench, "teams")).build is None
+
+
+async def start(bench: Bench) -> None:
+    """Build three teams, and delete one of them by an update, so that its clock is the present."""
+    teams = [envelope(TEAM, {"uuid": name}) for name in ("t", "gone", "lacking")]
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams})
+    await bench.update({TEAM: [deletion(TEAM, "gone", "2026-02-01T00:00:00Z")]})
+
+
+async def held(bench: Bench) -> dict[str, Any]:
+    """Return for each indexed team whether it is deleted."""
+    return {identifier: document["deleted"] for identifier, document in (await bench.served(TEAM)).items()}
+
+
+def pass_days(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
+    """Let tombstones age by that many days."""
+    now = clock.now_milliseconds() + int(days * _DAY_MILLISECONDS)
+    monkeypatch.setattr(retention, "now_milliseconds", lambda: now)
+
+
+async def test_tombstones_are_pruned_past_their_days_and_not_before(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(bench)
+    before = await bench.mark(TEAM)
+    pass_days(monkeypatch, 29.9)
+    assert await prunable(bench.engine()) == await prune(bench.engine()) == ([], 0)
+    assert (await held(bench))["gone"] is True
+    pass_days(monkeypatch, 30.1)
+    assert await prunable(bench.engine()) == ([], 1)
+    assert await prune(bench.engine()) == ([], 1)
+    assert await held(bench) == {"t": False, "lacking": False}
+    assert await prune(bench.engine()) == ([], 0)
+    assert (await bench.mark(TEAM)).sequence == before.sequence
+
+
+async def test_tombstones_past_their_days_are_left_out_of_a_rebuild_and_others_are_not(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(bench)
+    source = {TEAM: [envelope(TEAM, {"uuid": "t"})]}
+    pass_days(monkeypatch, 29.9)
+    summary = await bench.build(source)
+    assert (summary.report_for("teams").carried, summary.report_for("teams").vanished) == (1, 1)
+    assert await held(bench) == {"t": False, "gone": True, "lacking": True}
+    pass_days(monkeypatch, 30.1)
+    assert (await bench.build(source)).report_for("teams").carried == 0
+    assert await held(bench) == {"t": False}
+
+
+async def test_tombstones_are_never_served(bench: Bench) -> None:
+    await start(bench)
+    key = await KeyStore(bench.client, bench.connection.keys_index).create(
+        KeyGrant("all", all_companies=True, rate=None)
+    )
+    headers = {"x-api-key": key.reveal()}
+    async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
+        async with http.get("/v1/teams", headers=headers) as pages:
+            found = [team["uuid"] for team in await pages.json()]
+        statuses = {}
+        for name in ("t", "gone"):
+            async with http.get(f"/v1/teams/{name}", headers=headers) as one:
+                statuses[name] = one.status
+    assert found == ["lacking", "t"]
+    assert statuses == {"t": 200, "gone": 404}
+
+
+async def test_pruning_asks_and_takes_yes(bench: Bench) -> None:
+    await start(bench)
+    code, out, err = await run(bench, "prune", BROKERAGE_TOMBSTONE_DAYS="0")
+    assert (code, out) == (1, "")
+    assert "No index and 1 tombstone will be deleted. Continue? [y/N]: " in err
+    assert (await held(bench))["gone"] is True
+    code, out, err = await run(bench, "prune", "--yes", BROKERAGE_TOMBSTONE_DAYS="0")
+    assert (code, out, err) == (0, "Deleted: no index, 1 tombstone.\n", "")
+    assert "gone" not in await held(bench)
+    code, out, err = await run(bench, "prune", "--json", BROKERAGE_TOMBSTONE_DAYS="0")
+    assert (code, out, err) == (0, '{"deleted":[],"tombstones":0}\n', "")

@@ -1,0 +1,35 @@
+"""Single lines, parsed into pending documents without Elasticsearch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from indexer.documents.companies import Companies
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.source.lines import SourceLine
+from tests.records import COMPANY_KEY
+
+if TYPE_CHECKING:
+    from indexer.documents.builder import PendingDocument
+    from mappings import Resource
+
+COMPANIES = Companies(
+    keys={COMPANY_KEY, "other"},
+    keys_by_numeric_id={"4100": COMPANY_KEY, "7": "other"},
+    reserved_keys=frozenset({COMPANY_KEY, "other", "99"}),
+)
+
+
+def search_fields(document: PendingDocument) -> dict[str, Any]:
+    """Return the search fields of a document under the stamp 1, 2."""
+    fields: dict[str, Any] = orjson.loads(document.stamped_source(1, 2))
+    fields.pop("record", None)
+    return fields
+
+
+def parse_line(resource: Resource, sent: dict[str, Any] | bytes, chunk: ParsedChunk | None = None) -> PendingDocument:
+    """Return the pending document of one envelope."""
+    data = sent if isinstance(sent, bytes) else orjson.dumps(sent)
+    return LineParser(resource, COMPANIES).parse(SourceLine("file", 1, data), chunk or ParsedChunk())

@@ -1,0 +1,157 @@
+"""A verification under way: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from indexer import FolderSource, RefusedError, SourceError
+from indexer.indices import scan
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.verify import bucket_comparison, findings
+from indexer.verify.findings import DifferenceKind
+from indexer.verify.verification import verify_against_generation, verify_against_source
+from mappings import COMPANY, OFFICE, TEAM
+from mappings.digest import coarse_bucket
+from tests.indexer.verify.verification_cases import (
+    NEW,
+    NEWEST,
+    OLD,
+    both_modes,
+    deleted_team,
+    differing_ids,
+    engine_of,
+    put,
+    replace_in,
+    team,
+    teams,
+    verified,
+)
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+
+@both_modes
+@pytest.mark.parametrize("held", [8, 10_000])
+async def test_however_many_buckets_differ_each_record_is_named_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, held: int, full: bool
+) -> None:
+    monkeypatch.setattr(bucket_comparison, "MAX_RECORDS_IN_MEMORY", held)
+    monkeypatch.setattr(bucket_comparison, "_RECORDS_PER_LOOKUP", 7)
+    await bench.build({TEAM: teams(100)})
+    lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
+    assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
+    for name in lost:
+        await bench.client.delete(index=bench.connection.alias(TEAM), id=name)
+    await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
+    result = await verified(bench, [*teams(100), *(team(name) for name in others)], full=full)
+    assert sorted(differing_ids(result)["missing"]) == sorted([*lost, *others])
+    assert (result.compared, list(differing_ids(result))) == (115, ["missing"])
+
+
+def test_buckets_are_held_together_up_to_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket_comparison, "MAX_RECORDS_IN_MEMORY", 10)
+    sizes = [4, 6, 1, 0, 30, 2, 8]
+    assert bucket_comparison._groups([0, 1, 2, 3, 4, 5, 6], sizes) == [[0, 1], [2, 3], [4], [5, 6]]
+    assert bucket_comparison._groups([], sizes) == []
+
+
+async def test_stored_bytes_that_were_altered_behind_their_hash_are_found_by_full_alone(bench: Bench) -> None:
+    await bench.build({TEAM: teams(30)})
+    await replace_in(bench, "t5", b'"uuid":"t5"', b'"uuid":"t6"')
+    assert differing_ids(await verified(bench)) == {}
+    result = await verified(bench, full=True)
+    assert (differing_ids(result), result.is_equal) == ({"altered": ["t5"]}, False)
+
+
+@pytest.mark.parametrize("mark", [b"\t", b""])
+async def test_a_document_that_was_written_by_something_else_is_altered(bench: Bench, mark: bytes) -> None:
+    await bench.build({TEAM: teams(10)})
+    index = bench.connection.alias(TEAM)
+    (document,) = await scan.fetch_documents(engine_of(bench), index, ["t5"])
+    # A higher version of the engine's with the bytes as they were, and the same bytes rendered without marks.
+    await put(bench, "t5", document.source.replace(b"\t", mark), document.version + bool(mark))
+    assert differing_ids(await verified(bench, full=True)) == {"altered": ["t5"]}
+
+
+async def test_lines_that_are_no_records_are_told_and_no_difference(bench: Bench) -> None:
+    bad: list[Any] = [b"{", team("t1", name=7), b'{"record":{"uuid":9}}']
+    await bench.build({TEAM: [*teams(3), *bad, team("t1", OLD)]})
+    result = await verified(bench)
+    assert (result.is_equal, result.compared, result.unreadable) == (True, 3, 3)
+    assert [(line.file, line.line) for line in result.unreadable_named] == [("teams.ndjson", n) for n in (4, 5, 6)]
+    assert result.unreadable_named[1].field == "record.name"
+
+
+async def test_what_is_mended_meanwhile_is_not_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await bench.build({TEAM: teams(5)})
+    index = bench.connection.alias(TEAM)
+    (document,) = await scan.fetch_documents(engine_of(bench), index, ["t3"])
+    await bench.client.delete(index=index, id="t3", refresh=True)
+    await bench.client.delete(index=index, id="t4", refresh=True)
+    refreshes = []
+
+    async def mend(_lifecycle: GenerationLifecycle, generation: str) -> None:
+        refreshes.append(generation)
+        if len(refreshes) == 2:
+            await put(bench, "t3", document.source, document.version + 1)
+
+    monkeypatch.setattr(GenerationLifecycle, "refresh", mend)
+    assert differing_ids(await verified(bench)) == {"missing": ["t4"]}
+    assert refreshes[0] == f"{bench.connection.prefix}teams-v0001"
+
+
+async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench) -> None:
+    await bench.build({TEAM: teams(5)}, refresh_interval="-1")
+    await bench.client.delete(index=bench.connection.alias(TEAM), id="t3")
+    assert differing_ids(await verified(bench)) == {"missing": ["t3"]}
+
+
+async def test_a_thousand_are_named_and_all_are_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "MAX_NAMED", 4)
+    await bench.build({TEAM: teams(2)})
+    result = await verified(bench, [*teams(12), *([b"{"] * 6)])
+    assert (result.counts[DifferenceKind.MISSING], len(result.named[DifferenceKind.MISSING])) == (10, 4)
+    assert (result.unreadable, len(result.unreadable_named)) == (6, 4)
+
+
+async def test_a_resource_that_the_source_lacks_is_refused(bench: Bench) -> None:
+    await bench.build({TEAM: teams(1)})
+    with pytest.raises(SourceError, match="nothing for: offices"):
+        await verify_against_source(engine_of(bench), FolderSource(bench.folder), [OFFICE, TEAM])
+
+
+@both_modes
+async def test_two_generations_are_compared_by_the_same_means(bench: Bench, full: bool) -> None:
+    await bench.build({TEAM: [*teams(20), team("lost"), team("changed", OLD), deleted_team("dead")]})
+    await bench.build({TEAM: [*teams(20), team("added"), team("changed", NEW, name="x"), deleted_team("t3", NEWEST)]})
+    (result,) = await verify_against_generation(engine_of(bench), is_full=full)
+    assert differing_ids(result) == {"missing": ["lost"], "surplus": ["added"], "newer": ["changed", "t3"]}
+    prefix = bench.connection.prefix
+    assert (result.reference, result.index) == (f"{prefix}teams-v0001", f"{prefix}teams-v0002")
+    assert result.compared == 22
+    for name in ("teams-v0001", f"{prefix}teams-v0001"):
+        (again,) = await verify_against_generation(engine_of(bench), [TEAM], generation=name, is_full=full)
+        assert differing_ids(again) == differing_ids(result)
+
+
+async def test_without_a_source_or_an_earlier_generation_it_says_what_to_give(bench: Bench) -> None:
+    engine = engine_of(bench)
+    await bench.build({TEAM: teams(1)})
+    for resources, says in (([], "There is no earlier generation"), ([TEAM], "teams has no earlier generation")):
+        with pytest.raises(RefusedError, match=f"{says} to compare with: specify a SOURCE"):
+            await verify_against_generation(engine, resources)
+    refused = {
+        "teams-v0009": "teams-v0009 does not exist. Generations: .*teams-v0001",
+        "teams-v0001": "no other one is live",
+        "teams": "is not the name of a generation",
+        "pets-v0001": "is not the name of a generation",
+        "offices-v0001": "Generations: none",
+    }
+    for generation, says in refused.items():
+        with pytest.raises(RefusedError, match=says):
+            await verify_against_generation(engine, generation=generation)
+    with pytest.raises(RefusedError, match="is a generation of teams"):
+        await verify_against_generation(engine, [COMPANY], generation="teams-v0001")

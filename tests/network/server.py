@@ -1,0 +1,160 @@
+"""A server on a real port that handles each connection as a script says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from elastic_transport import NodeConfig
+
+from cluster.http.reading_node import ReadingNode
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from typing import Any
+
+    Script = Callable[["Connection"], Awaitable[None]]
+
+HOST = "127.0.0.1"
+
+
+@dataclass
+class Connection:
+    """One connection as a script sees it."""
+
+    server: Server
+    number: int  # 1 for the first that was accepted
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def request(self) -> bytes:
+        """Return the next complete request, and keep it; raise IncompleteReadError at the end of the connection."""
+        self.server.requests.append(await self.read())
+        return self.server.requests[-1]
+
+    async def read(self) -> bytes:
+        """Return the next complete request."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0] or 0)
+        return head + await self.reader.readexactly(length)
+
+    async def send(self, sent: bytes | memoryview) -> None:
+        """Send bytes as they are."""
+        self.writer.write(sent)
+        await self.writer.drain()
+
+    def reset(self) -> None:
+        """Drop the connection without a shutdown."""
+        self.writer.transport.abort()
+
+
+@dataclass
+class Server:
+    """The server and what it has seen."""
+
+    script: Script
+    certificate: ssl.SSLContext | None = None
+    port: int = 0
+    accepted: int = 0
+    open: int = 0
+    most_open: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    listening: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address; `localhost` is the name in the certificates of tests."""
+        return f"http://{HOST}:{self.port}" if self.certificate is None else f"https://localhost:{self.port}"
+
+    def node(self, scheme: str = "http", **options: Any) -> ReadingNode:
+        """Return a node of the Elasticsearch client that sends its requests to this server."""
+        return ReadingNode(NodeConfig(scheme, HOST if scheme == "http" else "localhost", self.port, **options))
+
+    async def start(self) -> None:
+        """Listen, after a refusal on the same port as before."""
+        if self.listening is None:
+            self.listening = await asyncio.start_server(self._serve, HOST, self.port, ssl=self.certificate)
+            self.port = self.listening.sockets[0].getsockname()[1]
+
+    def refuse(self) -> None:
+        """Accept no more connections."""
+        if self.listening is not None:
+            self.listening.close()
+            self.listening = None
+
+    async def stop(self) -> None:
+        """End every script."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        self.accepted, self.open = self.accepted + 1, self.open + 1
+        self.most_open = max(self.most_open, self.open)
+        try:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await self.script(Connection(self, self.accepted, reader, writer))
+        finally:
+            self.open -= 1
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+
+@asynccontextmanager
+async def serving(script: Script, certificate: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator[Server]:
+    """Serve a script."""
+    server = Server(script, certificate, port)
+    await server.start()
+    try:
+        yield server
+    finally:
+        server.refuse()
+        await server.stop()
+
+
+def answering(*answers: bytes) -> Script:
+    """Return a script that sends one answer per request of a connection, then repeats the last."""
+
+    async def script(connection: Connection) -> None:
+        for answer in answers:
+            await connection.request()
+            await connection.send(answer)
+        while await connection.request():
+            await connection.send(answers[-1])
+
+    return script
+
+
+def silent(*, after: bytes = b"") -> Script:
+    """Return a script that reads a request, sends `after`, then waits until the client closes."""
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(after)
+        await connection.reader.read()
+
+    return script
+
+
+def ending_on(first: bytes, *, last: int = 1) -> Script:
+    """Return a script that answers once; the first `last` connections then close on their second request."""
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.send(first)
+        while await connection.request():
+            if connection.number <= last:
+                return
+            await connection.send(first)
+
+    return script

@@ -1,0 +1,110 @@
+"""The entity sets answer what the source says, under the names of the Data Dictionary, and to each key its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.odata.expected_entities import KEYS, expected_entities
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+    from tests.odata.odata_client import ODataClient
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_every_record_comes_once_with_what_the_source_says(world: World, odata: ODataClient, name: str) -> None:
+    expected = expected_entities(world, name)
+    answered = await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE)
+    assert [{field: each[field] for field in expected[0]} for each in answered] == expected
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_an_entity_alone_is_what_it_is_in_its_set(odata: ODataClient, name: str) -> None:
+    first = (await odata.page(name, top=1))["value"][0]
+    reply = await odata.request(f"{name}('{first[KEYS[name]]}')")
+    context = f"{odata.root}/$metadata#{name}/$entity"
+    assert reply.body == {"@odata.context": context, **first}
+    assert reply.headers["OData-Version"] == "4.01"
+
+
+async def test_keys_that_records_refer_to_are_those_of_other_entities(odata: ODataClient) -> None:
+    members = {
+        each["MemberKey"]: each["OfficeKey"] for each in await odata.walk("Member", "all", MAX_PAGE_SIZE_PREFERENCE)
+    }
+    offices = {each["OfficeKey"] for each in await odata.walk("Office", "all", MAX_PAGE_SIZE_PREFERENCE)}
+    homes = await odata.walk("Property", "all", MAX_PAGE_SIZE_PREFERENCE)
+    agents = {each[name] for each in homes for name in ("ListAgentKey", "CoListAgentKey", "BuyerAgentKey")} - {None}
+    assert agents
+    assert agents <= members.keys()
+    referred = {each[name] for each in homes for name in ("ListOfficeKey", "BuyerOfficeKey")} - {None}
+    assert referred <= offices
+    assert set(members.values()) - {None} <= offices
+
+
+async def test_select_answers_what_is_named_and_the_key(odata: ODataClient) -> None:
+    page = await odata.page("Property", top=2, select="ListPrice, City")
+    assert page["@odata.context"].endswith("/v1/reso/$metadata#Property(ListPrice,City)")
+    assert [each.keys() for each in page["value"]] == [{"ListingKey", "ListPrice", "City"}] * 2
+    assert (await odata.page("Property", top=1, select="*"))["value"] == (await odata.page("Property", top=1))["value"]
+
+
+async def test_a_page_has_the_preferred_size_or_top(world: World, odata: ODataClient) -> None:
+    everything = len(expected_entities(world, "Property"))
+    assert everything > 1000
+    assert len((await odata.page("Property"))["value"]) == 100
+    assert len((await odata.page("Property", top=900))["value"]) == 900
+    assert len((await odata.page("Property", top=1001))["value"]) == 1000
+    reply = await odata.get("Property", "all", {"Prefer": "return=minimal, maxpagesize=5000"}, select="ListingKey")
+    assert len(reply.body["value"]) == 1000
+    assert reply.headers["Preference-Applied"] == "maxpagesize=1000"
+    reply = await odata.get("Property", "all", {"Prefer": "odata.maxpagesize=7"}, select="ListingKey")
+    assert reply.headers["Preference-Applied"] == "odata.maxpagesize=7"
+    assert [len(reply.body["value"]), len((await odata.follow(reply.body["@odata.nextLink"]))["value"])] == [7, 7]
+
+
+async def test_top_is_how_many_come_in_all(world: World, odata: ODataClient) -> None:
+    keys = [each["ListingKey"] for each in expected_entities(world, "Property")]
+    small = {"Prefer": "odata.maxpagesize=3"}
+    for top in (0, 1, 3, 7, 9):
+        found = await odata.walk("Property", "all", small, top=top, select="ListingKey")
+        assert [each["ListingKey"] for each in found] == keys[:top]
+    assert "@odata.nextLink" not in await odata.page("Property", "all", small, top=3)
+    found = await odata.walk("Property", "all", small, top=7, skip=400, select="ListingKey")
+    assert [each["ListingKey"] for each in found] == keys[400:407]
+    assert (await odata.page("Property", skip=10_000))["value"] == []
+
+
+async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata: ODataClient) -> None:
+    expected = sum(each["StandardStatus"] == "Closed" for each in expected_entities(world, "Property"))
+    page = await odata.page("Property", top=150, skip=3, count="true", filter="StandardStatus eq 'Closed'")
+    assert (page["@odata.count"], len(page["value"])) == (expected, 150)
+    page = await odata.page("Property", "all", {"Prefer": "odata.maxpagesize=2"}, count="true")
+    following = await odata.follow(page["@odata.nextLink"])
+    assert page["@odata.count"] == following["@odata.count"] == len(expected_entities(world, "Property"))
+    assert "@odata.count" not in await odata.page("Property", count="false")
+
+
+@pytest.mark.parametrize(
+    ("order", "by"),
+    [
+        ("ListingKey", ["ListingKey"]),
+        ("ListingKey desc", ["-ListingKey"]),
+        ("ModificationTimestamp", ["ModificationTimestamp", "ListingKey"]),
+        ("ModificationTimestamp desc", ["-ModificationTimestamp", "ListingKey"]),
+        ("ModificationTimestamp desc,ListingKey desc", ["-ModificationTimestamp", "-ListingKey"]),
+        ("ModificationTimestamp asc , ListingKey DESC", ["ModificationTimestamp", "-ListingKey"]),
+        ("ListingKey asc,ModificationTimestamp desc", ["ListingKey"]),
+    ],
+)
+async def test_rows_come_in_the_requested_order(world: World, odata: ODataClient, order: str, by: list[str]) -> None:
+    expected = expected_entities(world, "Property")
+    for field in reversed(by):
+        expected.sort(key=lambda each, field=field: str(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
+    keys = [each["ListingKey"] for each in expected]
+    found = await odata.walk("Property", "all", {"Prefer": "maxpagesize=97"}, orderby=order, select="ListingKey")
+    assert [each["ListingKey"] for each in found] == keys
+    page = await odata.page("Property", orderby=order, skip=333, top=5, select="ListingKey")
+    assert [each["ListingKey"] for each in page["value"]] == keys[333:338]

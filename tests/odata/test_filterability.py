@@ -1,0 +1,114 @@
+"""A member that is indexed can be filtered by: its literals and clauses follow from the declared search field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mappings import AGENT, LISTING, Resource
+from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
+from service.reso.entity_sets.property_columns import field_column
+from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
+from service.reso.filter.matchers import Matcher, UnsupportedComparison
+
+if TYPE_CHECKING:
+    from mappings.search_fields import SearchField
+
+NULL = FilterLiteral(LiteralType.NULL, "null")
+
+
+def found(resource: Resource, name: str, *indexed: SearchField) -> Matcher | None:
+    """Return how a member is found once these search fields are declared."""
+    declared = replace(resource, search_fields=indexed)
+    [member] = [field for field in resource.fields if field.name == name]
+    return field_column(declared, member).matcher
+
+
+CASES: list[tuple[Resource, str, SearchField, FilterLiteral, dict[str, Any], dict[str, Any] | None]] = [
+    (
+        LISTING,
+        "City",
+        keyword("city", "City"),
+        FilterLiteral(LiteralType.TEXT, "Kent"),
+        {"term": {"city": "Kent"}},
+        None,
+    ),
+    (
+        LISTING,
+        "ListPrice",
+        whole_number("list_price", "ListPrice"),
+        FilterLiteral(LiteralType.NUMBER, "500000"),
+        {"terms": {"list_price": [500_000]}},
+        {"range": {"list_price": {"gte": 500_000}}},
+    ),
+    (
+        AGENT,
+        "buyer_commission_rate",
+        decimal("rate", "buyer_commission_rate"),
+        FilterLiteral(LiteralType.NUMBER, "2.5"),
+        {"terms": {"rate": [2.5]}},
+        {"range": {"rate": {"gte": 2.5}}},
+    ),
+    (
+        LISTING,
+        "ListingContractDate",
+        date_millis("contracted", "ListingContractDate"),
+        FilterLiteral(LiteralType.DATE, "1970-01-02"),
+        {"terms": {"contracted": [86_400_000]}},
+        {"range": {"contracted": {"gte": 86_400_000}}},
+    ),
+    (
+        AGENT,
+        "created_timestamp",
+        timestamp("created", "created_timestamp"),
+        FilterLiteral(LiteralType.TIMESTAMP, "1970-01-01T00:00:07Z"),
+        {"terms": {"created": [7000]}},
+        {"range": {"created": {"gte": 7000}}},
+    ),
+    (
+        LISTING,
+        "PoolYN",
+        flag("pool", "PoolYN"),
+        FilterLiteral(LiteralType.BOOLEAN, "true"),
+        {"terms": {"pool": [True]}},
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("resource", "name", "indexed", "literal", "equal", "at_least"), CASES)
+def test_an_indexed_member_is_compared_with_literals_of_its_type(
+    resource: Resource,
+    name: str,
+    indexed: SearchField,
+    literal: FilterLiteral,
+    equal: dict[str, Any],
+    at_least: dict[str, Any] | None,
+) -> None:
+    how = found(resource, name, indexed)
+    assert how is not None
+    assert how.match_any([literal]) == equal
+    assert how.match_any([NULL]) == {"bool": {"must_not": [{"exists": {"field": indexed.name}}]}}
+    if at_least is None:
+        with pytest.raises(UnsupportedComparison):
+            how.match_comparison(ComparisonOperator.GE, literal)
+    else:
+        assert how.match_comparison(ComparisonOperator.GE, literal) == at_least
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400"])
+def test_a_number_beyond_any_record_is_a_bound_that_json_has(text: str) -> None:
+    how = found(AGENT, "gci_goal", decimal("goal", "gci_goal"))
+    assert how is not None
+    clause: Any = how.match_comparison(ComparisonOperator.GE, FilterLiteral(LiteralType.NUMBER, text))
+    assert abs(clause["range"]["goal"]["gte"]) < float("inf")
+    assert how.match_any([FilterLiteral(LiteralType.NUMBER, text)]) == {"match_none": {}}
+
+
+def test_what_is_not_the_member_itself_cannot_be_filtered_by() -> None:
+    assert found(LISTING, "City") is None
+    assert found(AGENT, "company_programs", presence("has_programs", "company_programs")) is None
+    assert found(LISTING, "ListAgentUUID", keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID")) is None
+    assert found(AGENT, "created_timestamp", whole_number("created", "created_timestamp")) is None

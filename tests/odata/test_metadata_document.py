@@ -1,0 +1,117 @@
+"""The metadata document says what the answers are: every value is held against it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.odata.odata_client import ODataClient
+
+_EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
+_EDMX = "{http://docs.oasis-open.org/odata/ns/edmx}"
+_SETS = ["EntityEvent", "Member", "Office", "Property", "Teams"]
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,12})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+async def _schema(odata: ODataClient) -> ET.Element:
+    reply = await odata.request("$metadata")
+    assert reply.headers["Content-Type"].startswith("application/xml")
+    (services,) = ET.fromstring(reply.raw).findall(f"{_EDMX}DataServices")  # noqa: S314 - our own service
+    (schema,) = services
+    return schema
+
+
+async def _types(odata: ODataClient, name: str) -> tuple[str, dict[str, tuple[str, bool]]]:
+    """Return the key of an entity type, and of its properties the type and whether it may be null."""
+    for entity in (await _schema(odata)).findall(f"{_EDM}EntityType"):
+        if entity.get("Name") == name:
+            (reference,) = entity.findall(f"{_EDM}Key/{_EDM}PropertyRef")
+            properties = entity.findall(f"{_EDM}Property")
+            told = {
+                str(each.get("Name")): (str(each.get("Type")), each.get("Nullable") != "false") for each in properties
+            }
+            return str(reference.get("Name")), told
+    raise AssertionError(name)
+
+
+async def test_there_is_one_schema_with_a_type_and_a_set_for_each_name(odata: ODataClient) -> None:
+    schema = await _schema(odata)
+    assert schema.get("Namespace") == "org.reso.metadata"
+    assert sorted(str(each.get("Name")) for each in schema.findall(f"{_EDM}EntityType")) == _SETS
+    sets = schema.findall(f"{_EDM}EntityContainer/{_EDM}EntitySet")
+    assert sorted((str(each.get("Name")), str(each.get("EntityType"))) for each in sets) == [
+        (name, f"org.reso.metadata.{name}") for name in _SETS
+    ]
+    document = (await odata.request(odata.root / "")).body
+    assert sorted(each["name"] for each in document["value"]) == _SETS
+    assert document["@odata.context"] == f"{odata.root}/$metadata"
+    for each in document["value"]:
+        assert (await odata.request(each["url"])).status == 200
+
+
+async def test_events_have_the_properties_that_the_specification_names(odata: ODataClient) -> None:
+    assert await _types(odata, "EntityEvent") == (
+        "EntityEventSequence",
+        {
+            "EntityEventSequence": ("Edm.Int64", False),
+            "ResourceName": ("Edm.String", True),
+            "ResourceRecordKey": ("Edm.String", True),
+            "ResourceRecordUrl": ("Edm.String", True),
+        },
+    )
+
+
+_FIT: dict[str, Callable[[Any], bool]] = {
+    "Edm.String": lambda value: type(value) is str,
+    "Edm.Int64": lambda value: type(value) is int,
+    "Edm.Boolean": lambda value: type(value) is bool,
+    "Edm.Date": lambda value: bool(_DAY.fullmatch(value) and dt.date.fromisoformat(value)),
+    "Edm.DateTimeOffset": lambda value: bool(_MOMENT.fullmatch(value) and dt.datetime.fromisoformat(value)),
+    "Collection(Edm.String)": lambda value: type(value) is list and all(type(each) is str for each in value),
+}
+
+
+@pytest.mark.parametrize("name", _SETS)
+async def test_every_value_of_every_record_is_of_its_type(odata: ODataClient, name: str) -> None:
+    key, types = await _types(odata, name)
+    seen: set[str] = set()
+    for each in await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE):
+        assert each.keys() == types.keys()
+        for field, value in each.items():
+            edm, is_nullable = types[field]
+            assert is_nullable if value is None else _FIT[edm](value), (field, value, edm)
+            seen |= {field} if value not in (None, []) else set()
+    assert key in seen
+    assert len(seen) > len(types) / 2
+
+
+@pytest.mark.parametrize("name", _SETS)
+async def test_declared_unfilterable_properties_are_refused_and_others_accepted(odata: ODataClient, name: str) -> None:
+    _, types = await _types(odata, name)
+    schema = await _schema(odata)
+    (entity_set,) = [
+        each for each in schema.findall(f"{_EDM}EntityContainer/{_EDM}EntitySet") if each.get("Name") == name
+    ]
+    for kind, option, text in (("Filter", "filter", "{} eq null"), ("Sort", "orderby", "{} desc")):
+        (annotation,) = [
+            each for each in entity_set if str(each.get("Term")) == f"Org.OData.Capabilities.V1.{kind}Restrictions"
+        ]
+        refused = {each.text for each in annotation.iter(f"{_EDM}PropertyPath")}
+        for field in types:
+            status = (await odata.get(name, **{option: text.format(field), "top": 1})).status
+            assert status == (400 if field in refused else 200), (kind, field)
+
+
+async def test_nothing_private_is_named(odata: ODataClient) -> None:
+    raw = (await odata.request("$metadata")).raw.decode()
+    assert not re.search("PrivateRemarks|LockBox|AccessCode|Commission|OwnerName|Password", raw)

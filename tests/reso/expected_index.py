@@ -1,0 +1,126 @@
+"""What the index must hold when a source is at rest: its records composed by themselves, without mirror and walks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from indexer.documents.companies import Companies
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.errors import InvalidRecordError
+from indexer.reso.mapping.record_mapper import RecordMapper
+from indexer.source.lines import SourceLine
+from mappings import COMPANY, RESOURCES
+from mappings.data_dictionary.loader import load_dictionary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from mappings import Resource
+    from mappings.data_dictionary.model import DataDictionary
+    from tests.indexer.conftest import Bench
+    from tests.reso.server.store import Store
+
+Records = dict[str, dict[str, Any]]
+
+ACME = "acme"
+# What is part of what, by the fields that say so: written down once more, so that the dictionary is tried too.
+_PARTS: dict[str, Callable[[dict[str, Any]], tuple[Any, Any]]] = {
+    "Media": lambda row: (row["ResourceName"], row["ResourceRecordKey"]),
+    "OpenHouse": lambda row: ("Property", row["ListingKey"]),
+    "TeamMembers": lambda row: ("Member", row["MemberKey"]),
+}
+_PAGE = 1000
+
+
+class Snapshot:
+    """The records of a store as they are now, of each only the fields that may be asked for."""
+
+    def __init__(self, store: Store, dictionary: DataDictionary) -> None:
+        """Copy everything."""
+        self.rows: dict[str, dict[str, dict[str, Any]]] = {}
+        self._parts: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+        for name, entity in dictionary.entities.items():
+            asked, rows = (
+                dictionary.requested_fields(name),
+                [store.get(name, key) or {} for key in sorted(store.keys(name))],
+            )
+            kept = [{field: row[field] for field in asked if row.get(field) is not None} for row in rows]
+            self.rows[name] = {row[entity.key]: row for row in kept}
+            for row, whole in zip(kept, rows, strict=True) if name in _PARTS else ():
+                self._parts[name, *_PARTS[name](whole)].append(row)
+
+    def record(self, entity: str, key: str) -> dict[str, Any] | None:
+        """Return a record."""
+        return self.rows[entity].get(key)
+
+    def parts(self, entity: str, of: str, key: str) -> list[dict[str, Any]]:
+        """Return the parts of a record in the order of their keys."""
+        return self._parts[entity, of, key]
+
+
+def expected_records(store: Store) -> dict[Resource, dict[str, Any]]:
+    """Return the records that are to be served, by identifier, as the indexer completes them.
+
+    None stands for one that cannot be served as it is now: it stays as it was, if it was there.
+    """
+    dictionary = load_dictionary()
+    snapshot = Snapshot(store, dictionary)
+    composer = RecordMapper(dictionary, snapshot)
+    return {
+        resource: dict(_accepted(resource, composer, snapshot.rows[dictionary.entity_for(resource.alias)]))
+        for resource in RESOURCES
+        if resource is not COMPANY
+    }
+
+
+def _accepted(resource: Resource, composer: RecordMapper, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    intake = LineParser(resource, Companies({ACME}))
+    for key in keys:
+        identifier = composer.identifier(resource.alias, key)
+        try:
+            if (made := composer.map_record(resource.alias, key)) is not None:
+                envelope = {"platform_company_id": ACME, "updated_at": "2026-01-01T00:00:00Z", "record": made.record}
+                data = orjson.dumps(envelope | made.envelope, option=orjson.OPT_SORT_KEYS)
+                draft = intake.parse(SourceLine("expected", 1, data), ParsedChunk())
+                yield identifier, {"content": draft.content, "record": orjson.loads(draft.record or b"")}
+        except InvalidRecordError:
+            yield identifier, None
+
+
+async def served_records(bench: Bench, resource: Resource) -> Records:
+    """Return what is served, by identifier."""
+    found: Records = {}
+    after: list[Any] | None = None
+    while True:
+        page = await bench.client.search(
+            index=bench.connection.alias(resource),
+            size=_PAGE,
+            sort=["feed_key"],
+            search_after=after,
+            query={"term": {"deleted": False}},
+            source_includes=["content", "record", "company"],
+        )
+        hits = page["hits"]["hits"]
+        assert all(hit["_source"]["company"] == ACME for hit in hits)
+        found |= {hit["_id"]: {name: hit["_source"][name] for name in ("content", "record")} for hit in hits}
+        if len(hits) < _PAGE:
+            return found
+        after = hits[-1]["sort"]
+
+
+async def differences(bench: Bench, store: Store) -> dict[str, list[str]]:
+    """Return the identifiers of what is missing, surplus or different, by resource and kind; empty if all is well."""
+    found: dict[str, list[str]] = {}
+    for resource, records in expected_records(store).items():
+        there = await served_records(bench, resource)
+        bad = {name for name, record in records.items() if record is None}
+        kinds = {
+            "missing": records.keys() - there.keys() - bad,
+            "surplus": there.keys() - records.keys(),
+            "different": {name for name in records.keys() & there.keys() - bad if records[name] != there[name]},
+        }
+        found |= {f"{resource.alias} {kind}": sorted(names) for kind, names in kinds.items() if names}
+    return found

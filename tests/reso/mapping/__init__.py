@@ -1,0 +1,1 @@
+"""Tests of the mapping from source records to served records."""

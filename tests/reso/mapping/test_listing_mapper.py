@@ -1,0 +1,282 @@
+"""What becomes of a Property: status and type, fields, features, and what is never served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from indexer.documents.line_parser import ParsedChunk
+from indexer.errors import InvalidRecordError
+from indexer.reso.mapping.record_mapper import RecordMapper
+from mappings import AGENT, LISTING, SOLD_LISTING, Resource
+from mappings.data_dictionary.loader import load_dictionary
+from mappings.legends import PROPERTY_TYPES
+from tests.indexer.parsed_lines import parse_line
+from tests.reso.mapping.record_source import CHANGED, DICTIONARY, InMemoryRecords, envelope_of, map_record
+
+KEY = "0B0E6D3C-5F0D-4F35-9D3C-111111111111"
+
+
+def listing(resource: Resource = LISTING, **fields: Any) -> dict[str, Any]:
+    """Return the record of a Property of which nothing had to be left out."""
+    made = map_record(resource, InMemoryRecords().put("Property", "k", **fields))
+    assert made.omitted == ()
+    return made.record
+
+
+def listing_with_omitted(**fields: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the record of a Property, and what was left out of it."""
+    made = map_record(LISTING, InMemoryRecords().put("Property", "k", **fields))
+    return made.record, list(made.omitted)
+
+
+def is_served(resource: Resource, held: InMemoryRecords, key: str = "k") -> bool:
+    """Whether a key is served as a resource."""
+    return RecordMapper(DICTIONARY, held).map_record(resource.alias, key) is not None
+
+
+def test_the_least_that_a_listing_can_be() -> None:
+    made = map_record(LISTING, InMemoryRecords().put("Property", "k"))
+    assert made.record == {
+        "PlatformListingId": "k",
+        "ModificationTimestamp": CHANGED,
+        "VendorModificationTimestamp": CHANGED,
+        "Status": "Active",
+        "PropertyType": "Not Found",
+        "AgentCreatedListing": False,
+        "PropertyFeatures": [],
+        "CompanyListingAttributes": [],
+        "OpenHouse": [],
+        "ListingImages": [],
+    }
+    assert (made.envelope, made.omitted) == ({"property_type_id": -1}, ())
+
+
+def test_a_composed_record_takes_the_quick_way_through_the_intake_uncorrected() -> None:
+    made = map_record(LISTING, InMemoryRecords().put("Property", "k", PropertyType="Land", ListPrice=5))
+    chunk = ParsedChunk()
+    parse_line(LISTING, envelope_of(LISTING, made), chunk)
+    assert (chunk.rounded, chunk.corrected) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        *(("Active", "Active"), ("ActiveUnderContract", "Contingent"), ("active under-contract", "Contingent")),
+        *(("Pending", "Pending"), ("Coming_Soon", "ComingSoon"), ("Expired", "Expired"), ("Canceled", "Canceled")),
+        *(("Withdrawn", "Withdrawn"), ("Hold", "TempOffMarket"), (["Active"], "Active")),
+    ],
+)
+def test_listings_have_our_status(given: object, status: str) -> None:
+    held = InMemoryRecords().put("Property", "k", StandardStatus=given)
+    assert map_record(LISTING, held).record["Status"] == status
+    assert not is_served(SOLD_LISTING, held)
+
+
+def test_what_is_closed_is_a_sold_listing_and_no_listing() -> None:
+    held = InMemoryRecords().put(
+        "Property", "k", StandardStatus="CLOSED", ClosePrice=1, CloseDate="2026-01-02T10:00:00Z"
+    )
+    record = map_record(SOLD_LISTING, held).record
+    assert (record["Status"], record["SoldPrice"], record["SoldDate"]) == ("Sold", 1, "2026-01-02")
+    assert "VendorModificationTimestamp" not in record
+    assert not is_served(LISTING, held)
+
+
+@pytest.mark.parametrize("resource", [LISTING, SOLD_LISTING])
+@pytest.mark.parametrize("status", ["Delete", "Incomplete", "incomplete"])
+def test_what_has_no_status_of_ours_is_not_served(resource: Resource, status: str) -> None:
+    assert not is_served(resource, InMemoryRecords().put("Property", "k", StandardStatus=status))
+
+
+def test_what_is_not_there_is_not_served() -> None:
+    assert not is_served(LISTING, InMemoryRecords())
+    assert not is_served(AGENT, InMemoryRecords().put("Property", "k"))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("Foo", "is 'Foo': not in [Property.status]"),
+        (None, "is missing, so it is unknown whether the listing is for sale"),
+        ("***", "is missing, so it is unknown whether the listing is for sale"),
+        ({}, "is an object: not a text"),
+    ],
+)
+def test_an_unknown_status_is_a_fault(status: object, reason: str) -> None:
+    with pytest.raises(InvalidRecordError) as fault:
+        is_served(LISTING, InMemoryRecords().put("Property", "k", StandardStatus=status))
+    assert (fault.value.field, fault.value.reason) == ("StandardStatus", reason)
+
+
+@pytest.mark.parametrize(
+    ("own", "reason"),
+    [
+        *((None, "is missing"), ("***", "is missing"), ({}, "is missing")),
+        ("other", "is 'other', but the record was found under 'k'"),
+    ],
+)
+def test_a_record_without_its_key_is_a_fault(own: object, reason: str) -> None:
+    with pytest.raises(InvalidRecordError) as fault:
+        is_served(LISTING, InMemoryRecords().put("Property", "k", ListingKey=own))
+    assert (fault.value.field, fault.value.reason) == ("ListingKey", reason)
+
+
+def test_a_key_too_long_for_an_identifier_is_a_fault() -> None:
+    with pytest.raises(InvalidRecordError) as fault:
+        is_served(LISTING, InMemoryRecords().put("Property", "k" * 129), "k" * 129)
+    assert fault.value.field == "ListingKey"
+    assert fault.value.reason.endswith(": as an identifier it has 129 characters, not 1 to 128")
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype", "number"),
+    [
+        *(("Residential", None, 1), ("Residential", "Condominium", 2), ("residential", "CONDO-MINIUM", 2)),
+        *(("Residential", "Something New", 1), ("Residential", ["New", "Townhouse"], 9), ("Residential", {}, 1)),
+        *(("Commercial Sale", "Hotel/Motel", 13), ("CommercialSale", "HotelMotel", 13), ("Land", "Condominium", 3)),
+        # Type and subtype are not just joined: this is no Residential Lease.
+        *(("Residential", "Lease", 1), ("Residential Lease", None, 6), ("ManufacturedInPark", None, 4)),
+    ],
+)
+def test_types_by_type_and_subtype(kind: str, subtype: object, number: int) -> None:
+    made = map_record(LISTING, InMemoryRecords().put("Property", "k", PropertyType=kind, PropertySubType=subtype))
+    assert made.envelope == {"property_type_id": number}
+    assert made.record["PropertyType"] == PROPERTY_TYPES[number]
+
+
+def test_every_entry_of_the_tables_leads_where_it_says() -> None:
+    entity = DICTIONARY.entities["Property"]
+    for name, number in entity.type.items():
+        kind, _, subtype = name.partition("/")
+        made = map_record(LISTING, InMemoryRecords().put("Property", "k", PropertyType=kind, PropertySubType=subtype))
+        assert made.envelope["property_type_id"] == number, name
+    for name, status in entity.status.items():
+        held = InMemoryRecords().put("Property", "k", StandardStatus=name)
+        assert is_served(LISTING, held) is (status not in {"", "Sold"}), name
+
+
+def test_an_unknown_type_is_told() -> None:
+    record, told = listing_with_omitted(PropertyType="Igloo", PropertySubType="Condominium")
+    assert record["PropertyType"] == "Not Found"
+    assert told == [("PropertyType", "is 'Igloo': not in [Property.type]")]
+
+
+def test_a_map_may_name_a_type_with_a_slash() -> None:
+    dictionary = load_dictionary(b'[Property.type]\n"Farm/Ranch" = 5\n"Farm/Ranch/Horses" = 3')
+    held = InMemoryRecords().put("Property", "k", PropertyType="Farm/Ranch")
+    held.put("Property", "h", PropertyType="Farm/Ranch", PropertySubType="Horses")
+    assert map_record(LISTING, held, dictionary=dictionary).envelope == {"property_type_id": 5}
+    assert map_record(LISTING, held, "h", dictionary=dictionary).envelope == {"property_type_id": 3}
+
+
+def test_fields_are_brought_to_their_types() -> None:
+    record = listing(
+        ListPrice="450000.00",
+        LotSizeAcres=0.25,
+        LotSizeSquareFeet=10890.5,
+        Latitude=47.5,
+        WaterfrontYN="N",
+        CloseDate="2026-01-01",
+        PhotosChangeTimestamp="2026-01-02T10:00:00Z",
+        ListingId=7,
+    )
+    wanted = {"ListPrice": 450000, "LotSizeAcres": 0.25, "LotSizeSquareFeet": 10890.5, "Latitude": "47.5"}
+    wanted |= {"WaterfrontYN": False, "ImagesLastModified": "2026-01-02", "ListingID": "7"}
+    assert {name: record[name] for name in wanted} == wanted
+    assert "SoldDate" not in record
+
+
+def test_a_value_that_cannot_be_kept_is_left_out_alone() -> None:
+    record, told = listing_with_omitted(GarageSpaces=374524099053.44, BedroomsTotal=3, DaysOnMarket=-1, Latitude={})
+    assert record["BedroomsTotal"] == 3
+    assert not {"GarageSpaces", "DaysOnMarket", "Latitude"} & record.keys()
+    assert sorted(told) == [
+        ("DaysOnMarket", "is -1: less than 0"),
+        ("GarageSpaces", "is 374524099053.44: more than 2147483647"),
+        ("Latitude", "is an object: not a text"),
+    ]
+
+
+def test_the_first_of_several_fields_that_has_a_value_counts() -> None:
+    assert listing(OriginalEntryTimestamp=CHANGED, OnMarketDate="2026-01-01")["CreatedDate"] == "2026-11-20"
+    assert listing(OriginalEntryTimestamp="***", OnMarketDate="2026-01-01")["CreatedDate"] == "2026-01-01"
+    record, told = listing_with_omitted(OriginalEntryTimestamp="soon", OnMarketDate="2026-01-01")
+    assert record["CreatedDate"] == "2026-01-01"
+    assert [field for field, _ in told] == ["OriginalEntryTimestamp"]
+
+
+def test_an_address_is_joined_of_its_parts_where_it_is_not_given_whole() -> None:
+    parts: dict[str, Any] = {"StreetNumber": 12, "StreetDirPrefix": "NE", "StreetName": " Elm ", "StreetSuffix": "***"}
+    assert listing(**parts)["Address"] == "12 NE Elm"
+    assert listing(**parts, UnparsedAddress="1 Main St")["Address"] == "1 Main St"
+    assert "Address" not in listing(StreetName="")
+    record, told = listing_with_omitted(StreetNumber={}, StreetName="Elm")
+    assert (record["Address"], told) == ("Elm", [("StreetNumber", "is an object: not a text")])
+
+
+@pytest.mark.parametrize(
+    ("fields", "single"),
+    [
+        ({"Levels": ["One"]}, True),
+        ({"Levels": "Two, one"}, True),
+        ({"Levels": ["Two"], "StoriesTotal": 1}, False),
+        ({"StoriesTotal": 1.0}, True),
+        ({"StoriesTotal": 2}, False),
+        ({"Levels": []}, None),
+    ],
+)
+def test_a_truth_from_a_lookup(fields: dict[str, Any], single: bool | None) -> None:
+    assert listing(**fields).get("SingleStory") is single
+
+
+def test_a_truth_from_a_lookup_that_cannot_be_read_is_told() -> None:
+    record, told = listing_with_omitted(Levels=[{}], StoriesTotal=1)
+    assert record["SingleStory"] is True
+    assert [field for field, _ in told] == ["Levels"]
+
+
+def test_features_are_those_with_values() -> None:
+    record, told = listing_with_omitted(
+        Cooling={"Central Air": True, "None": False}, Appliances=["Oven", {}], View=[], Roof="***"
+    )
+    assert record["PropertyFeatures"] == [
+        {"PropertyFeatureName": "Appliances", "PropertyFeatureValues": ["Oven"]},
+        {"PropertyFeatureName": "Cooling", "PropertyFeatureValues": ["Central Air"]},
+    ]
+    assert [field for field, _ in told] == ["Appliances"]
+
+
+def test_references_are_the_identifiers_of_what_they_refer_to() -> None:
+    held = InMemoryRecords().put(
+        "Property", "k", ListAgentKey=KEY, ListOfficeKey="o/1", BuyerAgentKey=7, CoListAgentKey="x" * 200
+    )
+    made, composer = map_record(LISTING, held), RecordMapper(DICTIONARY, held)
+    assert made.record["ListAgentUUID"] == composer.identifier("agents", KEY) == KEY.lower()
+    assert made.record["ListAgentPlatformOfficeID"] == composer.identifier("offices", "o/1") == "o%2F1"
+    assert made.record["SecondaryListAgentUUID"] == composer.identifier("agents", "x" * 200)
+    held.put("Property", "k", StandardStatus="Closed", BuyerAgentKey=7)
+    assert map_record(SOLD_LISTING, held).record["BuyerAgentUUID"] == composer.identifier("agents", "7")
+
+
+def test_a_reference_that_can_be_no_identifier_is_left_out() -> None:
+    record, told = listing_with_omitted(ListOfficeKey="o" * 129, ListAgentKey="****", CoListAgentKey={})
+    assert not {"ListAgentPlatformOfficeID", "ListAgentUUID", "SecondaryListAgentUUID"} & record.keys()
+    assert {field for field, _ in told} == {"ListOfficeKey", "CoListAgentKey"}
+
+
+def test_what_is_too_long_to_search_by_is_left_out() -> None:
+    record, told = listing_with_omitted(ListingId="x" * 9000, PublicRemarks="x" * 9000)
+    assert "ListingID" not in record
+    assert told == [("ListingId", "has 9000 characters: more than 8000")]
+
+
+def test_private_fields_are_not_served_even_where_they_came() -> None:
+    made = map_record(LISTING, InMemoryRecords().put("Property", "k", **dict.fromkeys(DICTIONARY.private, "secret")))
+    assert "secret" not in str(made)
+
+
+def test_a_time_zone_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="'Mars/Base' is not a time zone"):
+        RecordMapper(DICTIONARY, InMemoryRecords(), time_zone="Mars/Base")

@@ -1,0 +1,1 @@
+"""Tests of outbox, publisher and whole replication rounds."""

@@ -1,0 +1,79 @@
+"""Who may read: everybody, who has the one token, or who has fetched a token with an id and a secret."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+import orjson
+
+from tests.reso.server.error_responses import JSON, ServerResponse, unauthorized
+
+if TYPE_CHECKING:
+    from tests.reso.server.server_settings import ServerSettings
+
+
+class Auth:
+    """Issues tokens and counts what they are used for."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        """Begin with the token of the settings, which never ends, or with none."""
+        self._settings = settings
+        self._left: dict[str, float] = {settings.token: float("inf")} if settings.token else {}
+        self.issued = 0
+        self._lock = threading.Lock()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._settings.token is None and self._settings.client is None
+
+    def check(self, authorization: str) -> None:
+        """Use up one request of a token; raise Problem (401) for none or one that does not hold."""
+        scheme, _, token = authorization.partition(" ")
+        if self._is_open:
+            return
+        if scheme.lower() != "bearer" or not token:
+            raise unauthorized("40100", "A bearer token is required")
+        with self._lock:
+            if self._left.get(token, 0) <= 0:
+                raise unauthorized("40101", "The token is unknown or has expired")
+            self._left[token] -= 1
+
+    def expire(self) -> None:
+        """Let every token that was issued end now."""
+        with self._lock:
+            self._left = {token: left for token, left in self._left.items() if token == self._settings.token}
+
+    def issue(self, form: str, authorization: str) -> ServerResponse:
+        """Answer a request for a token: grant type, id and secret in the form, or the latter two as Basic."""
+        said = dict(parse_qsl(form))
+        if said.get("grant_type") != "client_credentials":
+            return _answer(400, {"error": "unsupported_grant_type"})
+        given = (said.get("client_id"), said.get("client_secret"))
+        if self._settings.client is None or self._settings.client not in {given, _basic(authorization)}:
+            return _answer(401, {"error": "invalid_client"})
+        return _answer(200, self._new())
+
+    def _new(self) -> dict[str, object]:
+        with self._lock:
+            self.issued += 1
+            token = f"issued-{self.issued}"
+            self._left[token] = self._settings.token_requests or float("inf")
+        return {"access_token": token, "token_type": "Bearer", "expires_in": self._settings.token_seconds}
+
+
+def _basic(authorization: str) -> tuple[str, str] | None:
+    scheme, _, encoded = authorization.partition(" ")
+    try:
+        name, _, secret = (
+            base64.b64decode(encoded if scheme.lower() == "basic" else "", validate=True).decode().partition(":")
+        )
+    except ValueError:
+        return None
+    return name, secret
+
+
+def _answer(status: int, body: dict[str, object]) -> ServerResponse:
+    return ServerResponse(status, orjson.dumps(body), {"Content-Type": JSON, "Cache-Control": "no-store"})

@@ -1,0 +1,1 @@
+"""Tests of HTTP client, initial load, incremental sync and comparison."""

@@ -1,0 +1,283 @@
+"""What each check finds, of a stand-in that tells what a test wants."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.connection import ConnectionSettings, connect
+from mappings import COMPANY, RESOURCES
+from service.app import build_services
+from service.errors import ApiError, NotElasticsearch
+from service.health.checks import Finding, FindingState, blocked_resources
+from service.health.index_checks import run_checks
+from service.settings import ServiceSettings
+from tests.service.stand_in import Reply, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.service.stand_in import StandIn
+
+CONNECTION = ConnectionSettings(url=("http://stand-in:9200",))
+INDEX = "listings-v0001"
+SUBJECTS = ["elasticsearch", "cluster", *(resource.alias for resource in RESOURCES), "keys", "control"]
+ALL_NAMES = "/" + ",".join([*(resource.alias for resource in RESOURCES), "api_keys", "control"])
+
+
+async def found(stand_in: StandIn) -> list[Finding]:
+    """Return what every check finds."""
+    connection = ConnectionSettings(url=(stand_in.url,))
+    async with connect(connection, connections=4, timeout=10) as client:
+        return await run_checks(build_services(client, ServiceSettings(), connection).engine, connection)
+
+
+def bad(findings: list[Finding]) -> list[tuple[str, FindingState, str]]:
+    """Return what is not well."""
+    return [
+        (finding.subject, finding.state, finding.problem)
+        for finding in findings
+        if finding.state is not FindingState.OK
+    ]
+
+
+async def test_a_sound_cluster_is_well_in_three_requests(stand_in: StandIn) -> None:
+    findings = await found(stand_in)
+    assert bad(findings) == []
+    assert [finding.subject for finding in findings] == SUBJECTS
+    assert len(stand_in.looked_at) == 3
+
+
+def renamed(indices: dict[str, Any]) -> None:
+    """Give listings no alias."""
+    indices[INDEX]["aliases"] = {"other": {}}
+
+
+def twice(indices: dict[str, Any]) -> None:
+    """Let the alias point at two indices."""
+    indices["listings-v0002"] = copy.deepcopy(indices[INDEX])
+
+
+def of_its_name(indices: dict[str, Any]) -> None:
+    """Make an index of the alias's name."""
+    indices["listings"] = {**indices.pop(INDEX), "aliases": {}}
+
+
+def closed(indices: dict[str, Any]) -> None:
+    """Close the index."""
+    indices[INDEX]["settings"]["index.verified_before_close"] = "true"
+
+
+def filtered(indices: dict[str, Any]) -> None:
+    """Hide records behind the alias."""
+    indices[INDEX]["aliases"]["listings"] = {"filter": {"term": {"company": "acme"}}}
+
+
+def lacking(indices: dict[str, Any]) -> None:
+    """Take a search field away that every request uses."""
+    del indices[INDEX]["mappings"]["properties"]["deleted"]
+
+
+def lacking_one_of_its_own(indices: dict[str, Any]) -> None:
+    """Take a search field away that this version has for listings."""
+    of_other_records(indices)
+    del indices[INDEX]["mappings"]["properties"]["status"]
+
+
+def one_of_its_own_otherwise(indices: dict[str, Any]) -> None:
+    """Map a search field of listings otherwise."""
+    of_other_records(indices)
+    indices[INDEX]["mappings"]["properties"]["status"] = {"type": "text"}
+
+
+def otherwise(indices: dict[str, Any]) -> None:
+    """Map a search field otherwise."""
+    indices[INDEX]["mappings"]["properties"]["clock"] = {"type": "keyword"}
+
+
+def unmapped(indices: dict[str, Any]) -> None:
+    """Take the whole mapping away."""
+    indices[INDEX]["mappings"] = {}
+
+
+WRONG: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
+    "no alias": (renamed, "its alias is missing", "The alias listings does not exist."),
+    "two indices": (twice, "it has several indices", "listings-v0001, listings-v0002"),
+    "an index of that name": (of_its_name, "it is not an alias", "listings is an index"),
+    "a closed index": (closed, "its index is closed", "listings-v0001 is closed."),
+    "a filter": (filtered, "its alias hides records", "has a filter"),
+    "a field less": (lacking, "its index lacks fields of this version", "or maps them differently: deleted."),
+    "another field": (otherwise, "its index lacks fields of this version", "or maps them differently: clock."),
+    "no mapping": (unmapped, "its index lacks fields of this version", "feed_key"),
+}
+
+
+@pytest.mark.parametrize("change", WRONG)
+async def test_an_index_that_is_not_one_to_answer_from_is_wrong(stand_in: StandIn, change: str) -> None:
+    make, problem, detail = WRONG[change]
+    make(stand_in.indices)
+    stand_in.documents["control", "mark-listings"] = {}
+    findings = await found(stand_in)
+    assert bad(findings) == [("listings", FindingState.WRONG, problem)]
+    (finding,) = [finding for finding in findings if finding.is_fatal]
+    assert detail in finding.detail
+    assert finding.remedy
+    assert blocked_resources(findings, CONNECTION) == {"listings": "listing"}
+
+
+def with_more(indices: dict[str, Any]) -> None:
+    """Add a search field, as a newer version has it."""
+    indices[INDEX]["mappings"]["properties"]["further"] = {"type": "keyword"}
+    indices[INDEX]["mappings"]["_meta"]["fingerprint"] = "0" * 16
+
+
+def of_other_records(indices: dict[str, Any]) -> None:
+    """Change the fingerprint alone."""
+    indices[INDEX]["mappings"]["_meta"]["fingerprint"] = "0" * 16
+
+
+def of_other_settings(indices: dict[str, Any]) -> None:
+    """Make it an index from before unknown fields were refused."""
+    of_other_records(indices)
+    del indices[INDEX]["settings"]["index.query.parse.allow_unmapped_fields"]
+
+
+def nameless(indices: dict[str, Any]) -> None:
+    """Take what the indexer writes of the index."""
+    del indices[INDEX]["mappings"]["_meta"]
+
+
+def idle(indices: dict[str, Any]) -> None:
+    """Leave the refresh interval to Elasticsearch."""
+    del indices[INDEX]["settings"]["index.refresh_interval"]
+
+
+def unrefreshed(indices: dict[str, Any]) -> None:
+    """Never refresh."""
+    indices[INDEX]["settings"]["index.refresh_interval"] = "-1"
+
+
+WARNINGS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
+    "a field less": (
+        lacking_one_of_its_own,
+        "its index lacks search fields of this version",
+        "listings-v0001 lacks these fields, or maps them differently: status. Requests that use them get 503.",
+    ),
+    "another field": (
+        one_of_its_own_otherwise,
+        "its index lacks search fields of this version",
+        "listings-v0001 lacks these fields, or maps them differently: status. Requests that use them get 503.",
+    ),
+    "a newer version": (with_more, "its index was built by another version", "additional search fields: further."),
+    "other records": (of_other_records, "its records have a different schema", "only the schema of the stored records"),
+    "other settings": (
+        of_other_settings,
+        "its index has different settings",
+        "index.query.parse.allow_unmapped_fields.",
+    ),
+    "no shape": (nameless, "its index has no fingerprint", "not created by the indexer"),
+    "no interval": (idle, "updates may become visible late", "is not set, so the first search after an idle period"),
+    "no refresh": (unrefreshed, "updates may become visible late", "index.refresh_interval of listings-v0001 is -1."),
+}
+
+
+@pytest.mark.parametrize("change", WARNINGS)
+async def test_what_is_told_and_refuses_nothing(stand_in: StandIn, change: str) -> None:
+    make, problem, detail = WARNINGS[change]
+    make(stand_in.indices)
+    findings = await found(stand_in)
+    assert bad(findings) == [("listings", FindingState.WARNING, problem)]
+    (finding,) = [finding for finding in findings if finding.problem]
+    assert detail in finding.detail
+    assert finding.remedy
+    assert blocked_resources(findings, CONNECTION) == {}
+
+
+async def test_two_warnings_are_both_told(stand_in: StandIn) -> None:
+    of_other_records(stand_in.indices)
+    idle(stand_in.indices)
+    assert len(bad(await found(stand_in))) == 2
+
+
+async def test_keys_that_do_not_exist_yet_are_told_and_lacking_marks_are_wrong(stand_in: StandIn) -> None:
+    del stand_in.indices["api_keys"], stand_in.indices["control"]
+    assert bad(await found(stand_in)) == [
+        ("keys", FindingState.WARNING, "no keys have been created yet"),
+        ("control", FindingState.WRONG, "the indexer's watermarks are missing"),
+    ]
+
+
+@pytest.mark.parametrize("version", ["9.5.1", "8.19.4"])
+async def test_one_node_of_a_version_that_is_not_supported_refuses_everything(stand_in: StandIn, version: str) -> None:
+    stand_in.versions["old"] = version
+    findings = await found(stand_in)
+    assert bad(findings) == [("elasticsearch", FindingState.WRONG, "unsupported version")]
+    assert f"old: Elasticsearch {version}" in findings[0].detail
+    assert blocked_resources(findings, CONNECTION).keys() == {resource.alias for resource in RESOURCES}
+
+
+@pytest.mark.parametrize("health", ["yellow", "red"])
+async def test_the_health_of_the_cluster_is_told(stand_in: StandIn, health: str) -> None:
+    stand_in.health = health
+    assert bad(await found(stand_in)) == [("cluster", FindingState.WARNING, f"status {health}")]
+
+
+async def test_without_the_right_to_look_nothing_is_known_and_nothing_refused(stand_in: StandIn) -> None:
+    denied = refusal(403, "security_exception")
+    names = ["/_nodes/_all/_none", "/_cluster/health", ALL_NAMES, *(f"/{name}" for name in ALL_NAMES[1:].split(","))]
+    stand_in.strange = dict.fromkeys(names, denied)
+    findings = await found(stand_in)
+    assert [finding.subject for finding in findings] == SUBJECTS
+    assert {finding.state for finding in findings} == {FindingState.UNKNOWN}
+    assert all("Grant the service's user" in finding.remedy for finding in findings)
+    assert blocked_resources(findings, CONNECTION) == {}
+
+
+async def test_what_one_may_not_look_at_hides_nothing_else(stand_in: StandIn) -> None:
+    stand_in.strange = dict.fromkeys((ALL_NAMES, "/offices"), refusal(403, "security_exception"))
+    lacking(stand_in.indices)
+    assert [(subject, state) for subject, state, _ in bad(await found(stand_in))] == [
+        ("offices", FindingState.UNKNOWN),
+        ("listings", FindingState.WRONG),
+    ]
+
+
+async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.health.checks._REQUEST_TIMEOUT_SECONDS", 0.1)
+    stand_in.strange = {"/_nodes/_all/_none": Reply(delay=30.0), "/_cluster/health": refusal(503, "no_master")}
+    assert [(subject, state) for subject, state, _ in bad(await found(stand_in))] == [
+        ("elasticsearch", FindingState.UNKNOWN),
+        ("cluster", FindingState.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        refusal(503, "cluster_block_exception"),
+        refusal(401, "security_exception"),
+        Reply(status=502, body=b"<html/>", content_type="text/html", headers={}),
+        Reply(delay=30.0),
+    ],
+)
+async def test_a_cluster_that_is_away_is_an_error(
+    stand_in: StandIn, reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.health.checks._REQUEST_TIMEOUT_SECONDS", 0.1)
+    stand_in.is_away(reply)
+    with pytest.raises(ApiError):
+        await found(stand_in)
+
+
+@pytest.mark.parametrize("status", [200, 404])
+async def test_whatever_does_not_name_itself_is_not_elasticsearch(stand_in: StandIn, status: int) -> None:
+    stand_in.is_away(Reply(status=status, headers={}))
+    with pytest.raises(NotElasticsearch):
+        await found(stand_in)
+
+
+def test_a_prefix_stands_before_what_is_refused() -> None:
+    wrong = [Finding(subject=COMPANY.alias, state=FindingState.WRONG)]
+    assert blocked_resources(wrong, ConnectionSettings(prefix="t-")) == {"t-companies": "company"}

@@ -1,0 +1,284 @@
+"""Aliases and mappings on a real Elasticsearch: what it answers of itself is something else than an empty list."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from cluster.connection import ConnectionSettings, connect
+from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
+from service.app import SERVICES, create_app
+from service.health.checks import FindingState
+from service.resources import OPERATIONS
+from service.settings import ServiceSettings
+from tests.conftest import remove_indices
+from tests.service.index_sandbox import OPERATION_PATHS, IndexSandbox
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+UNMAPPED = "index.query.parse.allow_unmapped_fields"
+# A field that no query of the service is without.
+FIELD = "deleted"
+
+
+@pytest.fixture(scope="module")
+async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
+    """A corner with sound indices; creating them is what takes time."""
+    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
+    async with connect(connection, connections=4, timeout=60) as client:
+        corner = IndexSandbox(client, connection)
+        await corner.fill()
+        yield corner
+        await remove_indices(client, connection.prefix)
+
+
+@pytest.fixture
+async def corner(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
+    """The sound corner and a service over it that looks at it only when it is told to, once it has read its caches."""
+    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), filled.connection)
+    async with TestClient(TestServer(app)) as filled.http:
+        assert await filled.status("/companies/acme") == 200
+        yield filled
+    await filled.restore()
+
+
+def test_every_operation_is_asked() -> None:
+    assert OPERATION_PATHS.keys() == {operation.path for operation in OPERATIONS}
+
+
+async def test_indices_as_the_declarations_make_them_are_sound_and_answered_from(corner: IndexSandbox) -> None:
+    assert await corner.check_now() == {}
+    assert await corner.statuses() == {200, 404}
+
+
+async def test_a_missing_alias_is_503_in_every_operation(corner: IndexSandbox) -> None:
+    await corner.point(dict.fromkeys(RESOURCES, ()))
+    # Elasticsearch says so itself, before anything was looked at; afterwards it is not asked.
+    assert await corner.statuses() == {503}
+    assert await corner.check_now() == {
+        resource.alias: (FindingState.WRONG, "its alias is missing") for resource in RESOURCES
+    }
+    assert await corner.statuses() == {503}
+
+
+async def test_a_field_that_the_live_index_lacks_is_503_in_every_operation_at_once(
+    corner: IndexSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing has looked at what the aliases point at now: Elasticsearch itself refuses the query."""
+    await corner.point(dict.fromkeys(RESOURCES, (await corner.make(LISTING, without=FIELD),)))
+    assert await corner.statuses() == {503}
+    assert "No field mapping can be found for the field with name [deleted]" in caplog.text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_an_index_from_before_unknown_fields_were_refused_is_not_answered_from_either(
+    corner: IndexSandbox,
+) -> None:
+    await corner.point(dict.fromkeys(RESOURCES, (await corner.make(LISTING, without=FIELD, **{UNMAPPED: True}),)))
+    # Without the check: an empty list, or that there is no such record.
+    assert await corner.statuses() == {200, 404}
+    problem = "its index lacks fields of this version"
+    assert await corner.check_now() == {resource.alias: (FindingState.WRONG, problem) for resource in RESOURCES}
+    assert await corner.statuses() == {503}
+
+
+async def test_a_sort_by_a_field_that_is_not_there_is_503(corner: IndexSandbox) -> None:
+    options: dict[str, object] = {"index.sort.field": "id", UNMAPPED: True}
+    await corner.point({LISTING: (await corner.make(LISTING, without="feed_key", **options),)})
+    assert await corner.status("/listings?platform_company_id=acme&updated_since=1") == 503
+
+
+@pytest.mark.parametrize("resource", [LISTING, COMPANY], ids=lambda resource: resource.alias)
+async def test_an_alias_over_two_indices_is_refused(corner: IndexSandbox, resource: Resource) -> None:
+    await corner.point({resource: (corner.valid[LISTING], corner.valid[COMPANY])})
+    assert await corner.check_now() == {resource.alias: (FindingState.WRONG, "it has several indices")}
+    assert await corner.status(OPERATION_PATHS[f"/{resource.alias}"]) == 503
+
+
+async def test_an_alias_with_a_filter_is_refused(corner: IndexSandbox) -> None:
+    await corner.point({LISTING: (corner.valid[LISTING],)}, filter={"term": {"company": "other"}})
+    assert await corner.check_now() == {"listings": (FindingState.WRONG, "its alias hides records")}
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+
+
+async def test_a_closed_index_is_503_before_it_is_looked_at_and_after(corner: IndexSandbox) -> None:
+    await corner.client.indices.close(index=corner.valid[LISTING])
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+    assert await corner.check_now() == {"listings": (FindingState.WRONG, "its index is closed")}
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+    await corner.client.indices.open(index=corner.valid[LISTING], wait_for_active_shards=1)
+    assert await corner.check_now() == {}
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+
+
+async def test_an_index_in_place_of_the_alias_is_refused(corner: IndexSandbox) -> None:
+    await corner.point({TEAM: ()})
+    name = corner.connection.alias(TEAM)
+    await corner.client.indices.create(index=name)
+    assert await corner.check_now() == {"teams": (FindingState.WRONG, "it is not an alias")}
+    assert await corner.status("/teams") == 503
+    await corner.client.indices.delete(index=name)
+
+
+async def test_an_index_with_another_refresh_interval_is_told_and_answered_from(corner: IndexSandbox) -> None:
+    index = corner.valid[LISTING]
+    await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": None})
+    assert await corner.check_now() == {"listings": (FindingState.WARNING, "updates may become visible late")}
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+    await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": "1s"})
+
+
+async def test_an_index_without_a_copy_is_503_and_the_red_cluster_takes_nobody_out(corner: IndexSandbox) -> None:
+    assert await corner.watch.unready_reason() is None
+    red = await corner.make(LISTING, **{"index.routing.allocation.require._name": "no-such-node"})
+    await corner.point({LISTING: (red,)})
+    await corner.watch.check_now()
+    (cluster,) = [finding for finding in corner.watch.findings()[0] if finding.subject == "cluster"]
+    assert (cluster.state, cluster.problem) == (FindingState.WARNING, "status red")
+    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+    assert await corner.watch.unready_reason() is None
+    await corner.restore()
+    await corner.client.indices.delete(index=red)
+
+
+async def test_a_rollback_to_an_older_shape_is_noticed_while_the_service_runs(corner: IndexSandbox) -> None:
+    old = await corner.make(LISTING, without="status", **{UNMAPPED: True})
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2), corner.connection)
+    async with TestClient(TestServer(app)) as corner.http:
+        assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+        engine = app[SERVICES].engine
+        await corner.point({LISTING: (old,)})
+        await until(lambda: engine.missing)
+        assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+        assert await corner.status(OPERATION_PATHS["/companies"]) == 200
+        await corner.restore()
+        await until(lambda: not engine.missing)
+        assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+
+
+LISTINGS = "/listings?platform_company_id=acme"
+REBUILD = "`brokerage index reindex SOURCE {}`"
+# Of a resource and a search field that its live index lacks: paths that use the field, and paths that do not.
+LACKING: dict[tuple[Resource, str], tuple[list[str], list[str]]] = {
+    (LISTING, "status"): (
+        [
+            LISTINGS,
+            f"{LISTINGS}&coming_soon=true",
+            "/changes?resources=listings&market_status=on-market",
+            "/snapshot/listings?market_status=on-market",
+            "/digest/listings?market_status=on-market",
+            "/digest/listings?market_status=on-market&prefixes=0000",
+            "/reso/Property?$filter=StandardStatus eq 'Active'",
+        ],
+        [
+            f"{LISTINGS}&market_status=all",
+            f"{LISTINGS}&market_status=all&timestamps_only=true",
+            "/listings/one",
+            "/sold_listings",
+            "/changes?resources=listings",
+            "/snapshot/listings",
+            "/digest/listings",
+            "/reso/Property",
+        ],
+    ),
+    (LISTING, "listing_id"): ([f"{LISTINGS}&timestamps_only=true"], [LISTINGS, "/listings/one"]),
+    (LISTING, "agents"): (
+        [f"{LISTINGS}&agent_uuid=3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a"],
+        [LISTINGS, f"{LISTINGS}&market_status=off-market", "/listings/one"],
+    ),
+    (AGENT, "deactivated"): (
+        [
+            "/agents",
+            "/agents?deactivated=true",
+            "/changes?resources=agents",
+            "/changes?resources=companies,agents",
+            "/snapshot/agents",
+            "/digest/agents",
+            "/reso/Member",
+            "/reso/Member('one')",
+            "/reso/Member?$filter=MemberStatus eq 'Active'&$select=MemberKey",
+        ],
+        [
+            "/agents/one",
+            "/offices",
+            "/changes?resources=agents&include_deactivated=true",
+            "/changes?resources=companies",
+            "/snapshot/agents?include_deactivated=true",
+            "/reso/Member?$select=MemberKey",
+        ],
+    ),
+    (AGENT, "source_agent_id"): (
+        ["/agents/one?platform_company_id=acme", f"{LISTINGS}&source_agent_id=7"],
+        ["/agents/one", "/agents", f"{LISTINGS}&agent_uuid=3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a"],
+    ),
+}
+
+
+@pytest.mark.parametrize("unmapped", [True, False], ids=["of an old version", "of this version"])
+@pytest.mark.parametrize(("resource", "field"), LACKING, ids=lambda part: getattr(part, "alias", part))
+async def test_a_search_field_that_the_live_index_lacks_stops_only_requests_that_use_it(
+    corner: IndexSandbox, resource: Resource, field: str, unmapped: bool
+) -> None:
+    refused, served = LACKING[resource, field]
+    old = await corner.make(resource, without=field, **({UNMAPPED: True} if unmapped else {}))
+    await corner.point({resource: (old,)})
+    problem = "its index lacks search fields of this version"
+    assert await corner.check_now() == {resource.alias: (FindingState.WARNING, problem)}
+    for path in refused:
+        status, body = await corner.problem(path)
+        assert (path, status) == (path, 503)
+        # OData has errors of a form of its own.
+        about = body.get("error", body)
+        said = about.get("detail", about.get("message"))
+        assert about["code"] == "temporarily-unavailable"
+        assert REBUILD.format(resource.alias) in said
+        assert field not in said
+    assert {path: status for path in served if (status := await corner.status(path)) not in {200, 404}} == {}
+    assert {await corner.status(path) for path in served} & {200}
+    await corner.restore()
+    assert await corner.check_now() == {}
+    assert {path: status for path in refused if (status := await corner.status(path)) not in {200, 400, 404}} == {}
+
+
+async def test_a_rebuild_that_is_due_is_reported_and_keeps_no_process_from_becoming_ready(corner: IndexSandbox) -> None:
+    await corner.point({LISTING: (await corner.make(LISTING, without="status"),)})
+    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), corner.connection)
+    async with TestClient(TestServer(app)) as corner.http:
+        answered = await corner.http.get("/readyz?verbose")
+        assert answered.status == 200
+        [check] = [each for each in (await answered.json())["checks"] if each["subject"] == "listings"]
+        assert check["problem"] == "its index lacks search fields of this version"
+        assert check["state"] == "warning"
+        findings, _ = corner.watch.findings()
+        [finding] = [each for each in findings if each.subject == "listings"]
+        assert finding.detail.endswith(
+            "lacks these fields, or maps them differently: status. Requests that use them get 503."
+        )
+        assert REBUILD.format("listings") in finding.remedy
+        assert await corner.status(LISTINGS) == 503
+
+
+async def test_before_it_was_looked_at_elasticsearch_refuses_and_the_rebuild_is_named_too(
+    corner: IndexSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    await corner.point({LISTING: (await corner.make(LISTING, without="status"),)})
+    status, body = await corner.problem(LISTINGS)
+    assert status == 503
+    assert "`brokerage index reindex SOURCE`" in body["detail"]
+    assert "No field mapping can be found for the field with name [status]" in caplog.text
+
+
+async def test_companies_without_a_field_that_scopes_need_stop_every_request_rather_than_widen_one(
+    corner: IndexSandbox,
+) -> None:
+    await corner.point({COMPANY: (await corner.make(COMPANY, without="parent_company_id"),)})
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2), corner.connection)
+    async with TestClient(TestServer(app)) as corner.http:
+        status, body = await corner.problem("/companies")
+        assert (status, REBUILD.format("companies") in body["detail"]) == (503, True)

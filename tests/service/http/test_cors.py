@@ -1,0 +1,85 @@
+"""Cross-origin requests over real HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.service.raw_http import exchange_one, request, serve_raw
+
+if TYPE_CHECKING:
+    from tests.service.raw_http import RawResponse
+    from tests.service.stand_in import StandIn
+
+LISTED, OTHER = "https://portal.example", "https://other.example"
+ORIGINS = (LISTED, "http://localhost:3000")
+ASKS_BEFORE = {"Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "x-api-key"}
+
+
+def cors_headers(answer: RawResponse) -> dict[str, str]:
+    """Return the CORS headers of a response."""
+    return {name: value for name, value in answer.headers.items() if name.startswith("Access-Control-")}
+
+
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+async def test_nothing_is_said_unless_it_is_configured(stand_in: StandIn, method: str) -> None:
+    async with serve_raw(stand_in.url) as port:
+        answer = await exchange_one(port, request("/v1/companies", method, {"Origin": LISTED, **ASKS_BEFORE}))
+    assert cors_headers(answer) == {}
+    assert "Origin" not in answer.headers.get("Vary", "")
+
+
+@pytest.mark.parametrize("origins", [ORIGINS, ("*",), (LISTED, "*")])
+async def test_a_preflight_response_lists_what_may_be_sent(stand_in: StandIn, origins: tuple[str, ...]) -> None:
+    async with serve_raw(stand_in.url, cors_origins=origins) as port:
+        answer = await exchange_one(port, request("/v1/listings", "OPTIONS", {"Origin": LISTED, **ASKS_BEFORE}))
+    is_any = "*" in origins
+    assert answer.status == 204
+    assert cors_headers(answer) == {
+        "Access-Control-Allow-Origin": "*" if is_any else LISTED,
+        "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
+        "Access-Control-Allow-Headers": "x-api-key, Authorization, If-None-Match, Prefer",
+        "Access-Control-Max-Age": "7200",
+    }
+    assert answer.headers.get("Vary") == (None if is_any else "Origin")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/companies", 200), ("/v1/companies?q=1", 400), ("/v1/x", 404)])
+async def test_a_script_of_a_listed_site_may_read_every_answer(stand_in: StandIn, path: str, status: int) -> None:
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    key = {"x-api-key": stand_in.grant()}
+    async with serve_raw(stand_in.url, cors_origins=ORIGINS) as port:
+        for origin in ORIGINS:
+            answer = await exchange_one(port, request(path, headers={**key, "Origin": origin}))
+            assert answer.status == status
+            assert cors_headers(answer).keys() == {"Access-Control-Allow-Origin", "Access-Control-Expose-Headers"}
+            assert cors_headers(answer)["Access-Control-Allow-Origin"] == origin
+            exposed = {*cors_headers(answer)["Access-Control-Expose-Headers"].split(", ")}
+            assert {"ETag", "Link", "X-Total-Count", "X-Next-Updated-Since", "X-Request-Id", "RateLimit"} <= exposed
+            assert {"OData-Version", "Preference-Applied"} <= exposed
+            assert answer.headers.getall("Vary")[0].endswith("Origin")
+            assert (status == 200) is answer.headers["Vary"].startswith("x-api-key, Accept-Encoding, ")
+
+
+@pytest.mark.parametrize("origin", [OTHER, LISTED + ".evil.example", LISTED.upper(), LISTED + ":443", "null", "*", ""])
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+async def test_an_unlisted_origin_gets_no_cors_headers(stand_in: StandIn, origin: str, method: str) -> None:
+    async with serve_raw(stand_in.url, cors_origins=ORIGINS) as port:
+        answer = await exchange_one(port, request("/livez", method, {"Origin": origin, **ASKS_BEFORE}))
+    assert cors_headers(answer) == {}
+    assert answer.headers["Vary"] == "Origin"
+
+
+async def test_responses_without_an_origin_vary_too(stand_in: StandIn) -> None:
+    async with serve_raw(stand_in.url, cors_origins=ORIGINS) as port:
+        answer = await exchange_one(port, request("/livez"))
+    assert (cors_headers(answer), answer.headers["Vary"]) == ({}, "Origin")
+
+
+async def test_credentials_are_never_allowed(stand_in: StandIn) -> None:
+    for origins in (ORIGINS, ("*",)):
+        async with serve_raw(stand_in.url, cors_origins=origins) as port:
+            for method in ("GET", "OPTIONS"):
+                answer = await exchange_one(port, request("/livez", method, {"Origin": LISTED, **ASKS_BEFORE}))
+                assert "Access-Control-Allow-Credentials" not in answer.headers

@@ -1,0 +1,162 @@
+"""When keys were last used: noted for good keys only, written in the background, and never at a request's cost."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from service.app import SERVICES, build_services
+from service.keys.store import KeyGrant, KeyStore
+from service.keys.usage import KeyUsage
+from service.settings import ServiceSettings
+from tests.service.stand_in import Reply, refusal
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiohttp.test_utils import TestClient
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+    from tests.service.stand_in import StandIn
+
+NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
+MINUTE = dt.timedelta(minutes=1)
+NOT_RECORDED = "The last use of keys is not being recorded: "
+
+
+async def asked(api: TestClient[Any, Any], key: str) -> int:
+    """Use a key and return the status."""
+    async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
+        return response.status
+
+
+def usage_of(api: TestClient[Any, Any]) -> KeyUsage:
+    """Return what notes the use of keys."""
+    assert api.app is not None
+    return api.app[SERVICES].keys.usage  # type: ignore[no-any-return]
+
+
+@asynccontextmanager
+async def running(usage: KeyUsage) -> AsyncIterator[None]:
+    """Let it write in the background."""
+    task = asyncio.create_task(usage.run())
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def failures() -> float:
+    """Return how many attempts to write have failed in this process."""
+    return REGISTRY.get_sample_value("brokerage_key_usage_failures_total") or 0.0
+
+
+async def test_the_use_of_a_key_is_written_once_however_often_it_is_used(
+    api: TestClient[Any, Any], stand_in: StandIn
+) -> None:
+    keys = [stand_in.grant(), stand_in.grant()]
+    for key in (*keys, *keys):
+        assert await asked(api, key) == 200
+    assert stand_in.written == []
+    await usage_of(api).flush()
+    assert [line["index"]["_id"] for line in stand_in.written[::2]] == [key[3:13] for key in keys]
+    await usage_of(api).flush()
+    assert len(stand_in.written) == 4
+
+
+async def test_what_is_refused_is_no_use(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    other = stand_in.grant()
+    stand_in.documents["api_keys", other[3:13]]["digest"] = "0" * 64
+    for key in (stand_in.grant(revoked=past), stand_in.grant(expires=past), other):
+        assert await asked(api, key) == 401
+    await usage_of(api).flush()
+    assert stand_in.written == []
+
+
+async def test_the_last_use_is_written_at_the_end(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    assert await asked(api, stand_in.grant()) == 200
+    await api.close()
+    assert [line["index"]["_id"] for line in stand_in.written[::2]] == [stand_in.keys[0][3:13]]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (refusal(403, "security_exception"), "the service's user lacks the privilege `index` on key_usage."),
+        (refusal(503, "unavailable_shards_exception"), "Elasticsearch did not accept the write."),
+        (Reply(delay=30.0), "Elasticsearch did not accept the write."),
+        (Reply(body=b"[]"), "Elasticsearch did not accept the write."),
+        (Reply(body=b'{"items":[{"index":{"status":429}}]}'), "Elasticsearch returned 429."),
+    ],
+)
+async def test_a_failure_costs_no_request_and_is_told_once(
+    api: TestClient[Any, Any],
+    stand_in: StandIn,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    reply: Reply,
+    said: str,
+) -> None:
+    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 0.2)
+    key = stand_in.grant()
+    stand_in.out(reply, "key_usage")
+    before = failures()
+    for _ in range(2):
+        assert await asked(api, key) == 200
+        await usage_of(api).flush()
+    assert failures() == before + 2
+    assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
+    stand_in.replies.clear()
+    stand_in.written.clear()
+    await usage_of(api).flush()
+    assert [line["index"]["_id"] for line in stand_in.written[::2]] == [key[3:13]]
+    assert "is being recorded again" in caplog.text
+
+
+async def test_it_is_written_in_the_background(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    assert api.app is not None
+    usage = KeyUsage(api.app[SERVICES].engine, "key_usage", every_seconds=0.01)
+    async with running(usage):
+        usage.record_use("a", NOON)
+        await until(lambda: len(stand_in.written) == 2)
+        usage.record_use("a", NOON + MINUTE)
+        await until(lambda: len(stand_in.written) == 4)
+
+
+async def test_on_a_real_engine_it_never_goes_backwards(
+    client: AsyncElasticsearch, connection: ConnectionSettings
+) -> None:
+    store = KeyStore(client, connection.keys_index, connection.usage_index)
+    engine = build_services(client, ServiceSettings(), connection).engine
+    key_id = (await store.create(KeyGrant("x", all_companies=True))).key_id
+    workers = [KeyUsage(engine, connection.usage_index) for _ in range(2)]
+    for worker, at in ((0, NOON), (1, NOON - MINUTE), (1, NOON), (0, NOON + MINUTE)):
+        before = failures()
+        workers[worker].record_use(key_id, at)
+        await workers[worker].flush()
+        await client.indices.refresh(index=connection.usage_index)
+        assert await store.last_used() == {key_id: max(at, NOON)}
+        assert failures() == before
+
+
+async def test_a_missing_index_is_not_made_by_the_service(
+    client: AsyncElasticsearch, connection: ConnectionSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = KeyUsage(build_services(client, ServiceSettings(), connection).engine, connection.usage_index)
+    usage.record_use("a", NOON)
+    await usage.flush()
+    assert not await client.indices.exists(index=f"{connection.usage_index}*", allow_no_indices=False)
+    assert f"there is no alias {connection.usage_index}; `brokerage keys create` creates it" in caplog.text
+    store = KeyStore(client, connection.keys_index, connection.usage_index)
+    assert await store.last_used() == {}
+    await store.create(KeyGrant("x", all_companies=True))
+    await usage.flush()
+    await client.indices.refresh(index=connection.usage_index)
+    assert await store.last_used() == {"a": NOON}

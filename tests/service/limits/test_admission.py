@@ -1,0 +1,202 @@
+"""More requests than can be answered: a few wait, the rest is told so before anything is done for it; shows get in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.app import SERVICES
+from service.console.metrics import create_metrics_app
+from service.limits.admission import RequestKind
+from service.resources import OPERATIONS
+from service.telemetry.timing import Layer
+from tests.service.stand_in import Reply, search_response
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+    from pytest_aiohttp.plugin import AiohttpClient
+
+    from service.limits.admission import AdmissionControl, AdmissionLane
+    from service.operation import Operation
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+PLACES, ROOM = 2, 1
+PAGE = "/v1/listings?platform_company_id=acme&updated_since={}"
+SHOW = "/v1/agents/{}"
+SMALL = {"concurrency": PLACES, "queue": ROOM, "queue_seconds": 3600.0, "show_concurrency": 1}
+
+
+class Full:
+    """A service whose searches for pages do not end, and those who ask it."""
+
+    def __init__(self, api: TestClient[Any, Any], stand_in: StandIn, headers: dict[str, str]) -> None:
+        """Begin with nobody."""
+        self.api = api
+        self.headers = headers
+        self.stand_in = stand_in
+        self.asking: list[asyncio.Task[Any]] = []
+        assert api.app is not None
+        self.admission: AdmissionControl = api.app[SERVICES].admission
+
+    @property
+    def pages(self) -> AdmissionLane:
+        """The lane of pages."""
+        return self.admission.lane(RequestKind.PAGE)
+
+    def ask(self, number: int) -> asyncio.Task[Any]:
+        """Ask for a page that nobody else asks for, without waiting for it."""
+        task = asyncio.create_task(self.api.get(PAGE.format(number), headers=self.headers))
+        self.asking.append(task)
+        return task
+
+    async def fill(self) -> None:
+        """Ask until every place is taken and nobody else may wait."""
+        for number in range(1, PLACES + ROOM + 1):
+            self.ask(number)
+            await until(lambda: self.pages.running + self.pages.waiting == len(self.asking))
+
+    async def leave(self) -> None:
+        """Let all who ask give up."""
+        for task in self.asking:
+            task.cancel()
+        await asyncio.gather(*self.asking, return_exceptions=True)
+
+
+@pytest.fixture
+async def full(open_api: Open, stand_in: StandIn) -> Any:
+    """A service with few places, of which it knows all that it needs to; nobody asks yet."""
+    stand_in.add("companies", "acme", {}, numeric_id="1")
+    headers = {"x-api-key": stand_in.grant()}
+    api = await open_api(**SMALL)
+    assert (await api.get(PAGE.format(1), headers=headers)).status == 200
+    stand_in.out(Reply(body=search_response(), delay=3600.0), "listings")
+    stand_in.asked.clear()
+    full = Full(api, stand_in, headers)
+    yield full
+    await full.leave()
+
+
+async def test_the_excess_is_told_when_to_come_back(full: Full) -> None:
+    await full.fill()
+    waits = set()
+    for number in range(30):
+        response = await full.api.get(PAGE.format(100 + number), headers=full.headers)
+        problem = await response.json()
+        assert (response.status, problem["status"], problem["code"]) == (503, 503, "overloaded")
+        assert response.content_type == "application/problem+json"
+        assert response.headers["X-Request-Id"] == problem["request_id"]
+        assert response.headers["Cache-Control"] == "no-store"
+        waits.add(response.headers["Retry-After"])
+    assert waits == {"1", "2", "3"}
+    assert (full.pages.running, full.pages.waiting, full.pages.refused) == (PLACES, ROOM, 30)
+
+
+async def test_nothing_is_done_for_who_is_refused_or_waits(full: Full) -> None:
+    await full.fill()
+    await until(lambda: len([path for path, _ in full.stand_in.asked if path == "/listings/_search"]) == PLACES)
+    asked = len(full.stand_in.asked)
+    for headers in (full.headers, {}, {"x-api-key": "nonsense"}):
+        assert (await full.api.get(PAGE.format("x"), headers=headers)).status == 503
+    assert len(full.stand_in.asked) == asked
+
+
+async def test_whoever_asks_for_one_record_gets_it_all_the_same(full: Full) -> None:
+    full.stand_in.add("companies", "acme", {}, numeric_id="1")
+    await full.fill()
+    for path in ("/v1/companies/acme", "/livez", "/readyz"):
+        assert (await full.api.get(path, headers=full.headers)).status == 200
+    assert (await full.api.options(PAGE.format(1))).status == 204
+
+
+async def test_shows_are_bounded_too(full: Full) -> None:
+    full.stand_in.out(Reply(delay=3600.0), "agents")
+    lane = full.admission.lane(RequestKind.SHOW)
+    for number in range(2):
+        full.asking.append(asyncio.create_task(full.api.get(SHOW.format(number), headers=full.headers)))
+        await until(lambda: lane.running + lane.waiting == len(full.asking))
+    assert (await full.api.get(SHOW.format(3), headers=full.headers)).status == 503
+    assert (lane.running, lane.waiting, lane.refused, full.pages.running) == (1, 1, 1, 0)
+
+
+async def test_the_place_of_who_leaves_is_given_on(full: Full) -> None:
+    await full.fill()
+    full.asking[0].cancel()
+    await until(lambda: full.pages.waiting == 0)
+    assert full.pages.running == PLACES
+    full.ask(50)
+    await until(lambda: full.pages.waiting == 1)
+    # One that waits takes its wait along.
+    full.asking[-1].cancel()
+    await until(lambda: full.pages.waiting == 0)
+    await full.leave()
+    await until(lambda: full.pages.running == 0)
+
+
+async def test_all_are_served_again_when_the_stall_is_over(full: Full) -> None:
+    await full.fill()
+    await full.leave()
+    full.stand_in.replies.clear()
+    assert (await full.api.get(PAGE.format(60), headers=full.headers)).status == 200
+
+
+async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
+    assert api.app is not None
+    lane = api.app[SERVICES].admission.lane(RequestKind.PAGE)
+    async with lane:
+        response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
+        assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
+        assert (lane.running, lane.waiting) == (1, 0)
+    assert lane.running == 0
+    assert stand_in.asked == []
+
+
+async def test_who_reads_slowly_holds_no_place(full: Full) -> None:
+    # More than the buffers between two sockets take.
+    for number in range(16):
+        full.stand_in.add("listings", f"L{number}", {"PlatformListingId": f"L{number}", "PublicRemarks": "x" * 2**20})
+    full.stand_in.replies.clear()
+    services = full.api.app[SERVICES]
+    written = services.timings.totals["/listings", Layer.WRITE].count
+    _, writer = await asyncio.open_connection(full.api.host, full.api.port, limit=1024)
+    key = full.headers["x-api-key"]
+    writer.write(f"GET {PAGE.format(7)} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\n\r\n".encode())
+    await until(lambda: full.pages.running == 1)
+    await until(lambda: full.pages.running == 0)
+    assert [path for path, _ in full.stand_in.asked if path == "/listings/_search"] != []
+    assert services.timings.totals["/listings", Layer.WRITE].count == written
+    writer.close()
+
+
+async def test_the_metrics_tell_who_runs_waits_and_was_refused(full: Full, aiohttp_client: AiohttpClient) -> None:
+    await full.fill()
+    assert full.api.app is not None
+    metrics = await aiohttp_client(create_metrics_app(full.api.app[SERVICES]))
+    for _ in range(20):
+        await full.api.get(PAGE.format(1), headers=full.headers)
+    families = text_string_to_metric_families(await (await metrics.get("/metrics")).text())
+    samples = {(each.name, each.labels.get("kind")): each.value for family in families for each in family.samples}
+    assert samples["brokerage_requests_refused_total", "page"] == 20
+    assert samples["brokerage_requests_running", "page"] == PLACES
+    assert samples["brokerage_requests_waiting", "page"] == ROOM
+    assert samples["brokerage_requests_refused_total", "show"] == 0
+
+
+async def test_a_refusal_is_no_line_in_the_log(full: Full, caplog: pytest.LogCaptureFixture) -> None:
+    await full.fill()
+    with caplog.at_level(logging.DEBUG, "service"):
+        response = await full.api.get(PAGE.format(1), headers=full.headers)
+    assert response.status == 503
+    assert response.headers["X-Request-Id"] not in caplog.text
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+async def test_every_operation_has_a_lane(full: Full, operation: Operation) -> None:
+    lane = full.admission.lane(operation.lane)
+    assert lane.kind == ("show" if "{" in operation.path else "page")

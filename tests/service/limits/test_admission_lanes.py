@@ -1,0 +1,287 @@
+"""Who gets a place, who waits and who is refused: in every order of coming, leaving and being cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.errors import Overloaded
+from service.limits.admission import AdmissionLane
+from tests.waiting import until
+
+PLACES, ROOM = 2, 3
+# No test runs for as long.
+FOR_EVER = 3600.0
+
+
+class Clock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of lanes."""
+    clock = Clock()
+    monkeypatch.setattr("service.limits.admission.time", clock)
+    return clock
+
+
+@dataclass(eq=False)
+class Visitor:
+    """A request: it holds its place until it is told to go."""
+
+    name: int
+    lane: AdmissionLane
+    inside: list[Visitor]
+    entered: list[int]
+    waited: list[int]
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    fault: Exception | None = None
+
+    async def visit(self) -> None:
+        """Come, stay and leave."""
+        # Who finds a free place gets it in the same moment; who was handed one a moment before may act after that.
+        must_wait = self.lane.running == self.lane.slots
+        assert must_wait or not self.lane.waiting
+        async with self.lane:
+            (self.waited if must_wait else self.entered).append(self.name)
+            self.inside.append(self)
+            try:
+                await self.go.wait()
+                if self.fault is not None:
+                    raise self.fault
+            finally:
+                self.inside.remove(self)
+
+
+class Crowd:
+    """Visitors of a lane."""
+
+    def __init__(self, lane: AdmissionLane) -> None:
+        """Begin with nobody."""
+        self.lane = lane
+        self.inside: list[Visitor] = []
+        self.entered: list[int] = []  # at once
+        self.waited: list[int] = []  # who entered after that
+        self.visits: dict[Visitor, asyncio.Task[None]] = {}
+
+    def come(self) -> Visitor:
+        """Let one more come; it acts when the loop goes on."""
+        visitor = Visitor(len(self.visits), self.lane, self.inside, self.entered, self.waited)
+        self.visits[visitor] = asyncio.create_task(visitor.visit())
+        return visitor
+
+    @property
+    def pending(self) -> list[Visitor]:
+        """Those who have not gone, in the order of their coming."""
+        return [visitor for visitor, visit in self.visits.items() if not visit.done()]
+
+    @property
+    def refused(self) -> list[int]:
+        """The names of those who were refused."""
+        done = {visitor.name: visit for visitor, visit in self.visits.items() if visit.done() and not visit.cancelled()}
+        return [name for name, visit in done.items() if isinstance(visit.exception(), Overloaded)]
+
+    async def disperse(self) -> None:
+        """Let everybody go."""
+        while self.pending:
+            for visitor in self.pending:
+                visitor.go.set()
+            await settle()
+
+
+async def settle() -> None:
+    """Let everything go on as far as it can."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    """A lane with a few places, and nobody there."""
+    return Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))
+
+
+async def test_who_finds_neither_a_place_nor_room_is_refused_at_once(crowd: Crowd) -> None:
+    for _ in range(PLACES + ROOM + 2):
+        crowd.come()
+    await settle()
+    assert crowd.entered == [0, 1]
+    assert crowd.refused == [5, 6]
+    assert (crowd.lane.running, crowd.lane.waiting, crowd.lane.refused) == (PLACES, ROOM, 2)
+    await crowd.disperse()
+    assert (crowd.lane.running, crowd.lane.waiting) == (0, 0)
+
+
+async def test_places_are_handed_on_in_the_order_of_coming(crowd: Crowd) -> None:
+    for _ in range(PLACES + ROOM):
+        crowd.come()
+    await settle()
+    for gone in range(ROOM):
+        crowd.inside[0].go.set()
+        # Nobody who comes in this moment gets in before those who wait.
+        crowd.come()
+        await settle()
+        assert crowd.waited == list(range(PLACES, PLACES + gone + 1))
+    await crowd.disperse()
+
+
+async def test_who_fails_gives_the_place_on(crowd: Crowd) -> None:
+    first, *_ = [crowd.come() for _ in range(PLACES + 1)]
+    await settle()
+    first.fault = ValueError("scripted")
+    first.go.set()
+    await settle()
+    assert isinstance(crowd.visits[first].exception(), ValueError)
+    assert crowd.waited == [2]
+    await crowd.disperse()
+
+
+async def test_who_is_cancelled_while_the_place_is_handed_over_gives_it_on(crowd: Crowd) -> None:
+    first, _, third, _ = [crowd.come() for _ in range(PLACES + 2)]
+    await settle()
+    first.go.set()
+    # Its task ends, and the third has the place but does not know of it yet.
+    await asyncio.sleep(0)
+    assert crowd.visits[first].done() is True
+    assert crowd.waited == []
+    crowd.visits[third].cancel()
+    await settle()
+    assert crowd.waited == [3]
+    await crowd.disperse()
+    assert crowd.lane.running == 0
+
+
+async def test_a_place_is_not_handed_to_who_has_just_been_cancelled(crowd: Crowd) -> None:
+    first, _, third, _ = [crowd.come() for _ in range(PLACES + 2)]
+    await settle()
+    first.go.set()
+    crowd.visits[third].cancel()
+    await settle()
+    assert crowd.waited == [3]
+    await crowd.disperse()
+    assert crowd.lane.running == 0
+
+
+# The last three let nothing happen, a step happen, or all that can.
+ACTIONS = st.sampled_from(["come", "come", "go", "cancel", "cancel waiting", "fail", "step", "settle"])
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(ACTIONS, st.integers(0, 20)), max_size=80), st.integers(1, 3), st.integers(0, 3))
+def test_no_place_is_lost_or_given_twice_whatever_happens(
+    actions: list[tuple[str, int]], places: int, room: int
+) -> None:
+    async def play() -> None:
+        crowd = Crowd(AdmissionLane("page", places, room, FOR_EVER))
+        for action, number in actions:
+            act(crowd, action, number)
+            if action in {"step", "settle"}:
+                await (settle() if action == "settle" else asyncio.sleep(0))
+            assert len(crowd.inside) <= crowd.lane.running <= places
+            assert crowd.lane.waiting <= room
+        await settle()
+        free = places - len(crowd.inside)
+        assert crowd.lane.running == len(crowd.inside)
+        assert crowd.lane.waiting == len(crowd.pending) - len(crowd.inside)
+        assert not (free and crowd.lane.waiting)
+        assert crowd.entered == sorted(crowd.entered)
+        assert crowd.waited == sorted(crowd.waited)
+        await crowd.disperse()
+        assert (crowd.lane.running, crowd.lane.waiting) == (0, 0)
+        outcomes = await asyncio.gather(*crowd.visits.values(), return_exceptions=True)
+        assert not [outcome for outcome in outcomes if isinstance(outcome, AssertionError)]
+
+    asyncio.run(play())
+
+
+def act(crowd: Crowd, action: str, number: int) -> None:
+    """Do something to one of those who are there."""
+    if action == "come":
+        crowd.come()
+    waiting = [visitor for visitor in crowd.pending if visitor not in crowd.inside]
+    choice = {"go": crowd.inside, "fail": crowd.inside, "cancel": crowd.pending, "cancel waiting": waiting}
+    if among := choice.get(action):
+        chosen = among[number % len(among)]
+        chosen.fault = ValueError("scripted") if action == "fail" else None
+        if action.startswith("cancel"):
+            crowd.visits[chosen].cancel()
+        else:
+            chosen.go.set()
+
+
+async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock: Clock) -> None:
+    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    crowd.come()
+    # A place comes free every 0.4 s, and somebody waits for each.
+    for _ in range(50):
+        crowd.come()
+        await settle()
+        clock.now += 0.4
+        crowd.inside[0].go.set()
+        await settle()
+    assert crowd.refused == []
+    for _ in range(4):
+        crowd.come()
+    await settle()
+    assert (crowd.lane.waiting, len(crowd.refused)) == (2, 2)
+    await crowd.disperse()
+
+
+async def test_while_no_place_comes_free_nobody_more_waits(clock: Clock) -> None:
+    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    crowd.come()
+    await settle()
+    for seconds, waiting, refused in ((0.9, 1, 0), (0.2, 1, 1), (60.0, 1, 2)):
+        clock.now += seconds
+        crowd.come()
+        await settle()
+        assert (crowd.lane.waiting, len(crowd.refused)) == (waiting, refused)
+    await crowd.disperse()
+
+
+async def test_a_stall_that_is_over_keeps_nobody_out(clock: Clock) -> None:
+    crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
+    for _ in range(20):
+        crowd.come()
+        await settle()
+        clock.now += 3600
+        await crowd.disperse()
+    crowd.come()
+    crowd.come()
+    await settle()
+    assert (crowd.lane.running, crowd.lane.waiting) == (1, 1)
+    await crowd.disperse()
+    assert crowd.refused == []
+
+
+def test_many_refusals_are_one_line_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("service.limits.admission._LOG_INTERVAL_SECONDS", 0.01)
+
+    async def flood() -> None:
+        crowd = Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))
+        for refused in (50, 100):
+            caplog.clear()
+            for _ in range(PLACES + ROOM + refused):
+                crowd.come()
+            await until(lambda: caplog.records)
+            await crowd.disperse()
+            (line,) = caplog.records
+            assert line.getMessage().startswith(f"Refused {refused} page requests")
+
+    # On a loop of its own: lanes of other tests have nothing to tell here.
+    asyncio.run(flood())

@@ -1,0 +1,375 @@
+"""Limits that processes and hosts share, over a real Redis: exact, and nobody's answer depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.asyncio import Redis
+
+from cluster.settings import SettingError, load_settings
+from service.app import SERVICES
+from service.keys.record import ApiKey
+from service.limits.key_limiter import create_limiter
+from service.limits.redis_buckets import RedisBuckets
+from service.settings import ServiceSettings
+from service.telemetry.counters import LIMIT_FAIL_OPENS
+from tests.network.server import serving
+from tests.service.limits.redis_server import RedisServer
+from tests.service.limits.test_key_limits import LISTINGS
+from tests.service.limits.test_rate_policy import RATE_LIMIT
+from tests.service.stand_in import HeldReply
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from aiohttp.test_utils import TestClient
+
+    from tests.network.server import Connection
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+HOUR = 3600 * 1_000_000
+AWAY, BACK = "Redis is unreachable", "Redis is reachable again"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis of the test's own."""
+    server = RedisServer(tmp_path)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def buckets(redis: RedisServer) -> AsyncIterator[RedisBuckets]:
+    """Buckets in it."""
+    async with opened(redis.url) as buckets:
+        yield buckets
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisBuckets]:
+    """Open buckets and close them."""
+    buckets = RedisBuckets(url, "t:")
+    await buckets.open()
+    try:
+        yield buckets
+    finally:
+        await buckets.close()
+
+
+@pytest.fixture
+async def console(redis: RedisServer) -> AsyncIterator[Redis]:
+    """A client of the same Redis."""
+    async with Redis.from_url(redis.url, decode_responses=True) as client:
+        yield client
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what was logged of Redis, without the reason."""
+    texts = [record.getMessage() for record in caplog.records if record.name == "service"]
+    return [known for text in texts for known in (AWAY, BACK) if text.startswith(known)]
+
+
+def record(key_id: str, **about: Any) -> ApiKey:
+    """Return a key's record."""
+    return ApiKey(key_id=key_id, name="", digest="", created=dt.datetime.now(dt.UTC), **about)
+
+
+def test_processes_and_hosts_admit_exactly_the_burst_together(redis: RedisServer) -> None:
+    # Two limiters in each of four processes, 40 requests each, all at once; one request a minute would come back.
+    bursts = [1, 97, 319, 320]
+    command = [sys.executable, "-m", "tests.service.limits.limit_worker", redis.url, "2", "40", *map(str, bursts)]
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own
+        for _ in range(4)
+    ]
+    try:
+        assert [_line(worker) for worker in workers] == ["ready"] * 4
+        for burst in bursts:
+            for worker in workers:
+                assert worker.stdin is not None
+                worker.stdin.write("go\n")
+                worker.stdin.flush()
+            assert sum(int(_line(worker)) for worker in workers) == burst
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+
+
+def _line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+async def test_requests_of_one_moment_share_a_round_trip_and_each_has_its_own_count(
+    buckets: RedisBuckets, console: Redis
+) -> None:
+    before = (await console.info("commandstats"))["cmdstat_evalsha"]["calls"]
+    told = await asyncio.gather(*(buckets.take(name, HOUR, 3 * HOUR) for name in "aabaab"))
+    backlogs = [0 if backlog is None else -(-backlog // HOUR) for backlog in told]
+    assert backlogs == [1, 2, 1, 3, 4, 2]
+    assert (await console.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
+
+
+async def test_a_request_comes_back_with_time_and_by_a_refund(redis: RedisServer) -> None:
+    limiter = create_limiter(ServiceSettings(redis_url=redis.url), "")
+    await limiter.open()
+    slow, quick = record("slow", rate=1, burst=2), record("quick", rate=6000, burst=1)
+    assert [(await limiter.count_request(slow)).is_allowed for _ in range(3)] == [True, True, False]
+    assert (await limiter.refund(slow)).headers()["X-RateLimit-Remaining"] == "1"
+    assert [(await limiter.count_request(slow)).is_allowed for _ in range(2)] == [True, False]
+    # Never more than the burst.
+    assert [(await limiter.refund(slow)).headers()["X-RateLimit-Remaining"] for _ in range(4)] == ["1", "2", "2", "2"]
+    assert [(await limiter.count_request(slow)).is_allowed for _ in range(3)] == [True, True, False]
+    assert (await limiter.count_request(quick)).is_allowed
+    await asyncio.sleep(0.05)
+    assert (await limiter.count_request(quick)).is_allowed
+    await limiter.close()
+
+
+async def test_clients_that_leave_do_not_mix_up_answers(
+    buckets: RedisBuckets, amount: Callable[[int, int], int]
+) -> None:
+    for number in range(1, amount(40, 2_000)):
+        leaving = [asyncio.create_task(buckets.take("left", HOUR, 10**6 * HOUR)) for _ in range(3)]
+        staying = [asyncio.create_task(buckets.take("stayed", 1000 * HOUR, 10**9 * HOUR)) for _ in range(2)]
+        for _ in range(number % 4):
+            await asyncio.sleep(0)
+        for task in leaving:
+            task.cancel()
+        told = await asyncio.gather(*staying)
+        # Steps of the one that stayed, whatever became of the others.
+        assert [-(-(backlog or 0) // (1000 * HOUR)) for backlog in told] == [2 * number - 1, 2 * number]
+    assert not buckets.is_unreachable
+
+
+async def test_redis_holds_public_ids_under_the_prefix_and_lets_go_of_them(
+    redis: RedisServer, console: Redis, open_api: Open, stand_in: StandIn
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    key, quick = stand_in.grant(rate=60), stand_in.grant(rate=60_000, burst=1)
+    for text in (key, quick):
+        assert (await api.get("/v1/companies", headers={"x-api-key": text})).status == 200
+    # The bucket of the quick one is full again.
+    await asyncio.sleep(0.05)
+    name = f"rate:{key[3:13]}"
+    assert await console.keys("*") == [name]
+    assert (await console.get(name) or "").isdigit()
+    assert 0 < await console.pttl(name) <= 1000
+
+
+async def test_two_services_share_the_rate_of_a_key(redis: RedisServer, open_api: Open, stand_in: StandIn) -> None:
+    services = [await open_api(redis_url=redis.url) for _ in range(2)]
+    key = {"x-api-key": stand_in.grant(rate=1, burst=4)}
+    answers = [await services[n % 2].get("/v1/companies", headers=key) for n in range(6)]
+    assert [answer.status for answer in answers] == [200] * 4 + [429] * 2
+    told = [RATE_LIMIT.fullmatch(answer.headers["RateLimit"]) for answer in answers]
+    assert [match and int(match[1]) for match in told] == [3, 2, 1, 0, 0, 0]
+
+
+async def test_who_has_room_is_searched_for_while_redis_counts(
+    redis: RedisServer, open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.limits.redis_buckets._RESPONSE_TIMEOUT_SECONDS", 60.0)
+    api = await open_api(redis_url=redis.url)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=3)}
+    await (await api.get("/v1/companies", headers=key)).read()
+    redis.send(signal.SIGSTOP)
+    stand_in.asked.clear()
+    asked = asyncio.create_task(api.get("/v1/listings/none", headers=key))
+    await until(lambda: bool(stand_in.asked))
+    assert not asked.done()
+    redis.send(signal.SIGCONT)
+    answer = await asked
+    # Not found, and counted all the same.
+    assert (answer.status, answer.headers["X-RateLimit-Remaining"]) == (404, "1")
+
+
+async def test_what_others_used_up_is_refused_behind_its_search_and_then_before_it(
+    redis: RedisServer, open_api: Open, stand_in: StandIn
+) -> None:
+    here, there = [await open_api(redis_url=redis.url) for _ in range(2)]
+    key = {"x-api-key": stand_in.grant(rate=1, burst=8)}
+    answers = [await service.get("/v1/companies", headers=key) for service in (here, *[there] * 7)]
+    assert [answer.status for answer in answers] == [200] * 8
+    stand_in.asked.clear()
+    refused = [await here.get("/v1/listings/none", headers=key) for _ in range(3)]
+    assert [answer.status for answer in refused] == [429] * 3
+    assert [answer.headers["X-RateLimit-Remaining"] for answer in refused] == ["0"] * 3
+    assert len(stand_in.asked) == 1
+
+
+async def test_no_more_are_begun_ahead_than_there_was_room_for(
+    redis: RedisServer, open_api: Open, stand_in: StandIn
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=5)}
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    await (await api.get("/v1/companies", headers=key)).read()
+    stand_in.asked.clear()
+    answers = await asyncio.gather(*(api.get(LISTINGS.format(n), headers=key) for n in range(1, 13)))
+    assert sorted(answer.status for answer in answers) == [200] * 4 + [429] * 8
+    assert [path for path, _ in stand_in.asked if path.endswith("_search")] == ["/listings/_search"] * 4
+
+
+async def test_who_is_refused_a_place_was_counted(redis: RedisServer, open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(redis_url=redis.url, key_concurrency=2)
+    key = {"x-api-key": stand_in.grant(rate=1, burst=20)}
+    stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
+    await (await api.get("/v1/companies", headers=key)).read()
+    held = HeldReply()
+    stand_in.out(held, "listings")
+    asked = [asyncio.create_task(api.get(LISTINGS.format(n), headers=key)) for n in range(1, 7)]
+    await until(lambda: sum(each.done() for each in asked) == 4)
+    held.let_go.set()
+    answers = await asyncio.gather(*asked)
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 4
+    left = {int(answer.headers["X-RateLimit-Remaining"]) for answer in answers}
+    assert left == set(range(13, 19))
+
+
+async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
+    redis: RedisServer, open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = await open_api(redis_url=redis.url)
+    statuses, load = await under_load(api, stand_in.grant(rate=60_000))
+    fail_opens = LIMIT_FAIL_OPENS._value.get()
+
+    async def more(change: int) -> None:
+        before = len(statuses)
+        await until(lambda: len(said(caplog)) == change)
+        await until(lambda: len(statuses) >= before + 100)
+
+    with caplog.at_level(logging.WARNING, "service"):
+        redis.send(signal.SIGSTOP)
+        await more(1)
+        redis.send(signal.SIGCONT)
+        await more(2)
+        redis.send(signal.SIGKILL)
+        await more(3)
+        redis.start()
+        await more(4)
+    for client in load:
+        client.cancel()
+    await asyncio.wait(load)
+    assert set(statuses) == {200}
+    assert said(caplog) == [AWAY, BACK, AWAY, BACK]
+    assert LIMIT_FAIL_OPENS._value.get() >= fail_opens + 200
+    assert api.app is not None
+    shared = api.app[SERVICES].limiter._shared
+    assert shared is not None
+    assert not shared.is_unreachable
+
+
+async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], list[asyncio.Task[None]]]:
+    """Let eight clients ask without pause; return the statuses so far and the clients."""
+    statuses: list[int] = []
+
+    async def client() -> None:
+        while True:
+            async with api.get("/v1/companies", headers={"x-api-key": key}) as response:
+                statuses.append(response.status)
+
+    load = [asyncio.create_task(client()) for _ in range(8)]
+    await until(lambda: len(statuses) >= 20)
+    return statuses, load
+
+
+async def test_while_redis_is_unreachable_nobody_waits_for_it(redis: RedisServer, buckets: RedisBuckets) -> None:
+    redis.send(signal.SIGSTOP)
+    told = await asyncio.gather(*(buckets.take("a", HOUR, HOUR) for _ in range(50)))
+    assert told == [None] * 50
+    asked = buckets.take("a", HOUR, HOUR)
+    # It ends at its first step, so it gives nobody else a turn.
+    with pytest.raises(StopIteration) as ended:
+        asked.send(None)
+    assert ended.value.value is None
+
+
+async def test_away_each_process_still_limits_by_itself(redis: RedisServer) -> None:
+    limiter = create_limiter(ServiceSettings(redis_url=redis.url), "")
+    await limiter.open()
+    redis.send(signal.SIGKILL)
+    assert [(await limiter.count_request(record("a", rate=1, burst=2))).is_allowed for _ in range(4)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    await limiter.close()
+
+
+async def test_a_replica_that_may_not_write_is_unreachable_until_it_may(
+    buckets: RedisBuckets, console: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "service"):
+        await console.replicaof("127.0.0.1", "1")
+        assert await buckets.take("a", HOUR, HOUR) is None
+        failed = buckets._reconnect_task
+        # Looked for at least once in vain.
+        await asyncio.sleep(0.2)
+        assert buckets.is_unreachable
+        await console.replicaof("NO", "ONE")
+        await until(lambda: not buckets.is_unreachable)
+        assert failed is not None
+        await failed
+        assert await buckets.take("a", HOUR, HOUR) == HOUR
+    assert said(caplog) == [AWAY, BACK]
+
+
+async def test_a_redis_that_forgot_the_script_is_told_it_again(buckets: RedisBuckets, console: Redis) -> None:
+    await console.script_flush()
+    assert await buckets.take("a", HOUR, HOUR) == HOUR
+    assert not buckets.is_unreachable
+
+
+async def _reset(connection: Connection) -> None:
+    connection.reset()
+
+
+async def _silent(connection: Connection) -> None:
+    await connection.reader.read()
+
+
+async def _nonsense(connection: Connection) -> None:
+    await connection.reader.read(1)
+    await connection.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+@pytest.mark.parametrize("behaviour", [None, _reset, _silent, _nonsense])
+async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something_else(
+    behaviour: Any, open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(behaviour or _reset) as server:
+        if behaviour is None:
+            server.refuse()
+        with caplog.at_level(logging.WARNING, "service"):
+            api = await open_api(redis_url=f"redis://:secret@127.0.0.1:{server.port}/0")
+        key = {"x-api-key": stand_in.grant(rate=1, burst=2)}
+        answers = [await api.get("/v1/companies", headers=key) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert said(caplog) == [AWAY]
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis", "redis://x:port", "redis://x:99999", "redis:"])
+def test_an_address_that_cannot_be_one_is_told_without_repeating_it(url: str) -> None:
+    with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
+        load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
+    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in repr(ServiceSettings(redis_url="redis://x/0?password=hunter2"))

@@ -1,0 +1,91 @@
+"""Raw HTTP requests to the service's own connections, without the normalization of a client."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from cluster.connection import ConnectionSettings
+from service.app import create_app
+from service.console.routes import create_operators_app
+from service.http.runner import ServiceRunner
+from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+_PATIENCE_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class RawResponse:
+    """A response as received."""
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes
+
+
+@asynccontextmanager
+async def serve_raw(url: str, *, of_metrics: bool = False, **settings: Any) -> AsyncIterator[int]:
+    """Serve over an Elasticsearch with the service's own connections; yield the port, or that of the metrics."""
+    chosen = ServiceSettings(shared_seconds=0.0, **settings)
+    app = create_app(chosen, ConnectionSettings(url=(url,)))
+    async with AsyncExitStack() as stack:
+        port = await stack.enter_async_context(listening(app, chosen))
+        yield await stack.enter_async_context(listening(create_operators_app(app), chosen)) if of_metrics else port
+
+
+@asynccontextmanager
+async def listening(app: web.Application, settings: ServiceSettings, port: int = 0) -> AsyncIterator[int]:
+    """Serve an application with the service's own connections; yield the port."""
+    runner = ServiceRunner(app, settings.deadline_seconds)
+    try:
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def request(path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: str = "") -> bytes:
+    """Return a request that closes the connection after its response."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    return "\r\n".join([*lines, "", body]).encode("latin-1")
+
+
+async def exchange(port: int, *sent: bytes) -> list[RawResponse]:
+    """Send pieces, one packet each; return all responses until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in sent:
+        writer.write(piece)
+        await asyncio.sleep(0.02 if len(sent) > 1 else 0)
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        received = await reader.read()
+    writer.close()
+    return _answers(received, is_head=sent[0].startswith(b"HEAD "))
+
+
+async def exchange_one(port: int, *sent: bytes) -> RawResponse:
+    """Return the only response."""
+    (answer,) = await exchange(port, *sent)
+    return answer
+
+
+def _answers(received: bytes, *, is_head: bool) -> list[RawResponse]:
+    answers = []
+    while received:
+        head, _, received = received.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        headers = CIMultiDict((name, value) for name, _, value in (line.partition(": ") for line in lines))
+        status = int(first.split()[1])
+        length = 0 if is_head or status in {204, 304} else int(headers["Content-Length"])
+        answers.append(RawResponse(status, headers, received[:length]))
+        received = received[length:]
+    return answers

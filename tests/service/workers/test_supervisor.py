@@ -1,0 +1,103 @@
+"""Decisions of the supervisor, with fake workers."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from cluster.connection import ConnectionSettings
+from service.settings import ServiceSettings
+from service.workers import slot as slots
+from service.workers.slot import ReplacementFailed, WorkerPoolConfig, WorkerSlot
+from service.workers.sockets import ListenSockets
+from service.workers.supervisor import Supervisor
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from service.workers.worker import WorkerProcess
+
+_CONFIG = WorkerPoolConfig(ServiceSettings(), ConnectionSettings())
+
+
+class FakeSlot:
+    """A slot whose replacements complete when the test releases them."""
+
+    def __init__(self) -> None:
+        """Start without replacements."""
+        self.config = _CONFIG
+        self.configs: list[WorkerPoolConfig] = []
+        self.may_end = asyncio.Semaphore(0)
+        self.error: Exception | None = None
+
+    async def replace(self, config: WorkerPoolConfig, _: float) -> None:
+        """Record the call."""
+        self.configs.append(config)
+        await self.may_end.acquire()
+        if self.error is not None:
+            raise self.error
+
+
+def _supervisor(*slots: Any, read: Callable[[], WorkerPoolConfig] = lambda: _CONFIG) -> Supervisor:
+    supervisor = Supervisor(read, [])
+    supervisor._slots.extend(slots)
+    return supervisor
+
+
+async def test_hangups_during_a_roll_cause_one_more_roll() -> None:
+    slot = FakeSlot()
+    supervisor = _supervisor(slot)
+    task = asyncio.create_task(supervisor._replace_on_hangup())
+    supervisor._hangup.set()
+    await until(lambda: len(slot.configs) == 1)
+    supervisor._hangup.set()
+    supervisor._hangup.set()
+    slot.may_end.release()
+    await until(lambda: len(slot.configs) == 2)
+    slot.may_end.release()
+    await asyncio.sleep(0.05)
+    assert len(slot.configs) == 2
+    task.cancel()
+
+
+async def test_a_worker_that_does_not_become_ready_ends_the_roll_but_not_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = FakeSlot(), FakeSlot()
+    first.error = ReplacementFailed("it was slow")
+    supervisor = _supervisor(first, second)
+    task = asyncio.create_task(supervisor._replace_on_hangup())
+    first.may_end.release()
+    supervisor._hangup.set()
+    await until(lambda: "Rolling replacement stopped; the remaining old workers stay: it was slow" in caplog.text)
+    assert second.configs == []
+    first.error = None
+    first.may_end.release()
+    supervisor._hangup.set()
+    await until(lambda: len(second.configs) == 1)
+    task.cancel()
+
+
+async def test_new_settings_reach_the_workers_except_the_address() -> None:
+    slot = FakeSlot()
+    other = WorkerPoolConfig(ServiceSettings(port=1, workers=9, deadline_seconds=3), ConnectionSettings(prefix="new-"))
+    task = asyncio.create_task((supervisor := _supervisor(slot, read=lambda: other))._replace_on_hangup())
+    supervisor._hangup.set()
+    await until(lambda: slot.configs)
+    settings = slot.configs[0].settings
+    assert (settings.port, settings.workers, settings.deadline_seconds) == (8080, 1, 3)
+    assert slot.configs[0].connection.prefix == "new-"
+    task.cancel()
+
+
+async def test_backoff_grows_while_workers_die_early_and_resets_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "WorkerProcess", lambda *_: object())
+    slot, now = WorkerSlot(0, _CONFIG, ListenSockets(())), asyncio.get_running_loop().time()
+    young: WorkerProcess = SimpleNamespace(started_at=now)  # type: ignore[assignment]
+    old: WorkerProcess = SimpleNamespace(started_at=now - 60)  # type: ignore[assignment]
+    assert [slot._backoff(young) for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert [slot._backoff(worker) for worker in (old, old, young, young)] == [0, 0, 0.5, 1]

@@ -1,0 +1,231 @@
+"""What the pages say is what the code does: fields, problems, parameters, bounds, changes, and programs that run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from mappings import FIELD_GROUPS, RESOURCES
+from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.legends import PROPERTY_TYPES
+from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_URL_BYTES
+from service.limits.rate_policy import default_burst
+from service.openapi.problem_responses import problem_statuses
+from service.parameters.groups import MAX_PAGE_SIZE
+from service.resources import OPERATIONS
+from service.settings import ServiceSettings
+from service.site.changelog import api_changelog
+from service.site.pages import PAGE_BY_PATH, SitePage
+from service.site.problem_table import problem_codes
+from tests.service.stand_in import refusal
+from tests.site.conftest import MARK
+from tests.site.page_parser import parse_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mappings.fields import Field
+    from tests.site.conftest import RunningService
+
+ROOT = Path(__file__).parents[2]
+
+
+def _text(name: str) -> str:
+    return SitePage(name, "").text
+
+
+@pytest.mark.parametrize("page", PAGE_BY_PATH.values(), ids=lambda page: page.name)
+def test_code_is_fenced(page: SitePage) -> None:
+    # What is indented instead has no box of its own that scrolls on a narrow screen.
+    assert "code_block" not in {token.type for token in MarkdownIt("commonmark").parse(page.text)}
+
+
+def _names(fields: Sequence[Field], before: str = "") -> Iterator[str]:
+    for field in fields:
+        yield before + field.name
+        yield from _names(field.members, f"{before}{field.name}.")
+
+
+def _row(resource: str, name: str) -> list[str]:
+    """Return the cells of a field behind its name."""
+    page = parse_page("/docs/fields")
+    fields = [found.split("-", 1) for found in page.ids if found.partition("-")[0] in _ALIASES and "-" in found]
+    rows = [row for row in page.rows if len(row) == 5 and row[0] != "Field"]
+    assert len(fields) == len(rows)
+    return rows[fields.index([resource, name])][1:]
+
+
+_ALIASES = {resource.alias for resource in RESOURCES}
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: str(resource.alias))
+def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
+    anchors = [name.partition("-") for name in parse_page("/docs/fields").ids]
+    assert [path for alias, _, path in anchors if alias == resource.alias and path] == list(_names(resource.fields))
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "told"),
+    [
+        ("listings", "LotSizeAcres", ["integer", "null", "index, show", "Acres, rounded half up."]),
+        ("listings", "SoldDate", None),
+        ("listings", "StatusChangeDate", ["string", "null", "index", "Given only while on the market."]),
+        ("listings", "BuyerCommissionType", ["string", "null", "index", "Field group commission."]),
+        (
+            "listings",
+            "DaysOnMarket",
+            ["integer", "null", "index, show", "Days. A change of this field alone does not count as an update."],
+        ),
+        ("listings", "OpenHouse", ["array of objects", "[]", "index, show", ""]),
+        ("listings", "ListingImages.Width", ["integer", "null", "index, show", "Pixels."]),
+        ("sold_listings", "SoldDate", ["string, YYYY-MM-DD", "null", "index, show", ""]),
+        ("sold_listings", "ListingURL", ["string", "null", "index", ""]),
+        (
+            "agents",
+            "bio",
+            ["unspecified", "null", "index, show", "Empty unless include_bio is sent in the index view."],
+        ),
+        ("agents", "user_reviews", ["array", "[]", "index, show", "Empty unless include_reviews is sent."]),
+        (
+            "agents",
+            "gci_goal",
+            ["integer", "null", "show", "Present only if include_gci_goals is sent. Field group goals."],
+        ),
+        ("agents", "created_timestamp", ["integer, Unix seconds", "null", "index, show", ""]),
+    ],
+)
+def test_the_dictionary_says_what_a_field_is(resource: str, name: str, told: list[str] | None) -> None:
+    if told is None:
+        assert f"{resource}-{name}" not in parse_page("/docs/fields").ids
+    else:
+        assert _row(resource, name) == told
+
+
+def test_the_dictionary_names_every_field_group() -> None:
+    rows = {row[0]: row[1] for row in parse_page("/docs/fields").rows if len(row) == 2}
+    assert rows.keys() == {"Group", *FIELD_GROUPS}
+    assert rows["goals"] == "gci_goal of agents"
+    assert rows["partner_data"] == "SharedPartnerData of listings, partners of agents"
+
+
+def test_every_problem_has_its_section_and_none_else_has() -> None:
+    sections = re.findall(r"(?m)^## `(.+)`$", _text("problems"))
+    assert sorted(sections) == sorted(problem_codes())
+    assert problem_codes().keys() <= {*parse_page("/docs/problems").ids}
+
+
+def test_the_table_of_problems_is_that_of_the_classes() -> None:
+    rows = parse_page("/docs/problems").rows[1:]
+    assert [row[:2] for row in rows] == [[str(kind.status), code] for code, kind in problem_codes().items()]
+
+
+def test_every_problem_says_what_to_do() -> None:
+    told = {code for code in problem_codes() if f"[`{code}`]" in _text("errors")}
+    assert {*problem_codes()} - told == {"refused"}
+    assert {str(status) for operation in OPERATIONS for status in problem_statuses(operation)} <= {
+        *re.findall(r"\d{3}", _text("errors"))
+    }
+
+
+def test_every_parameter_and_operation_is_explained() -> None:
+    told = {row[0] for row in parse_page("/docs/parameters").rows}
+    shows = {name for operation in OPERATIONS if "{" in operation.path for name in operation.schema.fields}
+    indexes = {name for operation in OPERATIONS if "{" not in operation.path for name in operation.schema.fields}
+    assert shows | indexes <= told
+    assert {operation.path for operation in OPERATIONS} <= told
+
+
+def test_the_bounds_are_those_of_the_code() -> None:
+    settings, text = ServiceSettings(), _text("limits")
+    for said in (
+        f"1 to {MAX_PAGE_SIZE:,} |",
+        f"{MAX_RESULT_WINDOW:,} records deep",
+        f"| {len(PROPERTY_TYPES)} numbers |",
+        f"| {MAX_URL_BYTES // 1024} KiB |",
+        f"| {MAX_HEADERS}, of {MAX_HEADER_BYTES:,} bytes each |",
+        f"{settings.key_concurrency} concurrent requests per key",
+        f"After {settings.failures_per_minute} of them per minute",
+        f"deadline of {settings.deadline_seconds:.0f} seconds",
+        f'"burst";q={default_burst(300)};w=10,"minute";q=300;w=60',
+    ):
+        assert said in text
+
+
+def test_members_that_do_not_move_the_clock_are_listed() -> None:
+    text = _text("timestamps").partition("Some members can change")[2]
+    for resource in RESOURCES:
+        assert all(f"`{name}`" in text for name in resource.volatile)
+
+
+def test_partners_see_the_changes_that_are_theirs() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    entries = re.findall(r"(?m)^- ", api_changelog())
+    assert len(entries) == changelog.count("\n- *API* ") > 5
+    assert "## Unreleased" in api_changelog()
+    assert "\n  company and parent-company scope" in api_changelog()
+    assert "make bench" not in api_changelog()
+
+
+def test_pages_are_named_as_their_texts() -> None:
+    assert {f"{page.name}.md" for page in PAGE_BY_PATH.values()} == {
+        path.name for path in (ROOT / "service/site/text").iterdir()
+    }
+
+
+def _code(name: str, language: str) -> list[str]:
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```$", _text(name))
+
+
+@pytest.mark.parametrize("name", [page.name for page in PAGE_BY_PATH.values()])
+def test_what_is_shown_as_json_is_json(name: str) -> None:
+    for shown in _code(name, "json"):
+        json.loads(shown)
+
+
+async def test_the_programs_run(served: RunningService, tmp_path: Path) -> None:
+    [walk], [sync] = _code("walk", "python"), _code("sync", "python")
+    walked = await _run(walk, served, tmp_path)
+    assert walked == "L1 Active 685000\n"
+    # Twice: the second time it begins at the mark of the first.
+    for _ in range(2):
+        assert await _run(walk.partition("\neverything = ")[0] + "\n" + sync, served, tmp_path) == "upsert L1\n"
+    assert (tmp_path / "watermark.txt").read_text() == str(MARK.clock // 1000)
+    begins = [str(body["query"]) for path, body in served.stand_in.asked if path == "/listings/_search"]
+    assert str(MARK.clock) in begins[-1]
+
+
+async def test_the_program_waits_and_asks_again(served: RunningService, tmp_path: Path) -> None:
+    [walk] = _code("walk", "python")
+    served.stand_in.out(refusal(503, "away"), "listings")
+    try:
+        process = await _started(walk, served, tmp_path)
+        told = await process.stderr.readline() if process.stderr else b""
+    finally:
+        served.stand_in.replies.clear()
+    printed, _ = await process.communicate()
+    assert (process.returncode, printed) == (0, b"L1 Active 685000\n")
+    assert b"HTTP Error 503" in told
+    assert served.key.encode() not in told
+
+
+async def _run(program: str, served: RunningService, folder: Path) -> str:
+    process = await _started(program, served, folder)
+    printed, told = await process.communicate()
+    assert (process.returncode, told) == (0, b"")
+    return printed.decode()
+
+
+async def _started(program: str, served: RunningService, folder: Path) -> asyncio.subprocess.Process:
+    environment = os.environ | {"API": f"{served.url}/v1", "KEY": served.key, "COMPANY": "acme"}
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=pipe, stderr=pipe, cwd=folder, env=environment
+    )
