@@ -93,25 +93,21 @@ async def apply_all(bench: Bench, script: Script, run: int) -> None:
     await rebuild(bench, script.full)
 
 
-async def test_a_consumer_misses_nothing_and_would_by_the_clock_of_the_source(
-    bench: Bench, feed: ServedFeed, amount: Callable[[int, int], int]
-) -> None:
+async def test_a_consumer_misses_nothing(bench: Bench, feed: ServedFeed, amount: Callable[[int, int], int]) -> None:
+    """The next test shows what polling by the source's clock misses; here that would depend on timing."""
     script = Script(Random(SEED), amount(400, 10_000))  # noqa: S311 - a seeded test
-    consumer, deceived = PollingConsumer(feed.since), PollingConsumer(SourceClock(bench).since)
+    consumer = PollingConsumer(feed.since)
     writing = asyncio.create_task(apply_all(bench, script, amount(50, 200)))
     while not writing.done():
         await consumer.poll()
-        await deceived.poll()
     await writing
     await consumer.poll()
-    await deceived.poll()
     served = await feed.served()
     assert {name: record["ListPrice"] for name, record in served.items()} == {
         name: price for name, (_, price) in script.state.items()
     }, f"seed {SEED}"
     assert consumer.polls > 5
     assert consumer.missed(served) == set(), f"seed {SEED}"
-    assert len(deceived.missed(served)) > 0, f"seed {SEED}"
 
 
 async def test_the_clock_of_the_source_misses_what_is_changed_with_an_old_time(bench: Bench, feed: ServedFeed) -> None:
