@@ -25,7 +25,7 @@ def earlier() -> Results:
     return found
 
 
-def test_stages_that_are_not_measured_anew_are_kept(earlier: Results, tmp_path: Path) -> None:
+def test_stages_that_are_not_measured_again_are_kept(earlier: Results, tmp_path: Path) -> None:
     write(earlier, tmp_path / "results.json")
     later = msgspec.structs.replace(earlier.environment, date="2027-01-01")
     found = begun(tmp_path / "results.json", later)

@@ -102,7 +102,7 @@ async def test_a_measurement_holds_what_was_asked_in_rounds_that_count(
         assert set(each.cpu_ms) == {CLIENT}
 
 
-async def test_an_arm_that_fails_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+async def test_an_arm_that_fails_is_reported_and_loses_no_other(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     measured, found = await _measured(monkeypatch, pool, Server(fails_from=6), *GROUP)
     assert list(measured) == [GROUP[1].name, GROUP[2].name]
     assert {len(each.rounds) for each in measured.values()} == {4}
@@ -116,7 +116,7 @@ async def test_an_encoding_is_never_measured_by_another(monkeypatch: pytest.Monk
     assert found.absent == {f"latency: {zstd.name}": "requested zstd, but the response is identity"}
 
 
-async def test_a_page_that_lacks_records_is_no_page(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+async def test_a_page_that_lacks_records_is_rejected(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     measured, found = await _measured(monkeypatch, pool, Server(page=PAGE[:30]), Arm(arms.SERVICE))
     assert measured == {}
     assert list(found.absent.values()) == ["the response has 1 listings instead of 2"]

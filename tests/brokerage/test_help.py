@@ -71,7 +71,7 @@ def test_colours_are_for_terminals_alone() -> None:
     assert "\x1b" not in run("settings", environment={}).stdout
 
 
-def test_settings_are_told_in_json_by_group_and_without_secrets() -> None:
+def test_settings_are_printed_as_json_by_group_and_without_secrets() -> None:
     environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
     shown = run("settings", "--json", environment=environment)
     told = {each["variable"]: each for each in orjson.loads(shown.stdout)}

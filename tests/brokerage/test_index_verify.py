@@ -39,7 +39,7 @@ async def verify(client: AsyncElasticsearch, prefix: str, on_engine: dict[str, s
     return lambda *arguments: run("index", "verify", *map(str, arguments), environment=on_engine)
 
 
-def test_an_equal_index_is_told_in_a_line_per_resource(verify: Verify, source: Path, prefix: str) -> None:
+def test_an_equal_index_is_reported_in_a_line_per_resource(verify: Verify, source: Path, prefix: str) -> None:
     for options in ([], ["--full"]):
         told = verify(source, *options)
         assert (told.returncode, told.stderr) == (0, "")
@@ -94,7 +94,7 @@ def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
     }
 
 
-async def test_a_resource_that_is_not_live_is_told(
+async def test_a_resource_that_is_not_live_is_reported(
     verify: Verify, source: Path, client: AsyncElasticsearch, prefix: str
 ) -> None:
     await client.indices.delete(index=f"{prefix}teams-v0001")
@@ -128,7 +128,7 @@ def test_without_a_source_the_earlier_generation_is_compared(
         (["nowhere"], "The source nowhere does not exist"),
     ],
 )
-def test_wrong_usage_is_told_with_code_2(
+def test_wrong_usage_exits_with_code_2(
     on_engine: dict[str, str], source: Path, arguments: list[str], says: str
 ) -> None:
     given = [str(source) if argument == "SOURCE" else argument for argument in arguments]
@@ -137,7 +137,7 @@ def test_wrong_usage_is_told_with_code_2(
     assert says in told.stderr
 
 
-def test_an_engine_that_is_away_is_told_with_code_3(source: Path, unused_tcp_port: int) -> None:
+def test_an_engine_that_is_away_exits_with_code_3(source: Path, unused_tcp_port: int) -> None:
     away = {"ELASTICSEARCH_URL": f"http://127.0.0.1:{unused_tcp_port}", "BROKERAGE_BULK_RETRY_SECONDS": "0"}
     told = run("index", "verify", str(source), environment=away)
     assert told.returncode == 3

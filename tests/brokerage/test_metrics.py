@@ -24,7 +24,7 @@ def _text(port: int, path: str = "/metrics") -> str:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_worker_tells_its_metrics_on_a_port_of_its_own(on_engine: dict[str, str], workers: int) -> None:
+def test_each_worker_serves_its_metrics_on_its_own_port(on_engine: dict[str, str], workers: int) -> None:
     (port,), metrics = free_ports(1), neighbours()
     environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(metrics[0])}
     with running("serve", "--port", str(port), "--workers", str(workers), environment=environment):
@@ -57,7 +57,7 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_taken_port_of_the_metrics_is_told_as_such(on_engine: dict[str, str], taken: int, workers: str) -> None:
+def test_a_taken_metrics_port_is_reported_as_such(on_engine: dict[str, str], taken: int, workers: str) -> None:
     (port,) = free_ports(1)
     ended = run(
         "serve",

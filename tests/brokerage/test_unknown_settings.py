@@ -29,12 +29,12 @@ def run_command(command: str, environment: dict[str, str]) -> Result:
 @pytest.mark.parametrize(
     "command", ["serve", "demo", "node", "keys list", "index status", "index reindex {source}", "index verify"]
 )
-def test_no_command_starts_with_a_misspelt_variable(command: str, tmp_path: Path) -> None:
+def test_no_command_starts_with_an_unknown_variable(command: str, tmp_path: Path) -> None:
     result = run_command(command.format(source=tmp_path), MISSPELT)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", SAID)
 
 
-def test_settings_lists_all_there_are_before_it_tells_of_it() -> None:
+def test_settings_lists_all_settings_before_it_reports_the_unknown_one() -> None:
     result = run_command("settings", MISSPELT)
     assert (result.exit_code, result.stderr) == (2, SAID)
     assert "BROKERAGE_DEADLINE_SECONDS" in result.stdout

@@ -40,7 +40,7 @@ async def test_the_page_is_sound_and_says_that_all_is_well(
         assert visit.is_clean()
 
 
-async def test_it_says_in_words_what_is_wrong_and_that_it_has_passed(
+async def test_it_describes_what_is_wrong_and_that_it_has_passed(
     browser: Browser, operating: ConsoleService, stand_in: StandIn, key: str
 ) -> None:
     async with open_visit(browser, operating, NARROW) as visit:

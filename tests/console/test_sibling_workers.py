@@ -35,7 +35,7 @@ _ONE = f"{FEED}&page_size=1"
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_each_console_tells_of_all_workers(stand_in: StandIn, key: str) -> None:
+async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> None:
     ports, connection = neighbours(), ConnectionSettings(url=(stand_in.url,))
     settings: dict[str, Any] = {"workers": 2, "metrics_port": ports[0]}
     async with AsyncExitStack() as stack, serve_console(connection, MovableClock(NOON), ports[0], **settings) as first:

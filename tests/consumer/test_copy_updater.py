@@ -88,7 +88,7 @@ async def test_a_void_token_costs_a_snapshot_of_that_resource_alone(served: Serv
     assert (pull.statuses["agents"].removed, pull.statuses["listings"].changed) == (1, 1)
 
 
-async def test_a_change_that_was_not_told_is_found_named_and_mended(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     for number in range(MANY):
         stand_in.put("listings", f"x{number}")
@@ -118,7 +118,7 @@ async def test_a_change_that_was_not_told_is_found_named_and_mended(served: Serv
         ),
     ],
 )
-async def test_a_copy_that_was_altered_is_found_and_mended(
+async def test_a_copy_that_was_altered_is_found_and_repaired(
     served: ServedStandIn, tmp_path: Path, statement: str, told: str
 ) -> None:
     await pull_to_end(served, tmp_path)
@@ -129,9 +129,7 @@ async def test_a_copy_that_was_altered_is_found_and_mended(
     assert proofs(await pull_to_end(served, tmp_path)) == {}
 
 
-async def test_a_mending_that_broke_off_is_gone_on_with(
-    served: ServedStandIn, tmp_path: Path, waits: list[float]
-) -> None:
+async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Path, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number}")
     await pull_to_end(served, tmp_path)
@@ -145,7 +143,7 @@ async def test_a_mending_that_broke_off_is_gone_on_with(
     assert waits
 
 
-def test_what_a_page_tells_last_of_a_record_holds(tmp_path: Path) -> None:
+def test_the_last_change_of_a_record_in_a_page_wins(tmp_path: Path) -> None:
     stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": "", "content": "0" * 16, "record": {}}
     leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": "", "reason": "out_of_scope"}
     told = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
@@ -157,7 +155,7 @@ def test_what_a_page_tells_last_of_a_record_holds(tmp_path: Path) -> None:
         assert copy.checkpoint("listings").token == "t"
 
 
-async def test_what_changes_while_it_is_compared_is_no_difference(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_change_during_the_comparison_is_not_a_difference(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     await pull_to_end(served, tmp_path)
 
@@ -172,7 +170,7 @@ async def test_what_changes_while_it_is_compared_is_no_difference(served: Served
     assert copied(tmp_path) == stand_in.contents()
 
 
-async def test_what_never_settles_is_told_and_not_mended(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_bucket_that_never_settles_is_reported_and_not_repaired(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     await pull_to_end(served, tmp_path)
     stand_in.lost["teams"] = {"t1"}
@@ -193,7 +191,7 @@ async def test_what_never_settles_is_told_and_not_mended(served: ServedStandIn, 
     assert stand_in.faults == []
 
 
-async def test_a_change_that_is_told_later_than_it_is_digested_is_no_difference(
+async def test_a_change_that_is_sent_later_than_its_digest_is_not_a_difference(
     served: ServedStandIn, tmp_path: Path
 ) -> None:
     stand_in = served.stand_in

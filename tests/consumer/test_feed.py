@@ -23,7 +23,7 @@ async def read(feed: Feed, resource: str = "listings", after: str | None = None)
     return header.token, [record.id async for record in records]
 
 
-async def test_a_snapshot_that_is_cut_goes_on_behind_its_last_record(served: ServedStandIn, waits: list[float]) -> None:
+async def test_a_truncated_snapshot_resumes_after_its_last_record(served: ServedStandIn, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number:04}", text="é" * 300)
     expected = [entry.id for entry in served.stand_in.live("listings")]

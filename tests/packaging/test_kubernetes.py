@@ -124,7 +124,7 @@ def test_the_probes_ask_what_the_service_answers() -> None:
     assert {probe["port"] for probe in asked.values()} == {"http"}
 
 
-def test_a_restart_is_no_answer_to_an_elasticsearch_that_is_away() -> None:
+def test_a_restart_does_not_help_if_elasticsearch_is_away() -> None:
     probe = container(SERVICE)["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 1800
 

@@ -89,7 +89,7 @@ def _is_importable(name: str) -> bool:
     return module.is_dir() or module.with_suffix(".py").exists() or (holder.exists() and member in holder.read_text())
 
 
-def test_the_readme_tells_figures_as_they_were_measured() -> None:
+def test_the_readme_gives_figures_as_measured() -> None:
     told = dict(re.findall(r"^\| (.*) \| ([\d.]+) times \|$", _text("README.md"), re.MULTILINE))
     rows = re.findall(r"^\| (.+? / .+?) \| [^|]+ \| ([\d.]+)[^|]*\|", _text("docs/performance.md"), re.MULTILINE)
     assert told == {words: dict(rows)[figure] for words, figure in FIGURES.items()}

@@ -27,7 +27,7 @@ def _files_without(text: str, folder: Path) -> str:
     return " ".join(path.name for path in files)
 
 
-async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_path: Path) -> None:
+async def test_private_fields_are_neither_requested_nor_kept(bench: Bench, tmp_path: Path) -> None:
     """Dead letters included: the records that made them hold what was asked for and no more."""
     async with serve_in_loop(ServerSettings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
         into = ReplicationBench(bench, server, tmp_path)

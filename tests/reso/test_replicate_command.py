@@ -108,7 +108,7 @@ async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Ben
         assert (code, "nowhere.toml cannot be opened" in err) == (2, True)
 
 
-async def test_a_mirror_that_is_no_mirror_is_told(bench: Bench, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_mirror_is_reported(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         await replicate(bench, server, tmp_path)
         (file,) = (tmp_path / "replicas").glob("*.sqlite")

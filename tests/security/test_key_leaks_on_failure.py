@@ -65,7 +65,7 @@ async def _drive(api: TestClient[Any, Any], canary: CanaryKey) -> list[tuple[int
 
 @pytest.mark.parametrize("failure", _FAILURES)
 @pytest.mark.parametrize("of", ["searches", "keys", "everything"])
-async def test_a_failure_of_elasticsearch_tells_nothing(
+async def test_a_failure_of_elasticsearch_reveals_nothing(
     open_api: Open, stand_in: StandIn, canary: CanaryKey, failure: str, of: str
 ) -> None:
     api, reply = await open_api(deadline_seconds=5.0), _FAILURES[failure]
@@ -85,7 +85,7 @@ async def test_a_failure_of_elasticsearch_tells_nothing(
     assert canary.found_in(output.getvalue()) == []
 
 
-async def test_a_deadline_an_overload_and_clients_that_leave_tell_nothing(
+async def test_a_deadline_an_overload_and_clients_that_leave_reveal_nothing(
     open_api: Open, stand_in: StandIn, canary: CanaryKey
 ) -> None:
     api = await open_api(deadline_seconds=0.6, concurrency=1, queue=1, show_concurrency=1)
@@ -102,7 +102,7 @@ async def test_a_deadline_an_overload_and_clients_that_leave_tell_nothing(
     assert canary.found_in(output.getvalue()) == []
 
 
-async def test_links_and_warnings_repeat_no_key_that_stands_in_another_parameter(
+async def test_links_and_warnings_repeat_no_key_from_another_parameter(
     open_api: Open, stand_in: StandIn, canary: CanaryKey
 ) -> None:
     api = await open_api(tolerate_unknown=True)

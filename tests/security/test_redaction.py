@@ -170,7 +170,7 @@ class _Unraisable:
         self.object: object = None
 
 
-def test_an_interrupt_is_no_crash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_not_a_crash(capsys: pytest.CaptureFixture[str]) -> None:
     with written(is_masked=True) as output:
         sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert output.getvalue() == ""

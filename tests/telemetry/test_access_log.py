@@ -30,7 +30,7 @@ def told(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in MEASURED}
 
 
-async def test_a_line_says_who_asked_for_what_and_what_it_took(watched: Watched, key: str) -> None:
+async def test_a_line_shows_key_request_and_cost(watched: Watched, key: str) -> None:
     assert await watched.get(FEED, key) == 200
     ((message, fields),) = watched.lines
     assert message == "GET /v1/listings 200"
@@ -57,7 +57,7 @@ async def test_an_address_is_kept_only_where_no_key_was_accepted(
     assert [fields.get("client") for _, fields in watched.lines] == [None, "2001:db8::7", "2001:db8::7", "127.0.0.1"]
 
 
-async def test_what_the_client_has_already_is_told_without_rows_and_bytes(watched: Watched, key: str) -> None:
+async def test_a_not_modified_line_has_no_rows_and_bytes(watched: Watched, key: str) -> None:
     for headers in ({}, {"If-None-Match": "*"}):
         await watched.get(FEED, key, **headers)
     await watched.get(FEED, key, method="HEAD")
@@ -71,7 +71,7 @@ async def test_what_the_client_has_already_is_told_without_rows_and_bytes(watche
     ]
 
 
-async def test_who_waits_for_the_search_of_another_is_told_so(
+async def test_a_request_that_shares_a_search_is_marked_so(
     watch: Callable[..., Awaitable[Watched]], stand_in: StandIn, key: str
 ) -> None:
     mark = {"clock": 1_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}

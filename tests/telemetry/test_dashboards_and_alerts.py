@@ -155,7 +155,7 @@ def test_the_dashboard_holds_nothing_that_grafana_does_not_know() -> None:
     assert [*lost(DASHBOARD, kept)] == []
 
 
-def test_panels_stand_beside_each_other_and_say_what_they_show() -> None:
+def test_panels_are_side_by_side_and_describe_themselves() -> None:
     cells = [
         (column, line)
         for place in (panel["gridPos"] for panel in DASHBOARD["panels"])

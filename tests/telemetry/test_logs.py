@@ -60,7 +60,7 @@ def record(message: str) -> logging.LogRecord:
     return logging.LogRecord("service", logging.ERROR, __file__, 1, message, (), None)
 
 
-def test_an_error_is_a_member_and_what_is_no_character_is_escaped() -> None:
+def test_an_error_is_a_member_and_invalid_characters_are_escaped() -> None:
     failed = record("at \udcff")
     failed.exc_info = (ValueError, ValueError("no \udc80"), None)
     (line,) = lines(JsonLogFormatter().format(failed))

@@ -152,7 +152,7 @@ async def test_requests_to_elasticsearch_are_timed_by_how_they_ended(
     assert (await watched.samples("brokerage_elasticsearch_request_seconds"))[name] > before
 
 
-async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
+async def test_an_engine_that_is_away_is_reported_and_delays_no_scrape(
     watch: Callable[..., Awaitable[Watched]], key: str
 ) -> None:
     watched = await watch(url="http://127.0.0.1:9")
@@ -162,7 +162,7 @@ async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
     assert await watched.samples("brokerage_index_mark_sequence") == {}
 
 
-async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stand_in: StandIn, key: str) -> None:
+async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watched, stand_in: StandIn, key: str) -> None:
     nodes = "brokerage_elasticsearch_nodes"
     assert await watched.samples(nodes) == {(nodes, "well"): 1, (nodes, "failed"): 0, (nodes, "silent"): 0}
     held = HeldReply()
@@ -182,7 +182,7 @@ async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stan
     assert (await watched.samples(nodes))[nodes, "silent"] == 1
 
 
-async def test_the_marks_of_all_resources_are_told_with_the_age_of_the_index(
+async def test_the_marks_of_all_resources_are_reported_with_the_age_of_the_index(
     watched: Watched, stand_in: StandIn
 ) -> None:
     for number, alias in enumerate(("listings", "offices"), 1):

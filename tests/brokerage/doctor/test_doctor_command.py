@@ -44,7 +44,7 @@ def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]
     return problems(ended.stdout)
 
 
-async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
+async def test_a_sound_installation_passes_and_each_fault_is_reported(
     client: AsyncElasticsearch, connection: ConnectionSettings, on_engine: dict[str, str]
 ) -> None:
     corner = IndexSandbox(client, connection)
@@ -72,7 +72,7 @@ async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
     assert screen.stdout.rstrip().endswith("The service can serve.")
 
 
-def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
+def test_an_empty_installation_is_reported_with_the_command_that_fills_it(on_engine: dict[str, str]) -> None:
     told = findings(on_engine, 1)
     assert {subject: each["state"] for subject, each in told.items()} == {"indices": "wrong", "keys": "warning"}
     assert all("`brokerage " in each["remedy"] for each in told.values())
@@ -88,7 +88,7 @@ def test_a_cluster_that_is_away_is_3() -> None:
     assert "ELASTICSEARCH_URL" in told["elasticsearch"]["remedy"]
 
 
-def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
+def test_redis_is_reported_even_if_the_cluster_is_away(tmp_path: Path) -> None:
     redis = RedisServer(tmp_path)
     redis.start()
     environment = {"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_REDIS_URL": redis.url}
@@ -102,7 +102,7 @@ def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
     assert "BROKERAGE_REDIS_URL" in told["remedy"]
 
 
-def test_what_is_not_elasticsearch_is_told() -> None:
+def test_a_server_other_than_elasticsearch_is_reported() -> None:
     with in_thread(serving(answering(PAGE))) as server:
         told = findings({"ELASTICSEARCH_URL": server.url}, 1)
     assert told["elasticsearch"]["problem"] == "the server is not Elasticsearch"
@@ -116,13 +116,13 @@ def test_what_is_not_elasticsearch_is_told() -> None:
         ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_MERGE_AFTER_BUILD": "perhaps"}, "MERGE_AFTER_BUILD"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told_and_end_it(environment: dict[str, str], said: str) -> None:
+def test_invalid_settings_are_reported_and_end_it(environment: dict[str, str], said: str) -> None:
     told = findings(environment, 1)
     assert told.keys() == {"settings"}
     assert said in told["settings"]["detail"]
 
 
-def test_no_secret_is_told() -> None:
+def test_no_secret_is_printed() -> None:
     secrets = {"BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret", "BROKERAGE_ELASTICSEARCH_PASSWORD": "hush-hush"}
     told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 1))
     assert "must be set together" in told

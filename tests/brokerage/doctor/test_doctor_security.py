@@ -91,7 +91,7 @@ def test_refused_credentials_are_wrong_and_not_an_outage(
     assert "hush" not in str(told)
 
 
-def test_tls_is_told_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
+def test_tls_is_reported_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
     with record_calls(engine_url, prefix, tmp_path) as talk:
         told = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
         assert told["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
@@ -102,7 +102,7 @@ def test_tls_is_told_with_how_it_is_verified(engine_url: str, prefix: str, tmp_p
 
 
 @pytest.mark.parametrize(("days", "state"), [(400, FindingState.OK), (21, FindingState.OK), (20, FindingState.WARNING)])
-def test_a_certificate_that_ends_soon_is_told(days: int, state: FindingState) -> None:
+def test_a_certificate_that_expires_soon_is_reported(days: int, state: FindingState) -> None:
     ends = {"https://a:9200": 1000.0 * DAY, "https://b:9200": (days + 0.5) * DAY}
     finding = certificate_finding(ends, "the system", 0.0)
     assert finding.state is state
@@ -120,7 +120,7 @@ def test_a_certificate_that_ends_soon_is_told(days: int, state: FindingState) ->
         ("http://u:p@node.example:9200", {}, "Credentials and all data"),
     ],
 )
-def test_credentials_in_the_clear_are_told(url: str, credentials: dict[str, str], said: str | None) -> None:
+def test_credentials_in_plain_text_are_reported(url: str, credentials: dict[str, str], said: str | None) -> None:
     finding = plain_finding(ConnectionSettings(url=(url,), **credentials))
     assert finding.state is (FindingState.WARNING if said else FindingState.OK)
     assert said is None or said in finding.detail

@@ -102,7 +102,7 @@ def test_a_key_has_one_state(shown: ApiKey | DamagedKey, state: str) -> None:
         (NOW.astimezone(dt.timezone(13 * HOUR)), "today 12:03"),
     ],
 )
-def test_the_last_use_is_told_roughly(used: dt.datetime | None, told: str) -> None:
+def test_the_last_use_is_shown_roughly(used: dt.datetime | None, told: str) -> None:
     all_used = {"k": used} if used else {}
     assert told in table_lines(keys_table([key()], all_used, NOW))[1]
     assert f"last used  {told}" in table_lines(key_table(key(), all_used, NOW))

@@ -138,7 +138,9 @@ async def test_two_who_change_a_key_at_once_lose_nothing(store: KeyStore) -> Non
     assert key.successor == both[1].key_id
 
 
-async def test_who_is_always_overtaken_is_told(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_that_always_loses_the_race_reports_it(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key_id = (await store.create(FULL)).key_id
     replaced = KeyStore._replace
 

@@ -38,7 +38,7 @@ def silence(node: ReadingNode) -> None:
     node.health.is_healthy, node.health._unanswered = False, 2
 
 
-def test_the_node_with_the_fewest_requests_under_way_is_taken() -> None:
+def test_the_node_with_the_fewest_requests_in_flight_is_chosen() -> None:
     made, nodes = pool(4, 1, 3)
     assert {made.get() for _ in range(50)} == {nodes[1]}
 
@@ -120,7 +120,7 @@ def test_a_node_out_of_service_does_not_draw_all_requests_by_failing_fast(
     run(scenario())
 
 
-def test_a_node_that_is_lost_costs_what_was_under_way_and_no_more(run: Run) -> None:
+def test_a_lost_node_costs_only_the_requests_in_flight(run: Run) -> None:
     async def script(connection: Connection) -> None:
         while len(connection.server.requests) < 20:
             await connection.request()

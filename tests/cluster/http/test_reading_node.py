@@ -54,7 +54,7 @@ def test_answers_of_every_framing_arrive(run: Run, kind: str) -> None:
     run(scenario())
 
 
-def test_status_headers_and_errors_are_told_as_they_came(run: Run) -> None:
+def test_status_headers_and_errors_are_passed_through(run: Run) -> None:
     async def scenario() -> None:
         sent = with_length(b'{"error":1}', b"X-Elastic-Product: Elasticsearch", first=b"HTTP/1.1 503 Unavailable\r\n")
         async with serving(answering(sent)) as server:

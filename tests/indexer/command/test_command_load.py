@@ -135,7 +135,7 @@ async def test_an_update_of_what_was_never_built_ends_with_1_and_says_what_to_do
 
 
 @pytest.mark.parametrize("verb", ["reindex", "update"])
-async def test_a_dry_run_tells_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
+async def test_a_dry_run_reports_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
     await start(bench)
     before = await bench.client.indices.stats(index=f"{bench.connection.prefix}*", metric="indexing")
     bad: list[dict[str, Any] | bytes] = [

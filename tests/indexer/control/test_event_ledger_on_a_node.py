@@ -178,7 +178,7 @@ async def test_without_a_ledger_the_next_run_publishes_every_resource(bench: Ben
         assert follower.copy == await follower.live()
 
 
-async def test_many_that_tell_at_once_tell_everything_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_publishers_publish_everything_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
     await start(bench)
     async with following(bench) as follower:

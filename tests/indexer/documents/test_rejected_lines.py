@@ -89,7 +89,7 @@ FAULTS = [*((LISTING, fault) for fault in LISTINGS), *((COMPANY, fault) for faul
 @pytest.mark.parametrize(
     ("resource", "fault"), FAULTS, ids=[f"{field}-{reason[:24]}" for _, (_, field, reason) in FAULTS]
 )
-def test_a_fault_is_told_by_field_and_reason(resource: Resource, fault: Fault) -> None:
+def test_a_fault_is_reported_by_field_and_reason(resource: Resource, fault: Fault) -> None:
     sent, field, reason = fault
     with pytest.raises(InvalidRecordError) as error:
         parse_line(resource, sent)

@@ -52,7 +52,7 @@ class Trickle(io.RawIOBase):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_first_bytes_tell_the_compression(packer: str) -> None:
+def test_the_first_bytes_determine_the_compression(packer: str) -> None:
     packed = PACKERS[packer](TEXT)
     with decompressed(io.BytesIO(packed)) as stream:
         assert stream.reader.read() == TEXT

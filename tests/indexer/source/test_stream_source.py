@@ -142,7 +142,7 @@ def test_changes_pass_in_order_with_faults_in_their_place(
         ("all.ndjson", None),
     ],
 )
-def test_the_name_of_a_file_may_tell_its_resource(
+def test_the_name_of_a_file_may_give_its_resource(
     tmp_path: Path, name: str, suffix: str, resource: Resource | None
 ) -> None:
     path = tmp_path / f"{name}{suffix}"
@@ -341,7 +341,7 @@ async def test_in_a_folder_a_line_of_another_resource_is_a_fault(bench: Bench) -
     assert sorted(await bench.served(TEAM)) == ["t1", "t2"]
 
 
-async def test_faults_leave_the_passes_beside_the_build_alone(bench: Bench) -> None:
+async def test_faults_do_not_affect_the_passes_after_the_build(bench: Bench) -> None:
     """Which companies there are, and which records are given twice, is read beside the build."""
     bench.folder.mkdir()
     newer = orjson.dumps(envelope(COMPANY, updated_at="2026-02-02T00:00:00Z") | {"resource": "companies"})

@@ -120,7 +120,7 @@ async def test_the_clock_of_the_source_misses_what_is_changed_with_an_old_time(b
     assert (consumer.missed(served), deceived.missed(served)) == (set(), {"l01", "new"})
 
 
-async def test_touches_and_a_rebuild_of_the_same_content_flood_nobody(bench: Bench, feed: ServedFeed) -> None:
+async def test_touches_and_a_rebuild_of_the_same_content_flood_no_consumer(bench: Bench, feed: ServedFeed) -> None:
     consumer = PollingConsumer(feed.since)
     await bench.update({LISTING: [listing(f"l{number:02}", 200, SPAN_SECONDS) for number in range(5)]})
     assert len(await consumer.poll()) == 100

@@ -140,7 +140,7 @@ class RecordingSource:
         return [self.record(entity, f"{of}-{key}-{number}") for number in range(2)]
 
 
-def test_whatever_is_read_is_asked_for_and_the_other_way_round() -> None:
+def test_exactly_the_fields_that_are_read_are_selected() -> None:
     read: set[tuple[str, str]] = set()
     for status in ("Active", "Closed"):
         source = RecordingSource(status)

@@ -157,7 +157,7 @@ def test_every_entry_of_the_tables_leads_where_it_says() -> None:
         assert is_served(LISTING, held) is (status not in {"", "Sold"}), name
 
 
-def test_an_unknown_type_is_told() -> None:
+def test_an_unknown_type_is_reported() -> None:
     record, told = listing_with_omitted(PropertyType="Igloo", PropertySubType="Condominium")
     assert record["PropertyType"] == "Not Found"
     assert told == [("PropertyType", "is 'Igloo': not in [Property.type]")]
@@ -231,7 +231,7 @@ def test_a_truth_from_a_lookup(fields: dict[str, Any], single: bool | None) -> N
     assert listing(**fields).get("SingleStory") is single
 
 
-def test_a_truth_from_a_lookup_that_cannot_be_read_is_told() -> None:
+def test_an_unreadable_boolean_of_a_lookup_is_reported() -> None:
     record, told = listing_with_omitted(Levels=[{}], StoriesTotal=1)
     assert record["SingleStory"] is True
     assert [field for field, _ in told] == ["Levels"]
@@ -277,6 +277,6 @@ def test_private_fields_are_not_served_even_where_they_came() -> None:
     assert "secret" not in str(made)
 
 
-def test_a_time_zone_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="'Mars/Base' is not a time zone"):
         RecordMapper(DICTIONARY, InMemoryRecords(), time_zone="Mars/Base")

@@ -86,7 +86,7 @@ def open_outbox(folder: Path, **options: Any) -> Iterator[OpenOutbox]:
         mirror.close()
 
 
-def test_what_was_told_and_not_settled_is_told_again_as_it_was(tmp_path: Path) -> None:
+def test_unconfirmed_records_are_sent_again_unchanged(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         first = run.due()
@@ -121,7 +121,7 @@ def test_a_transaction_that_is_not_ended_leaves_nothing(tmp_path: Path) -> None:
         assert run.mirror.last_change == changes
 
 
-def test_what_changes_while_it_is_told_stays_due(tmp_path: Path) -> None:
+def test_a_record_that_changes_while_it_is_sent_stays_due(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         change = run.mirror.last_change
@@ -132,7 +132,7 @@ def test_what_changes_while_it_is_told_stays_due(tmp_path: Path) -> None:
         assert run.due()["listings", "K"]["record"]["City"] == "Elsewhere"
 
 
-def test_a_record_that_goes_and_returns_is_told_each_time_as_something_newer(tmp_path: Path) -> None:
+def test_a_record_that_leaves_and_returns_gets_a_higher_version_each_time(tmp_path: Path) -> None:
     said: list[tuple[bool, str]] = []
     for is_there in (True, False, False, True, False, True):
         with open_outbox(tmp_path) as run:  # a kill behind each
@@ -163,7 +163,7 @@ def test_a_listing_is_sold_and_returns(tmp_path: Path) -> None:
         ]
 
 
-def test_a_fault_is_told_once_and_of_sold_listings_too(tmp_path: Path) -> None:
+def test_a_fault_is_reported_once_and_for_sold_listings_too(tmp_path: Path) -> None:
     long = "k" * 200
     with open_outbox(tmp_path) as run:
         for status in ("Active", "Closed"):
@@ -252,7 +252,7 @@ def _due(run: OpenOutbox) -> set[str]:
     return {f"{entity} {key}" for entity in DICTIONARY.entities for key in run.mirror.due_keys(entity, "", 99)}
 
 
-def test_everything_is_told_anew_what_is_gone_and_the_company_too(tmp_path: Path) -> None:
+def test_everything_is_sent_again_removals_and_the_company_included(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         run.put("Property", HOME, ListingKey="gone")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 
-async def test_a_run_that_was_killed_between_telling_and_settling_tells_the_same(
+async def test_a_run_killed_before_confirmation_sends_the_same_again(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve_in_loop(world=small_world()) as server:
@@ -43,7 +43,7 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-async def test_a_lost_mirror_is_made_anew_over_what_is_live(bench: Bench, tmp_path: Path) -> None:
+async def test_a_lost_mirror_is_rebuilt_over_live_data(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         await into.round()

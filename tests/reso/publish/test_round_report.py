@@ -42,7 +42,7 @@ async def test_a_round_says_what_came_since_the_one_before(bench: Bench, tmp_pat
             ]
 
 
-async def test_too_many_removals_are_refused_and_all_else_is_told(bench: Bench, tmp_path: Path) -> None:
+async def test_too_many_removals_are_refused_and_all_else_is_sent(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world(properties=30)) as server:
         into = ReplicationBench(bench, server, tmp_path)
         options: dict[str, Any] = {"changes": "timestamps", "settings": {"reconcile_hours": 0.0, "removal_limit": 0.05}}
@@ -110,7 +110,7 @@ async def test_a_first_build_that_is_refused_stays_due_and_is_made_by_the_next_r
         assert await differences(bench, server) == {}
 
 
-async def test_sources_that_write_down_at_once_where_they_stand_lose_nobody_s_word(bench: Bench) -> None:
+async def test_sources_that_record_their_state_at_once_do_not_overwrite_each_other(bench: Bench) -> None:
     def standing(number: int) -> ReplicationStatus:
         source = f"https://mls{number}.example.com"
         return ReplicationStatus(source, ACME, [], at=number, complete=None, followed_by="events", records={}, due=0)

@@ -132,7 +132,7 @@ def raise_after(work: Callable[..., None]) -> Callable[..., None]:
     return die
 
 
-async def test_a_new_sequence_of_events_is_told_once_and_all_keys_are_compared(bench: Bench, tmp_path: Path) -> None:
+async def test_a_new_event_sequence_is_reported_once_and_all_keys_are_compared(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         async with into.rounds() as rounds:

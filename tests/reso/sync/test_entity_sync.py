@@ -301,7 +301,7 @@ def test_what_is_newest_is_read_again_until_nothing_newer_has_come_for_long() ->
     assert [standing.place, standing.since] == [None, "2026-03-02T07:59:55.000Z"]
 
 
-async def test_the_mark_is_of_the_records_clock_and_asked_for_twice(tmp_path: Path) -> None:
+async def test_the_mark_uses_the_records_clock_and_is_read_twice(tmp_path: Path) -> None:
     """An empty answer to the mark must not put it at the present, which this source's clock is months behind."""
     async with serve_in_loop() as server:
         put(server, "Property", *KEYS_OF_TEN)

@@ -71,9 +71,7 @@ async def test_an_unsupported_version_refuses_every_resource(
         assert (await answer(api, key, path))[0] == 503
 
 
-async def test_it_is_noticed_without_being_asked_for_and_so_is_the_mending(
-    open_api: Open, stand_in: StandIn, key: str
-) -> None:
+async def test_a_fault_and_its_end_are_noticed_without_requests(open_api: Open, stand_in: StandIn, key: str) -> None:
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
     sound = stand_in.indices["listings-v0001"]["mappings"]["properties"]["clock"]
     of_old_shape(stand_in)
@@ -84,7 +82,7 @@ async def test_it_is_noticed_without_being_asked_for_and_so_is_the_mending(
         pass
 
 
-async def test_a_sound_index_is_looked_at_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
+async def test_a_sound_index_is_checked_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
     of_old_shape(stand_in)
     assert (await answer(await open_api(fresh_seconds=3600.0), key))[0] == 503
 

@@ -83,7 +83,7 @@ CODES = {400: "malformed-request", 414: "url-too-long", 431: "headers-too-large"
 @pytest.mark.parametrize(
     ("status", "sent"), [*((400, sent) for sent in BROKEN.values()), *LARGE.values()], ids=[*BROKEN, *LARGE]
 )
-async def test_a_request_that_is_no_http_gets_a_problem_that_repeats_nothing(
+async def test_an_invalid_http_request_gets_a_problem_that_repeats_nothing(
     port: int, status: int, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -150,7 +150,7 @@ async def test_another_method_is_refused_without_waiting_for_its_body(port: int,
     assert answer.headers["Connection"] == "close"
 
 
-async def test_a_length_of_nothing_is_no_body(port: int) -> None:
+async def test_a_length_of_zero_is_not_a_body(port: int) -> None:
     assert (await exchange_one(port, _get("Content-Length: 0\r\nConnection: close\r\n"))).status == 200
 
 

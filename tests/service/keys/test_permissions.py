@@ -43,7 +43,7 @@ def test_a_key_may_see_the_groups_that_it_names_and_no_other() -> None:
     assert withheld_groups(()) == FIELD_GROUPS
 
 
-def test_a_name_that_is_no_group_grants_nothing() -> None:
+def test_an_unknown_group_grants_nothing() -> None:
     assert withheld_groups(("comission", "*", "all", "")) == FIELD_GROUPS
 
 
@@ -95,7 +95,7 @@ async def test_a_page_for_a_key_that_may_see_all_is_the_stored_bytes(
     assert _compiled.cache_info() == made
 
 
-async def test_a_page_for_a_key_that_may_not_is_made_anew(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+async def test_a_page_for_a_restricted_key_is_encoded_separately(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     body = orjson.loads(await page(api, of_one_listing(stand_in, fields=["partner_data"])))
     [listing] = body["Listings"]
     assert listing == {field.name: field.empty_value for field in LISTING.view(View.INDEX)} | {
@@ -118,7 +118,7 @@ async def page(api: TestClient[Any, Any], key: str, path: str = PATH) -> bytes:
 
 
 @pytest.mark.parametrize("hidden", SUBSETS, ids=lambda hidden: "+".join(sorted(hidden)) or "nothing")
-async def test_a_parameter_that_tells_of_what_is_withheld_is_refused_by_name(
+async def test_a_parameter_that_reveals_withheld_fields_is_refused_by_name(
     api: TestClient[Any, Any], stand_in: StandIn, hidden: frozenset[str]
 ) -> None:
     stand_in.add("companies", "acme", {}, numeric_id="1")

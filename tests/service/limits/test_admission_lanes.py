@@ -240,7 +240,7 @@ async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock:
     await crowd.disperse()
 
 
-async def test_while_no_place_comes_free_nobody_more_waits(clock: Clock) -> None:
+async def test_while_no_slot_is_released_no_more_requests_wait(clock: Clock) -> None:
     crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
     crowd.come()
     await settle()
@@ -252,7 +252,7 @@ async def test_while_no_place_comes_free_nobody_more_waits(clock: Clock) -> None
     await crowd.disperse()
 
 
-async def test_a_stall_that_is_over_keeps_nobody_out(clock: Clock) -> None:
+async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
     crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
     for _ in range(20):
         crowd.come()

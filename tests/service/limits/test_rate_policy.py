@@ -136,7 +136,7 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
 
 
 @given(policy=policies, waits=waits)
-def test_after_the_told_seconds_there_is_one_more(policy: RatePolicy, waits: list[int]) -> None:
+def test_after_retry_after_one_more_request_is_allowed(policy: RatePolicy, waits: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
         patch.setattr("service.limits.local_buckets.time", clock)
@@ -159,7 +159,7 @@ def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: Clock) -> None:
     assert given == 3 + 6
 
 
-def test_headers_count_down_and_tell_when_there_is_more(clock: Clock) -> None:
+def test_headers_count_down_and_give_the_reset_time(clock: Clock) -> None:
     policy, buckets = RatePolicy(30, 3), LocalBuckets(10)
     told = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
     assert [headers["RateLimit"] for headers in told] == [
@@ -183,7 +183,7 @@ def test_what_is_put_back_is_there_again_and_never_more_than_the_burst() -> None
 
 
 @pytest.mark.usefixtures("clock")
-def test_buckets_are_bounded_and_who_asks_is_remembered() -> None:
+def test_buckets_are_bounded_and_active_keys_are_kept() -> None:
     policy, buckets = RatePolicy(1, 1), LocalBuckets(100)
     for number in range(1_000):
         buckets.take("always", policy)

@@ -158,7 +158,7 @@ async def test_clients_that_leave_do_not_mix_up_answers(
     assert not buckets.is_unreachable
 
 
-async def test_redis_holds_public_ids_under_the_prefix_and_lets_go_of_them(
+async def test_redis_holds_public_ids_under_the_prefix_and_expires_them(
     redis: RedisServer, console: Redis, open_api: Open, stand_in: StandIn
 ) -> None:
     api = await open_api(redis_url=redis.url)
@@ -290,7 +290,7 @@ async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], li
     return statuses, load
 
 
-async def test_while_redis_is_unreachable_nobody_waits_for_it(redis: RedisServer, buckets: RedisBuckets) -> None:
+async def test_while_redis_is_unreachable_no_request_waits_for_it(redis: RedisServer, buckets: RedisBuckets) -> None:
     redis.send(signal.SIGSTOP)
     told = await asyncio.gather(*(buckets.take("a", HOUR, HOUR) for _ in range(50)))
     assert told == [None] * 50
@@ -332,7 +332,7 @@ async def test_a_replica_that_may_not_write_is_unreachable_until_it_may(
     assert said(caplog) == [AWAY, BACK]
 
 
-async def test_a_redis_that_forgot_the_script_is_told_it_again(buckets: RedisBuckets, console: Redis) -> None:
+async def test_a_redis_that_lost_the_script_gets_it_again(buckets: RedisBuckets, console: Redis) -> None:
     await console.script_flush()
     assert await buckets.take("a", HOUR, HOUR) == HOUR
     assert not buckets.is_unreachable
@@ -368,7 +368,7 @@ async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis", "redis://x:port", "redis://x:99999", "redis:"])
-def test_an_address_that_cannot_be_one_is_told_without_repeating_it(url: str) -> None:
+def test_an_invalid_address_is_reported_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
         load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
     assert "hunter2" not in str(refused.value)
