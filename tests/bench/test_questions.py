@@ -16,9 +16,9 @@ from bench.tap import Heard
 from bench.templates import Absent, Templates
 
 OPTIONS = Options(listings=10, size=SMALLEST, docs=Path("docs"), page=7, large_page=70)
-EVERYBODY = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
+PUBLIC = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
 HEARD = {"page": Heard("POST", "/listings/_search", b'{"gt":"one:5eed5eed"}')}
-TEMPLATES = Templates(OPTIONS, EVERYBODY, HEARD, "key", ["a-1", "b-2", "c-3"])
+TEMPLATES = Templates(OPTIONS, PUBLIC, HEARD, "key", ["a-1", "b-2", "c-3"])
 
 
 def test_a_cursor_is_as_deep_as_it_says() -> None:
@@ -55,7 +55,7 @@ def test_the_same_body_is_the_one_that_was_recorded() -> None:
     assert request == post("http://127.0.0.1:1", "/listings/_search", HEARD["page"].body)
 
 
-@pytest.mark.parametrize(("servers", "arm"), [(EVERYBODY, Arm(arms.RAW, "large page")), ({}, Arm(arms.RAW))])
+@pytest.mark.parametrize(("servers", "arm"), [(PUBLIC, Arm(arms.RAW, "large page")), ({}, Arm(arms.RAW))])
 def test_arms_that_were_not_recorded_or_do_not_run_are_absent(servers: dict[str, str], arm: Arm) -> None:
     templates = Templates(OPTIONS, servers, HEARD, "key", ["a-1"])
     with pytest.raises(Absent):

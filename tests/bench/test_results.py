@@ -1,4 +1,4 @@
-"""What an earlier run measured is kept beside what is measured anew, where both are of the same data and programs."""
+"""Earlier measurements are kept with new ones if both are of the same data and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds over real servers: arms take turns, warm-up is forgotten, and an arm that fails loses no other."""
+"""Rounds over real servers: arms alternate, warm-up is dropped, and an arm that fails loses no other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Server:
     page: bytes = PAGE
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Respond with a page to everybody; the service's requests differ by their paths."""
+        """Respond to every request with a page; the service's requests differ by their paths."""
         name = {"/v1/listings": arms.SERVICE, "/v1/listings/a": "show"}.get(request.path, arms.RAW)
         self.asked.append(name)
         if name == arms.SERVICE and self.asked.count(name) > self.fails_from:

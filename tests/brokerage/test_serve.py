@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 def _answer(port: int, path: str) -> tuple[int, str]:
-    """Return status and body of one request, 0 while nobody listens."""
+    """Return status and body of one request, 0 while nothing listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()

@@ -94,9 +94,10 @@ def test_settings_that_became_invalid_replace_no_worker(on_engine: dict[str, str
         port, before = _port(service), service.workers(2)
         secret.unlink()
         service.process.send_signal(signal.SIGHUP)
-        told = service.read_until("cannot be read")
+        printed = service.read_until("cannot be read")
         assert (
-            "Rolling replacement stopped; the remaining old workers stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE" in told
+            "Rolling replacement stopped; the remaining old workers stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE"
+            in printed
         )
         assert workers_of(service.process.pid) == before
         _wait_for(port)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Example:
     """One setting of each kind."""
 
-    name: str = setting("X_NAME", "nobody", "A text.")
+    name: str = setting("X_NAME", "unknown", "A text.")
     port: int = setting("X_PORT", 80, "A whole number.")
     seconds: float = setting("X_SECONDS", 1.5, "A number.")
     strict: bool = setting("X_STRICT", default=False, note="A truth value.")
@@ -27,7 +27,7 @@ class Example:
 
 
 def test_without_variables_the_defaults_hold() -> None:
-    assert load_settings(Example, {}) == Example("nobody", 80, 1.5, False, (), "")
+    assert load_settings(Example, {}) == Example("unknown", 80, 1.5, False, (), "")
 
 
 def test_variables_are_read_by_type() -> None:

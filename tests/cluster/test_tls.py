@@ -163,7 +163,7 @@ def test_an_expired_certificate_is_refused(run: Run, shown: Certificates, kind: 
 
 @pytest.mark.parametrize("kind", NODES)
 def test_an_authority_that_is_only_shown_signs_nothing(run: Run, shown: Certificates, kind: type[Any]) -> None:
-    # Whoever listens in between can show the cluster's authority, whose certificate is public, behind one of his own.
+    # An eavesdropper can show the cluster's authority, whose certificate is public, behind one of his own.
     impostor = shown.own.server(shown.other.ca.issue_cert("localhost"))
     with pytest.raises(TlsRefusal, match="is not signed by the one in BROKERAGE_ELASTICSEARCH_FINGERPRINT"):
         run(asked(impostor, kind, shown.given("signs")))

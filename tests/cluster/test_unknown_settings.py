@@ -57,7 +57,7 @@ def test_all_of_them_are_reported_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "is_told"),
+    ("name", "value", "is_reported"),
     [
         ("BROKERAGE_ES_SERVICE_HOST", "10.0.0.1", False),
         ("BROKERAGE_ES_SERVICE_PORT", "9200", False),
@@ -69,5 +69,7 @@ def test_all_of_them_are_reported_in_order() -> None:
         ("BROKERAGE_WORKERZ", "tcp://10.0.0.1:9200", True),
     ],
 )
-def test_variables_that_an_orchestrator_sets_for_its_services_are_ignored(name: str, value: str, is_told: bool) -> None:
-    assert bool(unknown_settings({name: value}, (WebSettings,))) is is_told
+def test_variables_that_an_orchestrator_sets_for_its_services_are_ignored(
+    name: str, value: str, is_reported: bool
+) -> None:
+    assert bool(unknown_settings({name: value}, (WebSettings,))) is is_reported

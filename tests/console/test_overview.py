@@ -1,4 +1,4 @@
-"""What `/console/data.json` tells, exactly."""
+"""The exact content of `/console/data.json`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_polling_the_last_page_is_not_stuck(operating: ConsoleService, key
 
 @pytest.mark.parametrize("page", [_ONE, FEED], ids=["within a walk", "between walks"])
 async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: str, page: str) -> None:
-    pause, told = 60.0, "stopped in the middle of a walk" if page is _ONE else "did not return for its next walk"
+    pause, text = 60.0, "stopped in the middle of a walk" if page is _ONE else "did not return for its next walk"
     for number in range(MIN_KNOWN_PAUSES + 1):
         cursor = "" if page is FEED else f"&last_platform_listing_id=L{number}"
         operating.clock.now += pause
@@ -154,7 +154,7 @@ async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: 
     operating.clock.now += LATE_PAUSES * pause
     assert await operating.notices() == []
     operating.clock.now += 1
-    assert await operating.notices() == [f"North portal (listings) {told}."]
+    assert await operating.notices() == [f"North portal (listings) {text}."]
     await operating.get(page, key)
     assert await operating.notices() == []
 

@@ -56,8 +56,8 @@ async def test_a_copy_follows_what_changes_and_leaves(served: ServedStandIn, tmp
     asked = len(stand_in.asked)
     second = await pull_to_end(served, tmp_path)
     assert (proofs(second), copied(tmp_path)) == ({}, stand_in.contents())
-    told = {name: (one.snapshots, one.changed, one.removed, one.records) for name, one in second.statuses.items()}
-    assert (told["agents"], told["listings"]) == ((0, 1, 2, 6), (0, 1, 0, MANY + 7))
+    sent = {name: (one.snapshots, one.changed, one.removed, one.records) for name, one in second.statuses.items()}
+    assert (sent["agents"], sent["listings"]) == ((0, 1, 2, 6), (0, 1, 0, MANY + 7))
     # Every resource asks with its own token once, then all of them with one.
     tokens = [query["since"] for path, query in stand_in.asked[asked:] if path == "/v1/changes"]
     assert len({token.count("~") for token in tokens}) <= 2
@@ -107,7 +107,7 @@ async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: Se
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "sent"),
     [
         ("DELETE FROM listings WHERE id = 'l3'", "l3"),
         ("UPDATE listings SET content = '0000000000000000' WHERE id = 'l4'", "l4"),
@@ -119,12 +119,12 @@ async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: Se
     ],
 )
 async def test_a_copy_that_was_altered_is_found_and_repaired(
-    served: ServedStandIn, tmp_path: Path, statement: str, told: str
+    served: ServedStandIn, tmp_path: Path, statement: str, sent: str
 ) -> None:
     await pull_to_end(served, tmp_path)
     assert change_copy(tmp_path, statement + (" LIMIT 1" if statement.startswith("INSERT") else "")) == 1
     pull = await pull_to_end(served, tmp_path)
-    assert (proofs(pull), pull.statuses["listings"].different) == ({"listings": VerificationOutcome.REPAIRED}, [told])
+    assert (proofs(pull), pull.statuses["listings"].different) == ({"listings": VerificationOutcome.REPAIRED}, [sent])
     assert copied(tmp_path) == served.stand_in.contents()
     assert proofs(await pull_to_end(served, tmp_path)) == {}
 
@@ -146,8 +146,8 @@ async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Pa
 def test_the_last_change_of_a_record_in_a_page_wins(tmp_path: Path) -> None:
     stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": "", "content": "0" * 16, "record": {}}
     leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": "", "reason": "out_of_scope"}
-    told = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
-    changes = [change | {"sequence": number} for number, change in enumerate(told)]
+    sent = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
+    changes = [change | {"sequence": number} for number, change in enumerate(sent)]
     page = msgspec.json.decode(msgspec.json.encode({"changes": changes, "next": "t", "at_end": True}), type=ChangeBatch)
     with SqliteCopy(tmp_path, RESOURCES, "") as copy:
         copy.apply_changes(page, ["listings"])
@@ -215,7 +215,7 @@ async def test_a_copy_is_one_of_one_thing(served: ServedStandIn, tmp_path: Path)
         await pull_once(pull, PullPlan(tmp_path))
     with pytest.raises(CopyError, match=r"is a copy of .*acme.*, not of {}: use another folder"):
         SqliteCopy(tmp_path, ("agents",), "{}")
-    # More may be asked for, less not.
+    # More may be requested, less not.
     async with open_pull(served.url, tmp_path, platform_company_id="acme") as (pull, _):
         await pull_once(pull, PullPlan(tmp_path))
     assert [one.snapshots for one in pull.statuses.values()] == [1, 1, 0, 1, 1, 1]

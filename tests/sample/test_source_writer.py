@@ -22,7 +22,7 @@ FILES = {"README.txt", *(f"{resource.alias}.ndjson" for resource in RESOURCES)}
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    """Return what stands in a directory, hidden files included."""
+    """Return the contents of a directory, hidden files included."""
     return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
@@ -72,9 +72,9 @@ def test_without_a_moment_the_clocks_are_relative_to_the_present(tmp_path: Path)
 
 
 def test_progress_is_shown_by_resource_up_to_the_count(tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
-    write_source(tmp_path, 2500, now=NOW, on_progress=lambda name, count: told.append((name, count)))
-    assert [count for name, count in told if name == "listings"] == [1000, 2000, 2500]
+    progress: list[tuple[str, int]] = []
+    write_source(tmp_path, 2500, now=NOW, on_progress=lambda name, count: progress.append((name, count)))
+    assert [count for name, count in progress if name == "listings"] == [1000, 2000, 2500]
 
 
 def test_an_earlier_sample_is_replaced_and_other_files_are_kept(tmp_path: Path) -> None:

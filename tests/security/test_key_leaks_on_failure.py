@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.service.conftest import Open
 
-# What Elasticsearch, or whoever answers in its place, may say; `{key}` is repeated as from a query.
+# What Elasticsearch, or another server in its place, may send; `{key}` is repeated as from a query.
 _FAILURES: dict[str, Reply] = {
     "refused": Reply(status=400, body=b'{"error":{"type":"parsing_exception","reason":"no {key}"},"status":400}'),
     "forbidden": Reply(status=403, body=b'{"error":{"type":"security_exception","reason":"{key}"},"status":403}'),
@@ -122,6 +122,6 @@ async def test_no_metric_has_a_label_that_a_client_chooses(
     await _drive(api, canary)
     assert api.app is not None
     metrics = await aiohttp_client(create_metrics_app(api.app[SERVICES]))
-    told = await (await metrics.get("/metrics", params={"api-key": canary.key})).text()
-    assert 'path="/listings/{platform_listing_id}"' in told
-    assert canary.found_in(told + generate_latest(REGISTRY).decode()) == []
+    exposed = await (await metrics.get("/metrics", params={"api-key": canary.key})).text()
+    assert 'path="/listings/{platform_listing_id}"' in exposed
+    assert canary.found_in(exposed + generate_latest(REGISTRY).decode()) == []

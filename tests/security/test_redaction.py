@@ -160,7 +160,7 @@ def test_what_python_would_print_is_logged_and_masked(kind: str, capsys: pytest.
 
 
 class _Unraisable:
-    """What Python tells of an error in a finalizer."""
+    """What Python reports of an error in a finalizer."""
 
     def __init__(self, error: Exception) -> None:
         self.exc_type: type[BaseException] = type(error)

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of requests, of Elasticsearch, of the loop and of the index; the labels are bounded."""
+"""What `/metrics` reports of requests, Elasticsearch, the loop and the index; the labels are bounded."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ async def test_nothing_that_a_client_sends_becomes_a_label(watched: Watched, key
         await exchange(watched.port, line)
     routes = {API_ROOT + operation.path for operation in OPERATIONS} | {*OWN, "none"}
     families = (await watched.families()).values()
-    told = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
+    reported = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
     found: dict[str, set[str]] = {}
-    for sample in told:
+    for sample in reported:
         for name, value in sample.labels.items():
             found.setdefault(name, set()).add(value)
     assert found["route"] <= routes
@@ -133,7 +133,7 @@ async def test_who_leaves_before_the_answer_is_counted_as_having_left(
     stand_in.out(held, "listings")
     await watched.left(FEED, key)
     assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
-    held.let_go.set()
+    held.release.set()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watche
     assert running["brokerage_elasticsearch_requests_running",] >= 1
     lanes: Any = await watched.samples("brokerage_requests_running")
     assert lanes["brokerage_requests_running", "page"] == 1
-    held.let_go.set()
+    held.release.set()
     await asking
     (pulse,) = watched.services.pulses
     pulse.is_healthy = False

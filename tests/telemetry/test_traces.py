@@ -120,5 +120,5 @@ def test_what_is_not_installed_is_said_once(monkeypatch: pytest.MonkeyPatch, cap
 def test_a_service_without_tracing_imports_nothing_of_it() -> None:
     loaded = "[name for name in sys.modules if name.startswith('opentelemetry.sdk')]"
     code = f"import sys, service.workers.server; print({loaded})"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
-    assert told.stdout == "[]\n"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert ended.stdout == "[]\n"

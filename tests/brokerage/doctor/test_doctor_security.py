@@ -38,9 +38,9 @@ def without(right: str, name: str) -> dict[str, Any]:
 
 def test_the_documented_role_is_all_that_is_needed_and_no_more(engine_url: str, prefix: str) -> None:
     with with_security(engine_url, prefix, SERVICE) as url:
-        told = findings({"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **CREDENTIALS}, 1)
-    assert "indices" in told  # an empty corner
-    assert not {"user", "rights", "tls"} & told.keys()
+        found = findings({"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **CREDENTIALS}, 1)
+    assert "indices" in found  # an empty corner
+    assert not {"user", "rights", "tls"} & found.keys()
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_refused_credentials_are_wrong_and_not_an_outage(
     engine_url: str, given: dict[str, str], problem: str, said: str
 ) -> None:
     with with_security(engine_url, "", None) as url:
-        told = findings({"ELASTICSEARCH_URL": url, **given}, 1)
-    assert told.keys() == {"user"}
-    assert told["user"]["problem"] == problem
-    assert said in told["user"]["detail"]
-    assert "hush" not in str(told)
+        found = findings({"ELASTICSEARCH_URL": url, **given}, 1)
+    assert found.keys() == {"user"}
+    assert found["user"]["problem"] == problem
+    assert said in found["user"]["detail"]
+    assert "hush" not in str(found)
 
 
 def test_tls_is_reported_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
     with record_calls(engine_url, prefix, tmp_path) as talk:
-        told = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
-        assert told["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
+        found = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
+        assert found["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
         unverified = findings(talk.environment, 3)["elasticsearch"]
         assert "set BROKERAGE_ELASTICSEARCH_CA_CERTS or BROKERAGE_ELASTICSEARCH_FINGERPRINT" in unverified["detail"]
         plain = findings({"ELASTICSEARCH_URL": talk.proxy.url.replace("https", "http")}, 3)["elasticsearch"]

@@ -100,9 +100,9 @@ async def test_a_key_without_sense_is_refused(
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("command", ["show", "rotate", "revoke", "expire"])
 def test_an_unknown_key_is_reported_in_one_sentence(on_engine: dict[str, str], command: str) -> None:
-    ended = keys(command, "nobody", environment=on_engine)
+    ended = keys(command, "unknown", environment=on_engine)
     assert (ended.exit_code, ended.stdout) == (1, "")
-    assert ended.stderr == "There is no key 'nobody': `brokerage keys list` shows the ids.\n"
+    assert ended.stderr == "There is no key 'unknown': `brokerage keys list` shows the ids.\n"
 
 
 def test_a_whole_key_on_the_command_line_is_not_repeated(on_engine: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Faults of connections of `ReadingNode`: what is an error, and what is asked for once more."""
+"""Faults of connections of `ReadingNode`: what is an error, and what is retried."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ async def test_a_stopped_build_is_kept_and_resumes(bench: Bench, number: int, co
     folder, small = str(source(bench)), {"BROKERAGE_BULK_DOCUMENTS": "20"}
     async with running(bench, "reindex", folder, **small) as stopped:
         assert await stopped.until("reading")
-        # The checkpoint is written beside the loading, and the second report of this stage comes seconds later.
+        # The checkpoint is written during the loading, and the second report of this stage comes seconds later.
         while not await read_line(bench):
             pass
         stopped.process.send_signal(number)

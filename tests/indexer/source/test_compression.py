@@ -1,4 +1,4 @@
-"""Compressed streams are told by their first bytes, read as they come, and never past damage."""
+"""Compressed streams are recognized by their first bytes, read as they arrive, and never past damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A verification under way: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
+"""A running verification: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench, monkeypa
     await bench.client.delete(index=index, id="t4", refresh=True)
     refreshes = []
 
-    async def mend(_lifecycle: GenerationLifecycle, generation: str) -> None:
+    async def repair(_lifecycle: GenerationLifecycle, generation: str) -> None:
         refreshes.append(generation)
         if len(refreshes) == 2:
             await put(bench, "t3", document.source, document.version + 1)
 
-    monkeypatch.setattr(GenerationLifecycle, "refresh", mend)
+    monkeypatch.setattr(GenerationLifecycle, "refresh", repair)
     assert differing_ids(await verified(bench)) == {"missing": ["t4"]}
     assert refreshes[0] == f"{bench.connection.prefix}teams-v0001"
 

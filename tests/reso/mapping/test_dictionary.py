@@ -12,7 +12,7 @@ PRIVATE = sorted(DICTIONARY.private)
 
 
 def selected_fields(entity: str, override: str) -> tuple[str, ...]:
-    """Return what is asked of an entity under a map."""
+    """Return the selection for an entity under a map."""
     return load_dictionary(override.encode()).requested_fields(entity)
 
 

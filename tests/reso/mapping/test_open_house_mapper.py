@@ -1,4 +1,4 @@
-"""Open houses: which are shown, and in what time they are told."""
+"""Open houses: which are shown, and in which time zone."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def test_open_houses_for_some_or_called_off_are_not(house: dict[str, Any]) -> No
 
 def test_open_houses_are_ordered_by_date_start_and_key() -> None:
     def house(date: str, start: str | None, remark: str, key: str) -> dict[str, Any]:
-        told = {"OpenHouseStartTime": start, "OpenHouseRemarks": remark, "OpenHouseKey": key}
-        return told | {"OpenHouseDate": date}
+        fields = {"OpenHouseStartTime": start, "OpenHouseRemarks": remark, "OpenHouseKey": key}
+        return fields | {"OpenHouseDate": date}
 
     houses = [
         house("2026-07-05", "09:00", "e", "a"),

@@ -59,9 +59,9 @@ async def test_too_many_removals_are_refused_and_all_else_is_sent(bench: Bench, 
         ]
         assert "Elsewhere" in str(await bench.served(LISTING)) + str(await bench.served(SOLD_LISTING))
         assert {kind.split()[1] for kind in await differences(bench, server)} == {"surplus"}
-        told = await into.status()
-        assert (told.complaint, told.records["Property"], told.due) == (done.summary.problems[0], 30, 0)
-        # It is told until it is mended, also by a run that need not compare.
+        reported = await into.status()
+        assert (reported.complaint, reported.records["Property"], reported.due) == (done.summary.problems[0], 30, 0)
+        # It is reported until it is repaired, also by a run that need not compare.
         assert (await into.round(changes="timestamps", settings={"removal_limit": 0.05})).summary.exit_code == 1
         assert (await into.round(changes="timestamps", settings={"removal_limit": 0.5})).summary.exit_code == 0
         assert await differences(bench, server) == {}
@@ -84,7 +84,7 @@ async def test_each_bad_record_of_an_update_is_a_letter_of_its_own(bench: Bench,
         await into.round()
         for key in (f"{number}{'k' * 200}" for number in range(2)):
             put(server, "Property", key, **ON_SALE)
-        # Nobody can say whether it is a listing or a sold one: it is complained of once.
+        # It may be a listing or a sold one: it is reported once.
         put(server, "Property", "unheard", **ON_SALE | {"StandardStatus": "Unheard Of"})
         done = await into.round()
         assert sum(report.dead for report in done.summary.resources) == 3
@@ -100,13 +100,13 @@ async def test_a_first_build_that_is_refused_stays_due_and_is_made_by_the_next_r
             put(server, "Property", key, **ON_SALE)
         into = ReplicationBench(bench, server, tmp_path, dead_letter_limit=0.0)
         assert (await into.round()).summary.exit_code == 1
-        told = await into.status()
-        assert (told.complete, told.due >= len(bad)) == (None, True)
+        reported = await into.status()
+        assert (reported.complete, reported.due >= len(bad)) == (None, True)
         for key in bad:
             server.delete("Property", key)
         assert (await into.round()).summary.exit_code == 0
-        told = await into.status()
-        assert (told.complete is not None, told.due) == (True, 0)
+        reported = await into.status()
+        assert (reported.complete is not None, reported.due) == (True, 0)
         assert await differences(bench, server) == {}
 
 

@@ -98,7 +98,7 @@ async def test_a_change_that_a_source_without_events_shows_late_is_found(bench: 
             newest, late = server.keys("Property")[:2]
             server.patch("Property", newest, City="In time")
             await rounds.run_round()
-            await rounds.run_round()  # what was newest when it began is asked for again by the next, and nothing before
+            await rounds.run_round()  # the next round reads the newest of this one again, and nothing older
             put(server, "Property", late, stamped=early, City="Late", StandardStatus="Active")
             await rounds.run_round()
         assert await differences(bench, server) == {}

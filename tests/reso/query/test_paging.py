@@ -22,7 +22,7 @@ _KINDS = ("skip", "token")
 
 
 def fill(server: ResoServer, count: int) -> list[str]:
-    """Put so many records, and return their keys in the order of their arrival, which is no other order."""
+    """Put so many records, and return their keys in the order of their arrival, which equals no other order."""
     keys = [f"K{(number * 7919) % count:04d}" for number in range(count)]
     for number, key in enumerate(keys):
         server.put("Media", {"MediaKey": key, "Order": number % 5})

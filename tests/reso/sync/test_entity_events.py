@@ -1,4 +1,4 @@
-"""Following by events: from a mark before the load, behind a margin, over gaps, and where a sequence begins anew."""
+"""Following by events: from a mark before the load, behind a margin, over gaps, and where a sequence restarts."""
 
 from __future__ import annotations
 

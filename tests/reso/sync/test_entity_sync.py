@@ -1,4 +1,4 @@
-"""Everything by key, then what changed by time and key: nothing is missed; what cannot be walked is told."""
+"""Everything by key, then what changed by time and key: nothing is missed; what cannot be walked is reported."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_load_reads_everything_by_key_and_never_skips(tmp_path: Path) ->
             assert mirror.is_equal(name)
         assert not [visit.describe for visit in server.ledger.visits if "$skip" in visit.describe]
         pages = [text for text in mirror.asked() if "$orderby=ListingKey" in text]
-        # Three pages of 5, and the end that is asked for twice.
+        # Three pages of 5, and the end, which is requested twice.
         assert len(pages) == 5
         assert all("$filter=ListingKey gt '" in text for text in pages[1:])
 
@@ -80,7 +80,7 @@ async def test_a_bad_answer_anywhere_loses_nothing_of_a_load(tmp_path: Path, fau
 
 @pytest.mark.parametrize("fault", [fault for fault in ServerFault if fault is not ServerFault.SLOW])
 async def test_a_bad_answer_anywhere_loses_nothing_of_following(tmp_path: Path, fault: ServerFault) -> None:
-    """What ends a page too early is gone on with in the next round, all else in the same."""
+    """A page that ends too early is continued in the next round, all else in the same."""
     async with (
         serve_in_loop(ServerSettings(retry_after_seconds=0), small_world()) as server,
         open_mirror(server, tmp_path) as mirror,

@@ -1,4 +1,4 @@
-"""What each check finds, of a stand-in that tells what a test wants."""
+"""What each check finds over a scripted stand-in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def found(stand_in: StandIn) -> list[Finding]:
 
 
 def bad(findings: list[Finding]) -> list[tuple[str, FindingState, str]]:
-    """Return what is not well."""
+    """Return the faults."""
     return [
         (finding.subject, finding.state, finding.problem)
         for finding in findings

@@ -40,7 +40,7 @@ async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
 
 @pytest.fixture
 async def corner(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
-    """The sound corner and a service over it that looks at it only when it is told to, once it has read its caches."""
+    """A sound installation and a service over it that checks it only on request, once it has read its caches."""
     app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), filled.connection)
     async with TestClient(TestServer(app)) as filled.http:
         assert await filled.status("/companies/acme") == 200

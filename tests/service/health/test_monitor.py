@@ -142,18 +142,18 @@ async def test_an_outage_is_logged_once(
     stand_in.is_away(Reply(status=502, headers={}))
     for _ in range(3):
         await check_now(api)
-    ((_, told),) = said(caplog, "elasticsearch")
-    assert told.startswith("elasticsearch: it is unreachable.")
+    ((_, logged),) = said(caplog, "elasticsearch")
+    assert logged.startswith("elasticsearch: it is unreachable.")
 
 
 def said(caplog: pytest.LogCaptureFixture, subject: str) -> list[tuple[str, str]]:
-    """Return level and text of what was logged of a subject; other services of the process tell of others."""
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    return [(level, text) for level, text in told if text.startswith(f"{subject}: ")]
+    """Return level and text of what was logged of a subject; other services of the process log others."""
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    return [(level, text) for level, text in logged if text.startswith(f"{subject}: ")]
 
 
 def watching() -> int:
-    """Return how many watches are under way."""
+    """Return how many monitors are running."""
     return len(
         [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "HealthMonitor.run"]
     )
@@ -168,7 +168,7 @@ async def test_the_watch_ends_with_the_service(open_api: Open) -> None:
 
 
 class _Silent:
-    """What is asked and never answers."""
+    """A call that never returns."""
 
     last_response_at = 0.0
     blocked_aliases: dict[str, str]

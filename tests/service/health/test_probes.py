@@ -233,14 +233,14 @@ async def test_verbose_lists_every_check_with_state_and_age(
 
 
 async def test_verbose_shows_strangers_no_index_node_version_or_address(open_api: Open, stand_in: StandIn) -> None:
-    told = []
+    bodies = []
     for spoil in (without_agents, of_old_shape, on_an_old_node):
         spoil(stand_in)
-        told.append(await (await (await open_api()).get("/readyz?verbose")).text())
+        bodies.append(await (await (await open_api()).get("/readyz?verbose")).text())
     stand_in.is_away(refusal(503, "cluster_block_exception"))
-    told.append(await (await (await open_api()).get("/readyz?verbose")).text())
+    bodies.append(await (await (await open_api()).get("/readyz?verbose")).text())
     insides = ["secret-node", "9.5", "v0001", "127.0.0.1", "http", "exception", "_meta", "status:", "fingerprint"]
-    assert [word for word in insides if word in "".join(told)] == []
+    assert [word for word in insides if word in "".join(bodies)] == []
 
 
 async def test_in_an_outage_verbose_shows_it_first_and_what_was_last_seen(

@@ -126,10 +126,10 @@ async def test_a_damaged_key_harms_no_other(
         await api.app[SERVICES].keys.warm()
     assert [await status(api, key) for key in (sound, damaged, damaged)] == [200, 401, 401]
     assert len([path for path, _ in stand_in.asked if path.startswith("/api_keys")]) == (0 if is_in_set else 2)
-    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert key_id in told.getMessage()
-    assert "digest" not in told.getMessage()
-    assert [str(value) for value in DAMAGE[damage].values() if str(value) in told.getMessage()] == []
+    (reported,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert key_id in reported.getMessage()
+    assert "digest" not in reported.getMessage()
+    assert [str(value) for value in DAMAGE[damage].values() if str(value) in reported.getMessage()] == []
 
 
 async def test_damage_is_logged_once_however_often_the_set_is_read(
@@ -203,9 +203,9 @@ async def test_the_state_reflects_every_change_and_nothing_else(shelf: Shelf) ->
     await shelf.client.indices.delete(index=shelf.index)
     await shelf.create()
     await shelf.create()
-    anew = await read_version(shelf.engine, shelf.index)
-    assert (anew.count, anew.sequence, anew.term) == (state.count, state.sequence, state.term)
-    assert anew != state
+    again = await read_version(shelf.engine, shelf.index)
+    assert (again.count, again.sequence, again.term) == (state.count, state.sequence, state.term)
+    assert again != state
 
 
 async def test_an_index_without_keys_has_a_state_too(shelf: Shelf) -> None:

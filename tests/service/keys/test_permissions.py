@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 SUBSETS = [frozenset(some) for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count)]
-# Not as anything here would write it: whoever decodes and encodes it changes it.
+# Not in the form in which it would be written here: decoding and encoding changes it.
 SPACED = b'{ "PlatformListingId" : "L1" , "BuyerCommissionValue":"2.50" }'
 PATH = "/v1/listings?platform_company_id=acme&updated_since=1"
 
@@ -163,7 +163,7 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
     rights = [None, ["commission"], ["partner_data"], []]
     asking = [asyncio.create_task(page(sharing, stand_in.grant(fields=fields), path)) for fields in rights]
     await until(lambda: waiting_or_gathered(sharing) == len(rights))
-    held.let_go.set()
+    held.release.set()
     bodies = [body.decode() for body in await asyncio.gather(*asking)]
     assert [("deal" in body) for body in bodies] == [True, False, True, False]
     assert [("2.50" in body) for body in bodies] == ([True, True, False, False] if path == PATH else [False] * 4)
@@ -171,7 +171,7 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
 
 
 def waiting_or_gathered(api: TestClient[Any, Any]) -> int:
-    """Return how many requests wait for a search of listings that is under way."""
+    """Return how many requests wait for a search of listings in flight."""
     assert api.app is not None
     services = api.app[SERVICES]
     together: int = sum(queue.current.waiters for queue in services.batch_loader._queues.values() if queue.current)

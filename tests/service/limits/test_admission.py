@@ -1,4 +1,4 @@
-"""More requests than can be answered: a few wait, the rest is told so before anything is done for it; shows get in."""
+"""More requests than can be served: a few wait, the rest are refused before any work; shows are served."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Full:
     """A service whose searches for pages do not end, and those who ask it."""
 
     def __init__(self, api: TestClient[Any, Any], stand_in: StandIn, headers: dict[str, str]) -> None:
-        """Begin with nobody."""
+        """Begin empty."""
         self.api = api
         self.headers = headers
         self.stand_in = stand_in
@@ -50,13 +50,13 @@ class Full:
         return self.admission.lane(RequestKind.PAGE)
 
     def ask(self, number: int) -> asyncio.Task[Any]:
-        """Ask for a page that nobody else asks for, without waiting for it."""
+        """Request a page that no other task requests, without waiting for it."""
         task = asyncio.create_task(self.api.get(PAGE.format(number), headers=self.headers))
         self.asking.append(task)
         return task
 
     async def fill(self) -> None:
-        """Ask until every place is taken and nobody else may wait."""
+        """Request until every slot is taken and the queue is full."""
         for number in range(1, PLACES + ROOM + 1):
             self.ask(number)
             await until(lambda: self.pages.running + self.pages.waiting == len(self.asking))
@@ -70,7 +70,7 @@ class Full:
 
 @pytest.fixture
 async def full(open_api: Open, stand_in: StandIn) -> Any:
-    """A service with few places, of which it knows all that it needs to; nobody asks yet."""
+    """A service with few slots and warm caches, without requests yet."""
     stand_in.add("companies", "acme", {}, numeric_id="1")
     headers = {"x-api-key": stand_in.grant()}
     api = await open_api(**SMALL)

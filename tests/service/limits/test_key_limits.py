@@ -163,7 +163,7 @@ async def test_one_key_has_so_many_requests_at_a_time(open_api: Open, stand_in: 
     assert refused.headers.keys() >= NAMES
     assert counted("concurrency") == refusals + 1
     assert (await ask(api, other)).status == 200
-    held.let_go.set()
+    held.release.set()
     assert [answer.status for answer in await asyncio.gather(*running)] == [200, 200]
     assert (await ask(api, key)).status == 200
     assert limiter(api)._running == {}

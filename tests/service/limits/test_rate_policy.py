@@ -28,7 +28,7 @@ waits = st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=120)
 
 
 class Clock:
-    """A clock that stands still unless it is moved."""
+    """A clock that advances only when moved."""
 
     def __init__(self) -> None:
         """Begin an hour after the machine."""
@@ -161,14 +161,14 @@ def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: Clock) -> None:
 
 def test_headers_count_down_and_give_the_reset_time(clock: Clock) -> None:
     policy, buckets = RatePolicy(30, 3), LocalBuckets(10)
-    told = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
-    assert [headers["RateLimit"] for headers in told] == [
+    states = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
+    assert [headers["RateLimit"] for headers in states] == [
         '"burst";r=2;t=2', '"burst";r=1;t=2', '"burst";r=0;t=2', '"burst";r=0;t=2'
     ]  # fmt: skip
-    assert [headers["X-RateLimit-Remaining"] for headers in told] == ["2", "1", "0", "0"]
-    assert [headers["X-RateLimit-Reset"] for headers in told] == ["2", "4", "6", "6"]
-    assert {headers["X-RateLimit-Limit"] for headers in told} == {"3"}
-    assert {headers["RateLimit-Policy"] for headers in told} == {'"burst";q=3;w=6,"minute";q=30;w=60'}
+    assert [headers["X-RateLimit-Remaining"] for headers in states] == ["2", "1", "0", "0"]
+    assert [headers["X-RateLimit-Reset"] for headers in states] == ["2", "4", "6", "6"]
+    assert {headers["X-RateLimit-Limit"] for headers in states} == {"3"}
+    assert {headers["RateLimit-Policy"] for headers in states} == {'"burst";q=3;w=6,"minute";q=30;w=60'}
     clock.microseconds += SECOND
     assert RateLimitState(policy, buckets.take("a", policy)).headers()["RateLimit"] == '"burst";r=0;t=1'
 

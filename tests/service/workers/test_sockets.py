@@ -1,4 +1,4 @@
-"""The sockets of the workers: one port for all, which nobody else has."""
+"""The sockets of the workers: one port for all, which no other process has."""
 
 from __future__ import annotations
 
