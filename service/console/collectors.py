@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
     from service.search.cached_value import CachedValue
     from service.telemetry.attempts import Attempts
     from service.telemetry.loop_lag import LoopLag

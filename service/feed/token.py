@@ -52,6 +52,10 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
         """Whether the changes after this position are lost: the index was rolled back, or tombstones were pruned."""
         return self.epoch != mark.epoch or mark.forgotten > max(self.sequence, self.floor)
 
+    def is_behind(self, mark: Mark) -> bool:
+        """Whether a read from this position finds changes to look through, or that it is expired."""
+        return self.sequence < mark.sequence or self.is_expired(mark)
+
 
 FeedPositions = dict["Resource", FeedPosition]
 

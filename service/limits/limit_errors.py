@@ -35,6 +35,22 @@ class ConcurrencyLimited(ApiError):
         )
 
 
+class ShareExceeded(ApiError):
+    """The key holds as many slots that are held for long as it leaves to other keys."""
+
+    status = 429
+    code = "too-many-at-once"
+    title = "Too many requests at once"
+
+    def __init__(self, held: int) -> None:
+        """Report the number of requests in progress."""
+        super().__init__(
+            f"The key has {held} such requests in progress, and no more places are left for all other keys. "
+            "Send the next one when one of these has ended.",
+            headers={"Retry-After": "5"},
+        )
+
+
 class AuthFailuresLimited(ApiError):
     """The address has sent too many invalid keys. Valid keys from the same address are not refused."""
 

@@ -22,7 +22,7 @@ from service.search.query import Selection
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, office
 
 if TYPE_CHECKING:
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
     from tests.feed.feed_client import FeedClient
 
 
