@@ -132,6 +132,7 @@ class Operation:
             key = await self._require_key(services, request)
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             services.deprecation_log.log_first_use(key.key_id, deprecated)
+            services.sends.require_room(key.key_id)
             timer.record(Layer.AUTH)
             async with services.admission.lane(self.lane).slot(key.key_id):
                 timer.record(Layer.TURN)

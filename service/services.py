@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from service.feed.change_notifier import ChangeNotifier
     from service.feed.encoded_page import ChangesPage
     from service.http.client_address import IpNetwork
+    from service.http.send_monitor import SendMonitor
     from service.keys.ring import KeyRing
     from service.limits.admission import AdmissionControl
     from service.limits.auth_failures import AuthFailureLimiter
@@ -50,6 +51,7 @@ class Services:
     auth_failures: AuthFailureLimiter
     trusted_proxies: tuple[IpNetwork, ...]
     pulses: tuple[NodeHealth, ...]
+    sends: SendMonitor
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
     changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)
     batch_loader: BatchLoader = field(default_factory=BatchLoader)

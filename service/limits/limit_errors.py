@@ -51,6 +51,22 @@ class ShareExceeded(ApiError):
         )
 
 
+class UnreadResponses(ApiError):
+    """The key has left too many bytes of its responses unread."""
+
+    status = 429
+    code = "too-many-at-once"
+    title = "Too many requests at once"
+
+    def __init__(self, limit: int) -> None:
+        """Report the limit in bytes."""
+        super().__init__(
+            f"More than {limit} bytes of responses to this key are still unread. "
+            "Read the responses on its other connections, or close these, before the next request.",
+            headers={"Retry-After": "5"},
+        )
+
+
 class AuthFailuresLimited(ApiError):
     """The address has sent too many invalid keys. Valid keys from the same address are not refused."""
 

@@ -22,6 +22,12 @@ LIMIT_REFUSALS = Counter(
     "failed authentications of the address.",
     ["kind"],
 )
+ABORTED_CONNECTIONS = Counter(
+    "brokerage_connections_aborted",
+    "Connections aborted because the client took too little of a response in time (stalled), or because too many bytes "
+    "were waiting for clients (unsent).",
+    ["reason"],
+)
 LIMIT_FAIL_OPENS = Counter(
     "brokerage_limit_fail_opens", "Requests counted in this process only, because Redis was unreachable."
 )
