@@ -15,6 +15,7 @@ from aiohttp.payload import Payload
 
 from service.errors import Unauthorized
 from service.http.client_address import client_address
+from service.http.conditional import has_sent_tag
 from service.http.deprecation import Deprecation, OperationDeprecations
 from service.http.payload import BufferListPayload
 from service.http.response_encoding import encode_response
@@ -152,7 +153,7 @@ class Operation:
                 response = await self._handle(services, request, timer, key)
             # The rest of a rate count that ran alongside the search.
             timer.record(Layer.AUTH)
-            if response.status == HTTPStatus.NOT_MODIFIED:
+            if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
                 await refund_request(services.limiter, request, key)
         except BaseException:
             if response is not None and isinstance(response.body, Payload):
