@@ -151,6 +151,8 @@ class Operation:
             async with admit(services.limiter, request, key):
                 timer.record(Layer.AUTH)
                 response = await self._handle(services, request, timer, key)
+                response = await encode_response(request, response, services.compression_cache)
+                timer.record(Layer.ENCODE)
             # The rest of a rate count that ran alongside the search.
             timer.record(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
@@ -167,8 +169,6 @@ class Operation:
         timer.record(Layer.SPLICE)
         if isinstance(response.body, BufferListPayload):
             CURRENT_OBSERVATION.get().rows = count_records(response.body.buffers)
-        response = await encode_response(request, response, services.compression_cache)
-        timer.record(Layer.ENCODE)
         return response
 
     def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:

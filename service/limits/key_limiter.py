@@ -84,7 +84,7 @@ class KeyLimiter:
         return running < self._last_states[key.key_id].remaining
 
     def may_refund(self, key: ApiKey) -> bool:
-        """Whether a 304 is free: it needs a search, too, so only as many are as the key has requests in this process."""
+        """Whether a 304 is free. It needs a search, too: only as many are as the key may send requests."""
         policy = key_policy(key, self._tiers)
         return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy)).is_allowed
 
