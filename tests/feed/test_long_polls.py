@@ -40,12 +40,12 @@ def services(feed: FeedClient) -> Services:
 
 
 def count_searches(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the alias of each search."""
+    """Return a list that gets the alias of each search for listings or offices."""
     searched, engine = list[str](), services(feed).engine
-    search = engine._search
+    search, aliases = engine._search, [feed.bench.connection.alias(each) for each in (LISTING, OFFICE)]
 
     async def noted(index: str, body: bytes) -> bytes:
-        searched.append(index)
+        searched.extend(alias for alias in aliases if alias == index)
         return await search(index, body)
 
     monkeypatch.setattr(engine, "_search", noted)
