@@ -38,7 +38,10 @@ class ChangeNotifier:
         return sum(map(len, self._asleep.values()))
 
     async def wait(self, positions: FeedPositions, seconds: float) -> bool:
-        """Return True once a mark has moved past its position; False after `seconds`, or when the process stops."""
+        """Return True once a mark has moved past its position, or cannot be read.
+
+        False after `seconds`, or when the process stops.
+        """
         key = tuple(positions.items())
         if self._has_moved(key) or self.is_closed:
             return not self.is_closed
@@ -62,7 +65,8 @@ class ChangeNotifier:
 
     def _has_moved(self, key: _SleepersKey) -> bool:
         return any(
-            (mark := self._marks[resource].current) is not None and position.is_behind(mark)
+            (mark := self._marks[resource]).is_outdated
+            or (mark.current is not None and position.is_behind(mark.current))
             for resource, position in key
         )
 
@@ -73,7 +77,7 @@ class ChangeNotifier:
                 await asyncio.sleep(_POLL_SECONDS)
                 awaited = {resource for key in self._asleep for resource, _ in key}
                 await asyncio.gather(*(self._marks[resource].refresh() for resource in awaited))
-                current = [mark.current for mark in self._marks.values()]
+                current = [None if mark.is_outdated else mark.current for mark in self._marks.values()]
                 if current != compared:
                     await self._wake()
                 compared = current

@@ -102,7 +102,8 @@ async def test_random_filters_on_events_answer_what_python_finds(market: MarketC
     await market.update(listing("L1", "a", 10), deleted_listing("L3", "b", 10))
     for key in ("all", "a", "b"):
         everything = await market.events(0, key)
-        numbers = [0, 1, 2, 3, *_numbers(everything), await market.last_event_number() + 5]
+        # A number below the first one or above the last one is not of these data: to continue from it gets 410.
+        numbers = [0, *_numbers(everything)]
         keys = [*sorted({each["ResourceRecordKey"] for each in everything}), "x", "L2", "L3"]
         leaves = st.one_of(
             number_comparisons("EntityEventSequence", numbers),
