@@ -192,7 +192,7 @@ async def _run(herd: Herd, pid: int, count: int, publish: Any) -> None:
     print(f"one search per scope, one after the other: {searches:.2f} s for {len(herd.keys)} scopes")
     started = herd.ask(wait=0)
     await herd.served()
-    _report("responses without a search, asked for at once", herd, started)
+    _report("responses without a search, to requests sent at once", herd, started)
 
 
 def _report(name: str, herd: Herd, started: float) -> None:

@@ -64,11 +64,7 @@ class ChangeNotifier:
                 del self._asleep[key]
 
     def _has_moved(self, key: _SleepersKey) -> bool:
-        return any(
-            (mark := self._marks[resource]).is_outdated
-            or (mark.current is not None and position.is_behind(mark.current))
-            for resource, position in key
-        )
+        return any(_is_behind(position, self._marks[resource]) for resource, position in key)
 
     async def _poll(self) -> None:
         compared: list[Mark | None] = []
@@ -103,3 +99,7 @@ class ChangeNotifier:
             for sleeper in sleepers:
                 if not sleeper.done():
                     sleeper.set_result(False)
+
+
+def _is_behind(position: FeedPosition, cached: CachedValue[Mark | None]) -> bool:
+    return cached.is_outdated or (cached.current is not None and position.is_behind(cached.current))

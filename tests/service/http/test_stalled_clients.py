@@ -49,7 +49,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that stands still until a test moves it."""
+    """A clock that only a test moves."""
     clock = Clock()
     monkeypatch.setattr(send_monitor, "time", clock)
     return clock
