@@ -13,7 +13,7 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.replay import assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.changes.write_session import first_generation_mark, open_write_session
-from indexer.clock import now_milliseconds
+from indexer.clock import now_microseconds, now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
@@ -93,7 +93,7 @@ class ResourceBuild:
             present.live,
             source.identity(resource),
             self._lifecycle.fingerprint,
-            source.taken_at(resource),
+            min(source.taken_at(resource), now_microseconds()),
             dead_letters=self._job.dead_letters.target_path,
             follows=follows,
         )
