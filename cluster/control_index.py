@@ -24,6 +24,9 @@ class Mark(msgspec.Struct, frozen=True):
 
     `forgotten` is the highest sequence of a deleted tombstone: a reader that is behind it may have missed a deletion.
     It is published before the tombstones are deleted.
+
+    Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
+    stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
     """
 
     clock: int
@@ -31,6 +34,12 @@ class Mark(msgspec.Struct, frozen=True):
     epoch: int
     generation: str
     forgotten: int = 0
+    repaired: int = 0
+    void: int = 0
+
+    def true_clock(self, clock: int) -> int:
+        """Return the clock from which a reader must continue that was given `clock`."""
+        return self.repaired if self.clock < clock <= self.void else clock
 
 
 def mark_id(alias: str) -> str:

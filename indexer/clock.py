@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-# The only reading of the wall clock; tests replace it.
-wall_nanoseconds = time.time_ns
 # What the version of a state counts as if its time cannot be right: older than every other.
 UNDATED = -1
 _MICROSECONDS = 1_000_000
@@ -17,12 +15,12 @@ VERSIONS_PER_MICROSECOND = 1024
 
 def now_milliseconds() -> int:
     """Return the time in milliseconds since 1970."""
-    return wall_nanoseconds() // 1_000_000
+    return time.time_ns() // 1_000_000
 
 
 def now_microseconds() -> int:
     """Return the time in microseconds since 1970."""
-    return wall_nanoseconds() // 1_000
+    return time.time_ns() // 1_000
 
 
 def latest_microseconds(future_seconds: float) -> float:
@@ -33,3 +31,8 @@ def latest_microseconds(future_seconds: float) -> float:
 def first_future_version(future_seconds: float) -> int:
     """Return the lowest version whose time is later than a source can mean."""
     return int(min(latest_microseconds(future_seconds) + 1, _LAST_MICROSECOND)) * VERSIONS_PER_MICROSECOND
+
+
+def is_ahead(milliseconds: int, tolerated_seconds: float) -> bool:
+    """Whether a time in milliseconds since 1970 is further ahead than the clocks of two hosts may differ."""
+    return milliseconds > now_milliseconds() + tolerated_seconds * 1000

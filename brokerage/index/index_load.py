@@ -143,6 +143,8 @@ def _exit(summary: indexer.RunSummary) -> NoReturn:
     for report in summary.resources:
         for objection in report.overridden:
             print_error_line(f"Overridden: {objection}.")
+        for warning in report.warnings:
+            print_error_line(f"Warning: {warning}.")
         if summary_line := failure_summary(report):
             print_error_line(summary_line)
     raise SystemExit(summary.exit_code)

@@ -18,6 +18,7 @@ from indexer.control.last_run import RunRecord, record_last_run
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_no
 from indexer.lock.fence import create_fence
@@ -181,6 +182,7 @@ class ResourceBuild:
             await self._stamp(progress, session, sender)
             await self._count_live(progress)
             await self._lock.verify()
+            await session.clock.check_if_set()
             mark, fences = session.stamps.next_mark(progress.candidate), {self._fence: progress.candidate}
             await self._lifecycle.swap(progress.candidate, progress.live, {session.fence: progress.live, **fences})
             with suppress(LockedError):  # another run has taken over since the swap, and published a later mark
@@ -207,6 +209,7 @@ class ResourceBuild:
         """Swap in the first generation of a resource."""
         await self._count_live(progress)
         await self._lock.verify()
+        await ClockWatch(self._context).check()
         mark_store = MarkStore(self._context, self._lifecycle.alias)
         mark = await first_generation_mark(mark_store, self._context, progress.candidate)
         await self._lifecycle.swap(progress.candidate, None, {self._fence: progress.candidate})

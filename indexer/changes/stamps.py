@@ -83,7 +83,9 @@ class LiveStamps:
         """Return the mark to publish, at or above every assigned stamp and the present; later stamps are above it."""
         epoch = self.mark.epoch if epoch is None else epoch
         self.clock = max(self.clock, now_milliseconds())
-        self.mark = Mark(self.clock, self.sequence, epoch, generation, self.mark.forgotten)
+        self.mark = structs.replace(
+            self.mark, clock=self.clock, sequence=self.sequence, epoch=epoch, generation=generation
+        )
         return self.mark
 
     def raise_forgotten(self, sequence: int) -> None:

@@ -99,6 +99,8 @@ class UpdateWriter:
         if self._session is None:
             opening = open_write_session(self._context, self._resource, self._on_wait)
             self._session = await self._session_stack.enter_async_context(opening)
+        else:
+            await self._session.clock.check_if_set()
         return self._session
 
     async def release(self) -> None:

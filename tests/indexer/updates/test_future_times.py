@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from indexer import open_source, rollback
+from indexer.build.build_job import BuildJob
+from indexer.build.swap_gate import DocumentSample, SwapGate
+from indexer.documents.companies import Companies
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.report import ResourceReport
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
@@ -171,3 +178,16 @@ async def test_a_source_dated_in_the_future_does_not_delete_what_is_newer_than_n
     os.utime(folder / "teams.ndjson", (4_000_000_000, 4_000_000_000))
     await bench.build_folder([TEAM])
     assert await name_of(bench, "new") == "new"
+
+
+async def test_the_gate_names_what_stays_from_the_future(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await bench.update({TEAM: [dated("frozen", FUTURE)]}, future_seconds=CENTURIES)
+    live, report = bench.connection.prefix + await bench.live(TEAM), ResourceReport("teams")
+    await bench.client.indices.refresh(index=live)
+    with open_source(str(bench.folder)) as source, closing(DeadLetters(str(bench.folder), "teams")) as letters:
+        job = BuildJob(TEAM, source, Companies(), report, letters, 0.0, False, print)
+        gate = SwapGate(bench.engine(), job, GenerationLifecycle(bench.engine(), TEAM), DocumentSample())
+        await gate.check_bounds(live, None)
+    (warning,) = report.warnings
+    assert "keeps 1 records dated in the future (t)" in warning
