@@ -123,7 +123,7 @@ def _dry_run(source: indexer.Source, resources: Collection[Resource], *, as_json
         if len(errors) < _MAX_ERRORS_SHOWN:
             errors.append(f"{line.file}:{line.number}: {error}")
 
-    known = companies_from_source(source) if source.has(COMPANY) else run_on_cluster(_live_companies)
+    known = companies_from_source(source, settings) if source.has(COMPANY) else run_on_cluster(_live_companies)
     with progress_display(as_json=as_json) as shown:
         summary = indexer.dry_run(source, known, record_error, settings, resources=resources, on_progress=shown.show)
     shown.finish(summary)

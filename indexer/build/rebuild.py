@@ -95,7 +95,7 @@ class _Run:
 
     async def _companies(self) -> Companies:
         if self.source.has(COMPANY):
-            return await asyncio.to_thread(companies.companies_from_source, self.source)
+            return await asyncio.to_thread(companies.companies_from_source, self.source, self.context.settings)
         return await companies.companies_from_index(self.context.client, self.context.connection.alias(COMPANY))
 
     async def _preflight(self, resources: list[Resource]) -> None:

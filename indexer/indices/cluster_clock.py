@@ -1,4 +1,4 @@
-"""This host's clock beside Elasticsearch's: stamps of a wrong clock would stay in everything that is published."""
+"""This host's clock compared with Elasticsearch's: stamps of a wrong clock would stay in everything that is published."""
 
 from __future__ import annotations
 

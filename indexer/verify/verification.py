@@ -56,7 +56,7 @@ async def verify_against_source(
 
 async def _companies(context: IndexerContext, source: Source) -> Companies:
     if source.has(COMPANY):
-        return await asyncio.to_thread(companies.companies_from_source, source)
+        return await asyncio.to_thread(companies.companies_from_source, source, context.settings)
     return await companies.companies_from_index(context.client, context.connection.alias(COMPANY))
 
 

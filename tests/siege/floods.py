@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.siege.target import SiegeTarget
 
 _QUERY_BYTES = 8_000
-_MISSPELT = "platform_compny_id", "updatd_since", "markt_status", "property_typs", "last_platform_listng_id"
+_MISSPELLED = "platform_compny_id", "updatd_since", "markt_status", "property_typs", "last_platform_listng_id"
 
 
 async def strangers(target: SiegeTarget) -> None:
@@ -31,10 +31,10 @@ async def strangers(target: SiegeTarget) -> None:
 
 
 async def misspell(target: SiegeTarget) -> None:
-    """Send 8 KB of misspelt parameter names."""
-    names = (f"{_MISSPELT[number % len(_MISSPELT)]}{number}" for number in range(_QUERY_BYTES // 20))
+    """Send 8 KB of misspelled parameter names."""
+    names = (f"{_MISSPELLED[number % len(_MISSPELLED)]}{number}" for number in range(_QUERY_BYTES // 20))
     url = f"{target.url}/v1/listings?{'&'.join(f'{name}=1' for name in names)}"
-    await _flood(target, "misspelt floods", [url])
+    await _flood(target, "misspelled floods", [url])
 
 
 async def validate_anything(target: SiegeTarget) -> None:

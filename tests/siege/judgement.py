@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.siege.bombs import BombOutcome
     from tests.siege.siege_run import SiegeObservations
 
-# A p99 of a siege beside that of peace, and a worker's memory beside that of rest.
+# The p99 in a siege compared with that in peace, and a worker's memory compared with that at rest.
 _MAX_SLOWDOWN = 5.0
 _MAX_GROWTH = 2.0
 # A client that reads a bomb in parts needs about 100 MB.
@@ -27,7 +27,7 @@ def judged(found: SiegeObservations, seconds: float) -> ScenarioResult:
     failed = sum(found.honest.failures[SIEGE].values())
     answers = found.honest.answers
     return ScenarioResult(
-        fault=f"all attacks of the siege at once for {seconds:g} s, beside three honest keys",
+        fault=f"all attacks of the siege for {seconds:g} s, while three honest keys read",
         requests=len(answers[SIEGE]) + failed,
         wrong=found.honest.wrong,
         failed=failed,

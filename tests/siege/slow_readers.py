@@ -68,7 +68,7 @@ async def trickle_heads(target: SiegeTarget) -> None:
 
     async def attempt(number: int) -> str:
         async with target.connected() as (reader, writer):
-            first = asyncio.create_task(reader.read(1))
+            first = asyncio.create_task(_first_byte(reader))
             for byte in request_bytes("/v1/companies", target.key(number)):
                 writer.write(bytes([byte]))
                 await asyncio.wait([first], timeout=_TRICKLE_SECONDS)
@@ -77,6 +77,14 @@ async def trickle_heads(target: SiegeTarget) -> None:
             return "answered" if await first else _CUT
 
     await repeatedly(target.connections, attempt, target.counter("trickling heads"))
+
+
+async def _first_byte(reader: asyncio.StreamReader) -> bytes:
+    """Return the first byte of an answer, none if the connection ends."""
+    try:
+        return await reader.read(1)
+    except ConnectionError:
+        return b""
 
 
 async def _status(reader: asyncio.StreamReader) -> str:

@@ -74,9 +74,20 @@ async def repeatedly(count: int, attempt: Callable[[int], Awaitable[str]], outco
                 outcomes[type(error).__name__] += 1
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async with asyncio.TaskGroup() as connections:
-        for number in range(count):
-            connections.create_task(again(number))
+    connections = [asyncio.create_task(again(number)) for number in range(count)]
+    try:
+        await asyncio.gather(*connections)
+    finally:
+        await _end(connections)
+
+
+async def _end(connections: list[asyncio.Task[None]]) -> None:
+    """Cancel connections until all have ended: one that fails at that moment goes on."""
+    while pending := [task for task in connections if not task.done()]:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=_PAUSE_SECONDS)
+    await asyncio.gather(*connections, return_exceptions=True)
 
 
 async def received(session: aiohttp.ClientSession, url: str, headers: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ async def test_in_a_siege_every_attack_is_made_and_honest_keys_read_what_is_righ
         found = await besiege(stage, _SMALL)
     assert len(found.target.outcomes) == len(ATTACKS)
     assert not [reason for reason in found.target.outcomes["strangers"] if reason.startswith("2")]
-    assert not found.target.outcomes["misspelt floods"]["200"]
+    assert not found.target.outcomes["misspelled floods"]["200"]
     assert found.is_ready_after
     assert "Traceback" not in found.log
     assert found.honest.wrong == 0

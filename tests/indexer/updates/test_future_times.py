@@ -191,3 +191,10 @@ async def test_the_gate_names_what_stays_from_the_future(bench: Bench) -> None:
         await gate.check_bounds(live, None)
     (warning,) = report.warnings
     assert "keeps 1 records dated in the future (t)" in warning
+
+
+async def test_a_company_from_the_future_does_not_decide_whose_records_are_read(bench: Bench) -> None:
+    future = envelope(COMPANY, {"numeric_id": "9"}, updated_at=FUTURE)
+    of_number = envelope(TEAM, {"uuid": "t"}, platform_company_id="4100")
+    summary = await bench.build({COMPANY: [envelope(COMPANY), future], TEAM: [of_number]})
+    assert (summary.report_for("companies").dead, summary.report_for("teams").dead) == (1, 0)
