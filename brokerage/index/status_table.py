@@ -60,8 +60,13 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each unfinished build and each dead-letter file."""
+    """Yield a sentence for each unfinished build, each dead-letter file, and data that were restored."""
     for state in states:
+        if state.is_replaced:
+            yield (
+                f"{state.resource}: restored or replaced since the last run, so its changes are refused. "
+                "`brokerage index restored`, or the next update, lets consumers start again."
+            )
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:
