@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
+from click.testing import CliRunner
 
+from brokerage.command import main
 from consumer.copy_comparison import CopyDifferences, compare_resource
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import begin_new_lives
@@ -149,11 +154,28 @@ async def test_a_control_index_alone_that_is_restored_begins_a_new_life(
     await snapshots.restore("first", "control")
     await monitor(feed).check_now()
     assert (await feed.problem("changes", since=token))[0] == 503
-    await begin_new_lives(feed.bench.engine())
+    replaced = [each["resource"] for each in await command(feed, "index", "status") if each["is_replaced"]]
+    assert replaced == [*_LOADED]
+    findings = [each for each in await command(feed, "doctor") if "brokerage index restored" in each["remedy"]]
+    assert [each["subject"] for each in findings] == [*_LOADED]
+    assert (await command(feed, "index", "restored", "--yes"))["resources"] == [*_LOADED]
+    assert not any(each["is_replaced"] for each in await command(feed, "index", "status"))
     await monitor(feed).check_now()
     assert await feed.problem("changes", since=token) == (410, "token-expired")
     assert (await feed.get("reso/EntityEvent", **{"$filter": f"EntityEventSequence gt {number}"}))[0] == 410
     assert min(await events(feed)) > number
+
+
+async def command(feed: FeedClient, *arguments: str) -> Any:
+    """Run a command and return what it prints as JSON."""
+    settings = {
+        "ELASTICSEARCH_URL": feed.bench.connection.url[0],
+        "BROKERAGE_INDEX_PREFIX": feed.bench.connection.prefix,
+    }
+    given = {**{name: None for name in os.environ if name.startswith("BROKERAGE_")}, **settings}
+    ended = await asyncio.to_thread(CliRunner().invoke, main, [*arguments, "--json"], env=given)
+    assert ended.exit_code == 0, ended.output
+    return orjson.loads(ended.stdout)
 
 
 async def events(feed: FeedClient) -> list[int]:
