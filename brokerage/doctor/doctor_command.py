@@ -27,6 +27,7 @@ from service.errors import ApiError, NotElasticsearch
 from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
 from service.health.index_checks import index_findings, read_inventory
 from service.health.monitor import unreachable_finding
+from service.health.replaced_data import read_marks
 from service.settings import ServiceSettings
 
 _TIMEOUT_SECONDS = 5.0
@@ -75,7 +76,8 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
             return [await tls_finding(connection), *of_user], False
         engine = build_services(client, settings, connection).engine
         try:
-            indices = await read_inventory(engine, connection)
+            marks = await read_marks(engine, connection)
+            indices = replace(await read_inventory(engine, connection), marks=marks)
         except ApiError as failure:
             return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
         of_indices = [finding for finding in index_findings(indices, connection) if finding.subject != KEYS_SUBJECT]
