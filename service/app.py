@@ -109,7 +109,11 @@ async def _run_services(
     )
     app[SEND_MONITOR] = services.sends
     monitor = app[HEALTH_MONITOR] = HealthMonitor(
-        services.engine, connection, settings, partial(_read_shared_state, services)
+        services.engine,
+        connection,
+        settings,
+        partial(_read_shared_state, services),
+        {connection.alias(resource): mark for resource, mark in services.marks.items()},
     )
     await services.limiter.open()
     # Before the port opens: no response comes from an unchecked index.
