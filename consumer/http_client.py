@@ -13,6 +13,7 @@ import msgspec
 
 from consumer.errors import FeedRequestRejected, FeedUnavailable, TokenExpired
 from consumer.messages import ProblemDetails
+from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -39,7 +40,12 @@ class TruncatedResponse(Exception):
 
 
 # Errors worth a retry: connection failures, timeouts, truncated responses, a busy service.
-RETRYABLE = (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ServiceBusy, TruncatedResponse)
+RETRYABLE = (aiohttp.ClientError, TimeoutError, MalformedResponse, ServiceBusy, TruncatedResponse)
+_PROBLEM = msgspec.json.Decoder(ProblemDetails)
+# A service that is down for longer says so again.
+_MAX_RETRY_AFTER_SECONDS = 3600.0
+# Characters of the code and the detail of a problem.
+_MAX_PROBLEM_LENGTH = 500
 
 
 class AttemptBackoff:
@@ -100,7 +106,7 @@ class FeedHttpClient:
         given = {name: value for name, value in parameters.items() if value}
         async with self._session.get(self._root + path, params=given, allow_redirects=False) as response:
             if response.status != HTTPStatus.OK:
-                raise _error(response, await response.read())
+                raise _error(response, await read_error_body(response))
             yield response
 
 
@@ -111,21 +117,13 @@ def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
     if response.status not in _RETRYABLE_STATUSES:
         return FeedRequestRejected(response.status, message)
     retry_after = response.headers.get("Retry-After", "")
-    return ServiceBusy(message, float(retry_after) if retry_after.isdecimal() else None)
+    is_number = retry_after.isascii() and retry_after.isdecimal()
+    return ServiceBusy(message, min(float(retry_after), _MAX_RETRY_AFTER_SECONDS) if is_number else None)
 
 
 def _problem_text(body: bytes) -> str:
     try:
-        problem = msgspec.json.decode(body, type=ProblemDetails)
-    except msgspec.DecodeError:
+        problem = decode_message(body, _PROBLEM, "")
+    except MalformedResponse:
         return ". Is this the address of the service?"
-    return f" {problem.code}: {problem.detail}"
-
-
-async def iterate_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the lines of a streamed response, of any length. A last line without a line break is truncated: skip it."""
-    rest = b""
-    async for chunk in response.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
+    return f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH]

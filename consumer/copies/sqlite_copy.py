@@ -10,7 +10,7 @@ from xxhash import xxh64_intdigest
 
 from consumer.copies.copy_schema import COPY_FILE_NAME, RESOURCE_TABLE, STATE_SCHEMA, require_same_copy
 from consumer.copies.copy_store import CopyCheckpoint, CopyRow
-from consumer.errors import CopyError
+from consumer.errors import CopyError, NoProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,7 +85,12 @@ class SqliteCopy:
         return removed
 
     def apply_changes(self, page: ChangeBatch, resources: Sequence[str]) -> None:
-        """Apply changes in their order, and store their token for the resources that it covers."""
+        """Apply changes in their order, and store their token for the resources that it covers.
+
+        Raise NoProgress if there are changes of others: names from the service never become names of tables.
+        """
+        if strange := {change.resource for change in page.changes} - {*resources}:
+            raise NoProgress(f"changes returned records of {min(strange)[:40]!r}, which were not requested.")
         with self._transaction():
             for resource in dict.fromkeys(change.resource for change in page.changes):
                 self._apply(resource, [change for change in page.changes if change.resource == resource])

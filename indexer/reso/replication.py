@@ -75,6 +75,8 @@ def _source_errors() -> Iterator[None]:
         yield
     except SourceRejectedError as error:
         raise SourceError(str(error)) from None
+    except RecursionError:
+        raise SourceError("A record of the source is nested too deeply.") from None
     except sqlite3.Error as error:
         raise SourceError(f"The mirror in BROKERAGE_RESO_DIR cannot be used: {error}.") from error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from cluster.settings import SettingError, setting
 
 # At 0, these would stop all requests; the other numbers may be 0.
-_POSITIVE = frozenset({"rate", "in_flight", "page_size", "keys_per_request", "timeout_seconds"})
+_POSITIVE = frozenset({"rate", "in_flight", "page_size", "keys_per_request", "max_body_mib", "timeout_seconds"})
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,9 @@ class ResoSettings:
     keys_per_request: int = setting("BROKERAGE_RESO_KEYS", 50, "Maximum records requested by key in one request.")
     retry_seconds: float = setting(
         "BROKERAGE_RESO_PATIENCE_SECONDS", 900.0, "Seconds of failed retries after which the run exits."
+    )
+    max_body_mib: int = setting(
+        "BROKERAGE_RESO_MAX_BODY_MIB", 256, "Maximum size of one response of the source, decompressed, in MiB."
     )
     timeout_seconds: float = setting("BROKERAGE_RESO_TIMEOUT_SECONDS", 120.0, "Timeout of one request, in seconds.")
     poll_seconds: float = setting("BROKERAGE_RESO_POLL_SECONDS", 30.0, "Seconds between rounds with --follow.")

@@ -15,6 +15,7 @@ from consumer.pull_loop import PullPlan, pull_once
 from consumer.pull_status import VerificationOutcome
 from consumer.record_hashes import bucket_of
 from tests.consumer.conftest import change_copy, copied, open_pull
+from tests.consumer.stand_in_service import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,8 +147,8 @@ async def test_a_mending_that_broke_off_is_gone_on_with(
 
 
 def test_what_a_page_tells_last_of_a_record_holds(tmp_path: Path) -> None:
-    stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": "", "content": "0" * 16, "record": {}}
-    leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": "", "reason": "out_of_scope"}
+    stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": TIME, "content": "0" * 16, "record": {}}
+    leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": TIME, "reason": "out_of_scope"}
     told = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
     changes = [change | {"sequence": number} for number, change in enumerate(told)]
     page = msgspec.json.decode(msgspec.json.encode({"changes": changes, "next": "t", "at_end": True}), type=ChangeBatch)

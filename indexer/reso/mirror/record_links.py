@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from mappings.data_dictionary.model import DataDictionary
 
 
+# Of a numeric key; Python refuses to print much longer ones.
+_MAX_KEY_BITS = 256
+
+
 class RecordLink(NamedTuple):
     """The target of a link. `is_part`: the record belongs to the target; else it shows values of it."""
 
@@ -32,4 +36,6 @@ def find_links(dictionary: DataDictionary, entity: str, record: Mapping[str, Any
 
 
 def _key(value: object) -> str | None:
-    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) and value != "" else None
+    if isinstance(value, int):
+        return str(value) if not isinstance(value, bool) and value.bit_length() <= _MAX_KEY_BITS else None
+    return value if isinstance(value, str) and value else None

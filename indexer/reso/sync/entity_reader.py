@@ -14,7 +14,7 @@ from indexer.reso.sync.page_order import is_sorted_by_key
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from indexer.reporting.report import OnProgress
     from indexer.reso.client.reso_client import ResoClient
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 SourceRow = dict[str, Any]
 # An empty page counts as the end only if the next attempt is empty too: a busy source may return one.
 _EMPTY_PAGE_ATTEMPTS = 2
+# Of a numeric key; Python refuses to print much longer ones.
+_MAX_KEY_BITS = 256
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,9 @@ class EntityReader:
     def key_of(self, row: SourceRow) -> str:
         """Return the key of a record, empty if it has none."""
         value = row.get(self.key)
-        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        if isinstance(value, int):
+            return str(value) if not isinstance(value, bool) and value.bit_length() <= _MAX_KEY_BITS else ""
+        return value if isinstance(value, str) else ""
 
     def store(self, rows: Iterable[SourceRow]) -> None:
         """Store records in the mirror, within the caller's transaction."""
@@ -96,7 +100,25 @@ class EntityReader:
         if self.report.read:
             self.source.on_progress(self.report)
 
-    async def page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
+    async def pages_by_key(self, query: ODataQuery, last: str | None) -> AsyncIterator[list[SourceRow]]:
+        """Yield the pages after a key, and an empty one at the end; raise SourceError if the source makes no progress.
+
+        It ignores the filter or the order if a page ends where an earlier one did.
+        """
+        reached = {last}
+        while rows := await self._page_after(query, last):
+            last = self.last_key(rows)
+            if last in reached:
+                raise SourceError(f"{self.name}: the source ignores a filter by {self.key}, so it cannot be read.")
+            reached.add(last)
+            yield rows
+        yield rows
+
+    def last_key(self, rows: Sequence[SourceRow]) -> str | None:
+        """Return the last key of a page, None if there is none."""
+        return next((key for row in reversed(rows) if (key := self.key_of(row))), None)
+
+    async def _page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
         """Return the page after a key, empty at the end; raise SourceError if the source ignores filter or order."""
         rows = await self.fetch_nonempty(query.where(after_key_filter(self.key, last)).ordered_by(self.key))
         if rows:
