@@ -24,6 +24,10 @@ class ResponseTooLarge(FeedError):
     """A response exceeds a limit that no service needs; the message names what, and the limit."""
 
 
+class KeyExposed(FeedError):
+    """The key would be sent to another host unencrypted."""
+
+
 class NoProgress(FeedError):
     """The service returns pages without end, or data that was not requested."""
 

@@ -33,9 +33,21 @@ class Feed:
     `on_wait` is called with the seconds and the reason before each retry.
     """
 
-    def __init__(self, url: str, key: str, scope: Mapping[str, str] | None = None, *, attempts: int = 8) -> None:
-        """Use the service at `url`; give up after `attempts` failures in a row without progress."""
-        self._client, self._scope, self._attempts = FeedHttpClient(url, key), dict(scope or {}), attempts
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        scope: Mapping[str, str] | None = None,
+        *,
+        attempts: int = 8,
+        allow_http: bool = False,
+    ) -> None:
+        """Use the service at `url`; give up after `attempts` failures in a row without progress.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        self._client = FeedHttpClient(url, key, allow_http=allow_http)
+        self._scope, self._attempts = dict(scope or {}), attempts
         self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
 
     async def __aenter__(self) -> Self:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 from asyncio import sleep
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from consumer.errors import FeedRequestRejected, FeedUnavailable, TokenExpired
+from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, TokenExpired
 from consumer.messages import ProblemDetails
 from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
 
@@ -83,8 +85,16 @@ def _delay_seconds(error: Exception, failures: int) -> float:
 class FeedHttpClient:
     """The HTTP session with a service. The key is only sent in a header."""
 
-    def __init__(self, url: str, key: str) -> None:
-        """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted."""
+    def __init__(self, url: str, key: str, *, allow_http: bool = False) -> None:
+        """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        if not allow_http and _is_exposed(url):
+            raise KeyExposed(
+                "The URL begins with http://, so the API key would cross the network unencrypted: use https://, or set "
+                "BROKERAGE_PULL_ALLOW_HTTP=true (allow_http=True in programs) if you trust the network."
+            )
         self._root = url.rstrip("/").removesuffix("/v1") + "/v1/"
         self._key = key
         self._session: aiohttp.ClientSession
@@ -108,6 +118,19 @@ class FeedHttpClient:
             if response.status != HTTPStatus.OK:
                 raise _error(response, await read_error_body(response))
             yield response
+
+
+def _is_exposed(url: str) -> bool:
+    """Whether a URL uses plain HTTP to a host other than this one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False  # the first request reports it
+    try:
+        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        is_loopback = parts.hostname == "localhost"
+    return parts.scheme == "http" and not is_loopback
 
 
 def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:

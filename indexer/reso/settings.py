@@ -20,6 +20,11 @@ class ResoSettings:
     client_id: str = setting("BROKERAGE_RESO_CLIENT_ID", "", "OAuth client ID.")
     client_secret: str = setting("BROKERAGE_RESO_CLIENT_SECRET", "", "OAuth client secret.", secret=True)
     scope: str = setting("BROKERAGE_RESO_SCOPE", "", "OAuth scope to request; many sources need none.")
+    allow_http: bool = setting(
+        "BROKERAGE_RESO_ALLOW_HTTP",
+        default=False,
+        note="Whether tokens and secrets may be sent to another host without TLS, over a network that you trust.",
+    )
     rate: float = setting("BROKERAGE_RESO_RATE", 2.0, "Maximum requests per second to the source.")
     in_flight: int = setting("BROKERAGE_RESO_IN_FLIGHT", 4, "Maximum concurrent requests to the source.")
     page_size: int = setting("BROKERAGE_RESO_PAGE_SIZE", 1000, "Records per page; the source may send fewer.")

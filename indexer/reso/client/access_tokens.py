@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.odata_response import TransientSourceError, parse_retry_after
 from indexer.reso.client.response_body import read_small_body
@@ -39,6 +40,14 @@ class _TokenResponse(msgspec.Struct):
 _decode_token = msgspec.json.Decoder(_TokenResponse, strict=False).decode
 
 
+def exposed_message(address: str, secret: str) -> str:
+    """Return the refusal of an address that a secret would be sent to unencrypted."""
+    return (
+        f"{address} begins with http://, so {secret} would cross the network unencrypted: use https://, or set "
+        "BROKERAGE_RESO_ALLOW_HTTP=true if you trust the network."
+    )
+
+
 class AccessTokenProvider:
     """The current access token; empty for a source without authentication."""
 
@@ -50,6 +59,8 @@ class AccessTokenProvider:
             raise SourceError(
                 "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET."
             )
+        if is_exposed(settings.token_url) and not settings.allow_http:
+            raise SourceError(exposed_message("BROKERAGE_RESO_TOKEN_URL", "BROKERAGE_RESO_CLIENT_SECRET"))
         self._settings = settings
         self._token = settings.token.strip()
         if self._token and not re.fullmatch(_BEARER_PATTERN, self._token):

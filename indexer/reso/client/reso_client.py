@@ -15,8 +15,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
-from indexer.reso.client.access_tokens import AccessTokenProvider
+from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
@@ -68,7 +69,13 @@ class ResoClient:
     """A client of one source."""
 
     def __init__(self, root: str, settings: ResoSettings, on_wait: Callable[[str], None]) -> None:
-        """Take the service root, such as https://mls.example.com/reso/odata."""
+        """Take the service root, such as https://mls.example.com/reso/odata.
+
+        Raise SourceError for contradictory settings, or if a token would be sent to another host unencrypted.
+        """
+        has_token = bool(settings.token or settings.token_url)
+        if has_token and is_exposed(root) and not settings.allow_http:
+            raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
         self._tokens = AccessTokenProvider(settings)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from indexer.errors import SourceError
 from indexer.reso.client.odata_query import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
 from indexer.reso.mapping.source_values import describe_value
+from indexer.reso.mirror.record_links import key_text
 from indexer.reso.mirror.seen_items import SeenEvents
 
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ class EntityEventFollower:
         unseen = self._seen.unseen(numbers)
         changed: dict[str, dict[str, None]] = defaultdict(dict)
         for row in rows:
-            if _sequence_of(row) in unseen and row.get("ResourceName") in self._readers:
-                changed[str(row["ResourceName"])][str(row.get("ResourceRecordKey"))] = None
+            name, key = row.get("ResourceName"), key_text(row.get("ResourceRecordKey"))
+            if _sequence_of(row) in unseen and isinstance(name, str) and name in self._readers and key:
+                changed[name][key] = None
         gone = {name: await self._readers[name].refresh_keys(list(keys)) for name, keys in changed.items()}
         processed = max(self.last_processed or 0, *numbers)
         with self._mirror.transaction():

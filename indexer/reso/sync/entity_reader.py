@@ -10,6 +10,7 @@ from indexer.errors import SourceError
 from indexer.reporting.report import ResourceReport, RunStage
 from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
 from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.mirror.record_links import key_text
 from indexer.reso.sync.page_order import is_sorted_by_key
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 SourceRow = dict[str, Any]
 # An empty page counts as the end only if the next attempt is empty too: a busy source may return one.
 _EMPTY_PAGE_ATTEMPTS = 2
-# Of a numeric key; Python refuses to print much longer ones.
-_MAX_KEY_BITS = 256
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,7 @@ class EntityReader:
 
     def key_of(self, row: SourceRow) -> str:
         """Return the key of a record, empty if it has none."""
-        value = row.get(self.key)
-        if isinstance(value, int):
-            return str(value) if not isinstance(value, bool) and value.bit_length() <= _MAX_KEY_BITS else ""
-        return value if isinstance(value, str) else ""
+        return key_text(row.get(self.key))
 
     def store(self, rows: Iterable[SourceRow]) -> None:
         """Store records in the mirror, within the caller's transaction."""

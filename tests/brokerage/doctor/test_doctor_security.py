@@ -121,6 +121,6 @@ def test_a_certificate_that_ends_soon_is_told(days: int, state: FindingState) ->
     ],
 )
 def test_credentials_in_the_clear_are_told(url: str, credentials: dict[str, str], said: str | None) -> None:
-    finding = plain_finding(ConnectionSettings(url=(url,), **credentials))
+    finding = plain_finding(ConnectionSettings(url=(url,), allow_http=True, **credentials))
     assert finding.state is (FindingState.WARNING if said else FindingState.OK)
     assert said is None or said in finding.detail
