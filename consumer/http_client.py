@@ -16,6 +16,7 @@ import msgspec
 from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, TokenExpired
 from consumer.messages import ProblemDetails
 from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
+from consumer.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -65,7 +66,7 @@ class AttemptBackoff:
     async def wait(self, error: Exception) -> None:
         """Wait before the next attempt; raise FeedUnavailable after the last one."""
         self._failures += 1
-        reason = str(error) or type(error).__name__
+        reason = printable(str(error)) or type(error).__name__
         if self._failures >= self._attempts:
             raise FeedUnavailable(
                 f"No valid response in {self._attempts} attempts. The last error: {reason}"
@@ -149,4 +150,4 @@ def _problem_text(body: bytes) -> str:
         problem = decode_message(body, _PROBLEM, "")
     except MalformedResponse:
         return ". Is this the address of the service?"
-    return f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH]
+    return printable(f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH])

@@ -33,7 +33,7 @@ def test_exposed_credentials_are_refused_by_setting_name(url: str) -> None:
         ConnectionSettings(url=(url.replace("//", "//u:p@"),))
     with pytest.raises(KeyExposed, match="BROKERAGE_PULL_ALLOW_HTTP=true"):
         Feed(url, "key")
-    with pytest.raises(SourceError, match="URL begins with http://, so the access token .*BROKERAGE_RESO_ALLOW_HTTP"):
+    with pytest.raises(SourceError, match=r"URL begins with http://, so the access token .*BROKERAGE_RESO_ALLOW_HTTP"):
         _client(url, token="t")
     with pytest.raises(SourceError, match="BROKERAGE_RESO_TOKEN_URL begins with http://"):
         _client("https://node.example", token_url=url, **OAUTH)

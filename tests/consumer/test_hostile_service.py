@@ -15,7 +15,7 @@ from consumer.copy_updater import CopyUpdater
 from consumer.errors import NoProgress, ResponseTooLarge
 from consumer.feed import MAX_EMPTY_PAGES
 from consumer.pull_loop import PullPlan, pull_once
-from tests.consumer.conftest import copied
+from tests.consumer.conftest import copied, run
 from tests.consumer.stand_in_service import KEY, TIME
 from tests.network.http import Reply, http
 from tests.network.server import serving
@@ -237,3 +237,13 @@ async def test_a_wait_that_never_ends_is_cut(served: ServedStandIn, waits: list[
         await feed.digest("listings")
     assert all(wait <= 3601 for wait in waits)
     assert len(waits) == 1
+
+
+async def test_texts_of_the_service_reach_the_terminal_visibly(served: ServedStandIn, tmp_path: Path) -> None:
+    async def refuse(_: Request) -> Reply:
+        return Reply(status=403, body=orjson.dumps({"code": "x\x1b]0;title\x07", "detail": "[/red]\x9b31m\u202e"}))
+
+    served.stand_in.faults = [refuse]
+    code, out, err = await run(tmp_path / "copy", "--url", served.url)
+    assert (code, out) == (1, "")
+    assert err == "/v1/snapshot/companies returned 403 x\\u001b]0;title\\u0007: [/red]\\u009b31m\\u202e\n"
