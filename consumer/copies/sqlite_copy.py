@@ -39,7 +39,7 @@ class SqliteCopy:
         """Open or create the file; raise CopyError if it is a copy of another selection than `choices`."""
         self.path = folder / COPY_FILE_NAME
         with self._copy_errors():
-            # SQLite gives the files beside it the same mode.
+            # SQLite gives its -wal and -shm files the same mode.
             create_file(self.path)
             self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._connection.executescript(STATE_SCHEMA)

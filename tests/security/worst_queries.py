@@ -32,7 +32,7 @@ def numbered(template: str, size: int, separator: str = "&") -> str:
 
 def worst_queries(size: int = URL_SIZE) -> dict[str, str]:
     return {
-        "misspelt names": numbered("min_list_pric#=1", size),
+        "unknown names": numbered("min_list_pric#=1", size),
         "short names": numbered("#", size),
         "names without values": numbered("a#=", size),
         "the same name": repeat("a=1&", size),

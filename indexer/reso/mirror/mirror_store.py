@@ -57,7 +57,7 @@ class Mirror:
     def __init__(self, path: Path, dictionary: DataDictionary) -> None:
         """Open the file; create it if it is missing."""
         make_folder(path.parent)
-        # SQLite gives the files beside it the same mode.
+        # SQLite gives its -wal and -shm files the same mode.
         create_file(path)
         self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
         self.connection.executescript(_PRAGMAS + _SCHEMA)
