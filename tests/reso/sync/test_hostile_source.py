@@ -49,7 +49,7 @@ EVENT = {"EntityEventSequence": 1, "ResourceName": "Property", "ResourceRecordKe
 async def open_source(
     body: Callable[[Request], Reply], folder: Path, **options: Any
 ) -> AsyncIterator[tuple[EntitySync, EntityEventFollower]]:
-    """Open the way to a source that responds to every request as it is told."""
+    """Open a source that responds to every request with `body(request)`."""
 
     async def reply(request: Request) -> Reply:
         return body(request)
