@@ -68,9 +68,11 @@ def _address(text: str) -> IpAddress | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses. A zone (`fe80::1%eth0`) is any text, and means
+    # nothing outside the host that wrote it.
+    return address.ipv4_mapped or ipaddress.IPv6Address(int(address))
 
 
 def _is_in(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
