@@ -21,6 +21,7 @@ from service.health.probes import DRAINING, HEALTH_MONITOR, livez, readyz, start
 from service.http.client_address import read_networks
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
+from service.http.routing import BoundedRouter
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.http.slashes import slash_middleware
 from service.keys.ring import KeyRing
@@ -72,6 +73,7 @@ def create_app(
     if tracing is not None:
         middlewares.insert(0, tracing.middleware)
     app = web.Application(middlewares=middlewares)
+    app._router = BoundedRouter()  # noqa: SLF001 - the argument of the constructor is deprecated without a successor
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
     for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):

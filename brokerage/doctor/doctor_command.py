@@ -19,6 +19,7 @@ from brokerage.doctor.time_checks import time_findings
 from brokerage.doctor.tls_checks import speaks_tls, tls_finding
 from brokerage.exit_codes import ExitCode
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from cluster.settings import load_settings
@@ -52,7 +53,7 @@ def doctor(*, as_json: bool) -> None:
         of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
         findings += of_others
     if as_json:
-        click.echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
+        echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
     else:
         show_findings(findings)
     sys.exit(ExitCode.UNAVAILABLE if is_away else ExitCode(any(finding.is_fatal for finding in findings)))
