@@ -15,6 +15,7 @@ from brokerage.doctor.findings_table import show_findings
 from brokerage.doctor.privilege_checks import USER, user_findings
 from brokerage.doctor.redis_check import redis_finding
 from brokerage.doctor.settings_checks import settings_findings
+from brokerage.doctor.time_checks import time_findings
 from brokerage.doctor.tls_checks import speaks_tls, tls_finding
 from brokerage.exit_codes import ExitCode
 from brokerage.help_epilogs import epilog
@@ -83,8 +84,8 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
         if all(found == {} for found in indices.by_name.values()):
             of_indices = [_no_indices(connection)]
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
-        of_keys = await keys_finding(client, connection)
-        return [*of_cluster, *of_indices, of_keys, *await node_findings(engine, indices)], False
+        of_keys, of_times = await keys_finding(client, connection), await time_findings(client, connection)
+        return [*of_cluster, *of_indices, of_keys, *await node_findings(engine, indices), *of_times], False
 
 
 async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Finding:

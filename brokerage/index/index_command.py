@@ -12,6 +12,7 @@ import indexer
 from brokerage.console_tables import print_table
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_load import reindex, update
+from brokerage.index.index_repair_clock import repair_clock
 from brokerage.index.index_replicate import replicate
 from brokerage.index.index_runner import (
     JSON_OPTION,
@@ -38,7 +39,7 @@ def index() -> None:
     """Build and maintain the indices that the service reads."""
 
 
-for command in (reindex, update, replicate, verify):
+for command in (reindex, update, replicate, verify, repair_clock):
     index.add_command(command)
 
 

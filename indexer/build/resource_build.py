@@ -13,12 +13,13 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.replay import assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.changes.write_session import first_generation_mark, open_write_session
-from indexer.clock import now_milliseconds
+from indexer.clock import now_microseconds, now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.control.lives import read_identity
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_no
 from indexer.lock.fence import create_fence
@@ -97,7 +98,7 @@ class ResourceBuild:
             present.live,
             source.identity(resource),
             self._lifecycle.fingerprint,
-            source.taken_at(resource),
+            min(source.taken_at(resource), now_microseconds()),
             dead_letters=self._job.dead_letters.target_path,
             follows=follows,
             life=mark.life if mark else "",
@@ -187,6 +188,7 @@ class ResourceBuild:
             await self._count_live(progress, succeeds=session.identity)
             await self._lock.verify()
             identity = await read_identity(self._context, progress.candidate)
+            await session.clock.check_if_set()
             mark, fences = session.stamps.next_mark(progress.candidate, identity), {self._fence: progress.candidate}
             await self._lifecycle.swap(progress.candidate, progress.live, {session.fence: progress.live, **fences})
             with suppress(LockedError):  # another run has taken over since the swap, and published a later mark
@@ -217,6 +219,7 @@ class ResourceBuild:
         """Swap in the first generation of a resource."""
         await self._count_live(progress)
         await self._lock.verify()
+        await ClockWatch(self._context).check()
         mark_store = MarkStore(self._context, self._lifecycle.alias)
         mark = await first_generation_mark(mark_store, self._context, progress.candidate)
         await self._lifecycle.swap(progress.candidate, None, {self._fence: progress.candidate})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
 from indexer.changes.due_lives import replaced_resources
+from indexer.clock import is_ahead
 from indexer.control.last_run import read_last_run
 from indexer.control.replications import read_replications
 from indexer.errors import translate_client_errors
@@ -35,6 +36,7 @@ class ResourceStatus:
     size: int
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
+    is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
     last: RunRecord | None
     build: BuildProgress | None  # a build that is running, was interrupted, or was refused
     sources: list[ReplicationStatus]  # the replications that write into it
@@ -67,6 +69,7 @@ async def _status(
         size=await lifecycle.size(live) if live else 0,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
+        is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),
         last=await read_last_run(context, alias),
         build=await _build(context, alias, live),
         sources=[replication for replication in replications if resource.alias in replication.resources],

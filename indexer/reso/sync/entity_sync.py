@@ -156,8 +156,8 @@ class EntitySync:
         mirror.delete_note(_note_name(name))
 
     def is_comparison_due(self) -> bool:
-        """Whether it is time to compare all keys."""
-        return time.time() - self.state.compared >= self._settings.reconcile_hours * 3600
+        """Whether it is time to compare all keys; a comparison in the future was made under a wrong clock."""
+        return not 0 <= time.time() - self.state.compared < self._settings.reconcile_hours * 3600
 
     async def compare_keys(self) -> None:
         """Compare all keys and timestamps; remove records that the source lacks, each confirmed by a request.
