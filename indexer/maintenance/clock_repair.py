@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 
+_SECOND = 1_000  # milliseconds
+
+
 @dataclass(frozen=True)
 class ClockRepair:
     """What was repaired of a resource: the watermark's clock before and after, and the restamped documents.
@@ -65,14 +68,21 @@ async def _repair(session: WriteSession) -> ClockRepair | None:
     present = await session.lifecycle.generations()
     documents = sum([await _restamp(session, index, now) for index in present.metas])
     await session.lock.verify()
-    await session.publish_mark(_repaired_mark(session.stamps.mark, session.live, now))
+    mark = repaired_mark(session.stamps.mark, now)
+    await session.publish_mark(structs.replace(mark, generation=session.live, index=session.identity))
     return ClockRepair(before, now, documents)
 
 
-def _repaired_mark(mark: Mark, live: str, now: int) -> Mark:
-    """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still."""
+def repaired_mark(mark: Mark, now: int) -> Mark:
+    """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still.
+
+    If a new life began while the clock was ahead, readers with clocks from then read everything.
+    """
     repaired = mark.repaired if mark.void > now else now
-    return structs.replace(mark, clock=now, generation=live, repaired=repaired, void=max(mark.void, mark.clock))
+    if mark.resend_before > now:
+        second = now // _SECOND * _SECOND
+        mark, repaired = structs.replace(mark, resend_before=second), 0
+    return structs.replace(mark, clock=now, repaired=repaired, void=max(mark.void, mark.clock))
 
 
 async def _restamp(session: WriteSession, index: str, now: int) -> int:
