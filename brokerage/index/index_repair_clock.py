@@ -19,6 +19,7 @@ from brokerage.index.index_runner import (
     print_error_line,
     run_on_cluster,
 )
+from brokerage.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,9 +42,9 @@ def repair_clock(*, resources: tuple[str, ...], as_json: bool) -> None:
     """
     repairs = run_on_cluster(partial(_repair_all, resources=resources or tuple(RESOURCES_BY_NAME)))
     if as_json:
-        click.echo(orjson.dumps({name: repair and asdict(repair) for name, repair in repairs.items()}).decode())
+        echo(orjson.dumps({name: repair and asdict(repair) for name, repair in repairs.items()}).decode())
     else:
-        click.echo("\n".join(_line(name, repair) for name, repair in repairs.items()))
+        echo("\n".join(_line(name, repair) for name, repair in repairs.items()))
 
 
 async def _repair_all(context: indexer.IndexerContext, resources: Collection[str]) -> Repairs:
