@@ -38,15 +38,32 @@ def encode_document(search_fields_json: bytes, clock: int, sequence: int, record
     return b"".join((search_fields_json, b',"clock":%d,"sequence":%d,"record":\t' % (clock, sequence), record, b"\t}"))
 
 
+def split_record(source: bytes) -> tuple[bytes, bytes]:
+    """Return the search fields of a document, without the closing brace, and its record, empty for a tombstone."""
+    head, _, rest = source.partition(RECORD_DELIMITER)
+    return head.removesuffix(b"," + RECORD_KEY).removesuffix(b"}"), rest.partition(RECORD_DELIMITER)[0]
+
+
+def add_search_fields(source: bytes, members: bytes) -> bytes:
+    """Return the source of a document with further search fields, each after a comma; raise as `replace_stamp`."""
+    start = _find_stamp(source).start()
+    return b"".join((source[:start], members, source[start:]))
+
+
 def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
     """Return the source of a document with another stamp; raise ValueError if it has none."""
+    match = _find_stamp(source)
+    return b"".join((source[: match.start()], b',"clock":%d,"sequence":%d' % (clock, sequence), source[match.end() :]))
+
+
+def _find_stamp(source: bytes) -> re.Match[bytes]:
     delimiter = source.find(RECORD_DELIMITER)
     # No later key has this name, and a string cannot look like a key: its quotes are escaped.
     start = source.rfind(_STAMP_KEY, 0, delimiter if delimiter >= 0 else len(source))
     match = _STAMP.match(source, start) if start >= 0 else None
     if match is None:
         raise ValueError("The document has no stamp after its search fields: the indexer did not write it.")
-    return b"".join((source[:start], b',"clock":%d,"sequence":%d' % (clock, sequence), source[match.end() :]))
+    return match
 
 
 def feed_key(company: str, identifier: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from indexer.documents.content_hashes import restricted_hashes
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import fetch_documents
@@ -15,16 +16,19 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
     from indexer.indices.scan import StoredDocument
+    from mappings import Resource
 
 
-def copy_write(document: StoredDocument) -> BulkWrite:
-    """Return the write that copies a document unchanged."""
-    return BulkWrite(document.id, document.version, document.source)
+def copy_write(resource: Resource, document: StoredDocument) -> BulkWrite:
+    """Return the write that copies a document; one of an earlier version gets the hashes that it lacks."""
+    return BulkWrite(document.id, document.version, restricted_hashes(resource).complete(document.source))
 
 
-async def fetch_copies(context: IndexerContext, index: str, identifiers: list[str]) -> list[BulkWrite]:
-    """Return the writes that copy the given documents of an index unchanged."""
-    return [copy_write(document) for document in await fetch_documents(context, index, identifiers)]
+async def fetch_copies(
+    context: IndexerContext, resource: Resource, index: str, identifiers: list[str]
+) -> list[BulkWrite]:
+    """Return the writes that copy the given documents of an index."""
+    return [copy_write(resource, document) for document in await fetch_documents(context, index, identifiers)]
 
 
 def restamped_write(document: StoredDocument, clock: int, sequence: int) -> BulkWrite:

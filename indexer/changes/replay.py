@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,23 +17,34 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
     from indexer.indices.scan import IndexRow, StoredDocument
+    from mappings import Resource
+
+
+class ReplayOrigin(NamedTuple):
+    """A generation of which the writes after a `_seq_no` are replayed."""
+
+    generation: str
+    after: int
 
 
 _decode_state = msgspec.json.Decoder(StoredState).decode
 
 
-async def replay(context: IndexerContext, origin: str, after: int, sender: BulkSender, index: str) -> None:
-    """Copy every document of `origin` with a `_seq_no` above `after`, unless `index` has a newer state.
+async def replay(
+    context: IndexerContext, resource: Resource, origin: ReplayOrigin, sender: BulkSender, index: str
+) -> None:
+    """Copy the documents of `origin`, unless `index` has a newer state.
 
     A newer state with another stamp becomes pending again, since consumers that have seen the state in `origin` must
     receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
     replay runs under the lock.
     """
-    async for page in scan_documents(context, origin, query={"range": {"_seq_no": {"gt": after}}}, order="_seq_no"):
+    written_since = {"range": {"_seq_no": {"gt": origin.after}}}
+    async for page in scan_documents(context, origin.generation, query=written_since, order="_seq_no"):
         known = await look_up_rows(context, index, [document.id for document in page])
         stale = [(document, row) for document in page if (row := known.get(document.id)) and _is_stale(document, row)]
         stale_ids = {document.id for document, _ in stale}
-        await write_all(sender, [copy_write(document) for document in page if document.id not in stale_ids])
+        await write_all(sender, [copy_write(resource, document) for document in page if document.id not in stale_ids])
         superseded = [(_decode_state(document.source), row) for document, row in stale]
         await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))
         restamped = dict.fromkeys(_with_other_stamp(superseded), PENDING_SUPERSEDED)

@@ -67,10 +67,10 @@ async def stream_snapshot(
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
     async with open_point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
-        digest = await point.digest(selection, last)
+        digest = await point.digest(selection, view.content(resource), last)
         yield _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):
-            page = snapshot_page.encode_page(response, view.variant(resource))
+            page = snapshot_page.encode_page(response, view.variant(resource), view.content(resource))
             last, sent = page.last_feed_key or last, sent + page.rows
             CURRENT_OBSERVATION.get().rows += page.rows
             yield page.encoded

@@ -62,7 +62,7 @@ async def _search_buckets(call: RequestContext, view: FeedView, resource: Resour
     prefixes = call.parameters["prefixes"]
     if prefixes and len(prefixes[0]) == buckets.BUCKET_DIGITS:
         response = await call.search(resource, buckets.records_body(view, resource, prefixes, mark))
-        return buckets.parse_records(orjson.loads(response))
+        return buckets.parse_records(orjson.loads(response), view.content(resource))
     response = await call.search(resource, buckets.buckets_body(view, resource, prefixes, mark))
     return buckets.parse_buckets(orjson.loads(response), prefixes)
 
