@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
     from service.feed.change_notifier import ChangeNotifier
+    from service.feed.token_sealing import TokenVault
     from service.http.client_address import IpNetwork
     from service.keys.ring import KeyRing
     from service.limits.admission import AdmissionControl
@@ -42,6 +43,7 @@ class Services:
     marks: dict[Resource, CachedValue[Mark | None]]
     events: CachedValue[EventLedger]
     news: ChangeNotifier
+    tokens: TokenVault
     connection: ConnectionSettings
     settings: ServiceSettings
     limiter: KeyLimiter

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Strings with an escape, and keys in another order, are left to the decoder.
 _RECORD_PREFIX = (
     rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)",[^\t]*?"%b":(-?\d+),'
-    rb'[^\t]*,"clock":(\d+),"sequence":(\d+),"record":\t'
+    rb'[^\t]*,"clock":(\d+),"sequence":\d+,"record":\t'
 )
 _pack_int64 = struct.Struct(">q").pack
 _LINE_PREFIX = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%b","record":'
@@ -44,11 +44,11 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
         return _decode_page(response, variant, content)
     parts: list[JsonBytes] = []
     for match, record in zip(matches, variant.encode(records), strict=True):
-        identifier, company, content_hash, clock, sequence = match.groups()
+        identifier, company, content_hash, clock = match.groups()
         values = (
             company,
             identifier,
-            sequence,
+            clock,
             json_lines.iso_timestamp(int(clock)),
             hexlify(_pack_int64(int(content_hash))),
         )

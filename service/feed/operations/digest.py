@@ -51,7 +51,7 @@ async def read_digest(call: RequestContext) -> web.Response:
     if mark is None:
         raise ResourceUnavailable(resource.title)
     bucket_list = await _search_buckets(call, view, resource, mark)
-    text = token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)})
+    text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)}))
     total = bucket_list.total
     digest = f"{total.total:016x}"
     response = _DigestResponse(resource.alias, text, total.count, digest, bucket_list.unsettled, bucket_list.buckets)
