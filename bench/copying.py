@@ -23,7 +23,6 @@ import uvloop
 
 from bench.snapshots import paced
 from bench.walks import Company
-from mappings import LISTING
 
 _MOST_PREFIXES = 64
 _PAGES = 20

@@ -93,7 +93,7 @@ async def test_without_token_keys_requests_name_the_command_that_makes_them(feed
 
 
 @pytest.mark.parametrize(("days", "is_renewed"), [(0, False), (89, False), (91, True)])
-def test_a_key_is_replaced_after_three_months(days: int, is_renewed: bool) -> None:  # noqa: FBT001
+def test_a_key_is_replaced_after_three_months(days: int, is_renewed: bool) -> None:
     keys = renewed_keys(TokenKeys(), 0.0)
     assert keys is not None
     assert (renewed_keys(keys, days * _DAY) is not None) is is_renewed
