@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Strings with an escape, and keys in another order, are left to the decoder.
 _RECORD_PREFIX = (
-    rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)",[^\t]*?"%b":(-?\d+),'
+    rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)",%b"%b":(-?\d+),'
     rb'[^\t]*,"clock":(\d+),"sequence":\d+,"record":\t'
 )
 _pack_int64 = struct.Struct(">q").pack
@@ -59,7 +59,9 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
 
 @cache
 def _record_prefix(content: ShownContent) -> re.Pattern[bytes]:
-    return re.compile(_RECORD_PREFIX % content.content.encode())
+    # The hash of the whole content is one of the first search fields, the others are the last: search from there.
+    before = rb"[^\t]*" if content.hidden else rb"[^\t]*?"
+    return re.compile(_RECORD_PREFIX % (before, content.content.encode()))
 
 
 def _match_records(

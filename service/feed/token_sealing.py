@@ -33,7 +33,7 @@ _NONCE_BYTES = 12
 _HEADER_BYTES = len(_VERSION) + _KEY_ID_BYTES
 _END = b"\x80"
 # Sizes of the padded contents: a position of one resource, and one of all.
-_PADDED_BYTES = (64, 320)
+_PADDED_BYTES = (96, 448)
 
 
 class TokenKeysMissing(EngineUnavailable):
