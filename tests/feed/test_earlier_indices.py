@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import orjson
-import pytest
 
 from indexer.documents.content_hashes import restricted_hashes
 from mappings import COMPANY, LISTING
@@ -16,6 +15,8 @@ from tests.feed.feed_client import ConsumerCopy, company, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pytest
 
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient

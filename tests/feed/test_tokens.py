@@ -1,4 +1,4 @@
-"""Tokens: sealed, so that they tell nothing of other companies, and readable across processes and rotated keys."""
+"""Tokens: sealed, so that they do not show what other companies change, and readable across rotated keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_tokens_look_random_and_have_one_length_however_much_changes(feed:
         assert token != (await _tokens(feed))[kind]
 
 
-async def test_lines_tell_a_time_and_not_how_much_others_change(feed: FeedClient) -> None:
+async def test_lines_show_a_time_and_not_how_much_others_change(feed: FeedClient) -> None:
     token = await feed.token()
     await feed.update(listing("L0", "a", 1, price=9))
     await feed.update(*(listing(f"B{number}", "b") for number in range(37)))
