@@ -16,7 +16,7 @@ RECORD_DELIMITER = b"\t"
 RECORD_KEY = b'"record":'
 
 _STAMP_KEY = b',"clock":'
-_STAMP = re.compile(rb',"clock":\d+,"sequence":\d+(?=\}\Z|,"record":\t)')
+_STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record":\t)')
 
 
 class TombstoneReason(StrEnum):
@@ -53,7 +53,13 @@ def add_search_fields(source: bytes, members: bytes) -> bytes:
 def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
     """Return the source of a document with another stamp; raise ValueError if it has none."""
     match = _find_stamp(source)
-    return b"".join((source[: match.start()], b',"clock":%d,"sequence":%d' % (clock, sequence), source[match.end() :]))
+    stamp = b',"clock":%d,"sequence":%d' % (clock, sequence)
+    return b"".join((source[: match.start()], stamp, source[match.end() :]))
+
+
+def stamped_sequence(source: bytes) -> int:
+    """Return the sequence of a document's stamp; raise ValueError if it has none."""
+    return int(_find_stamp(source)["sequence"])
 
 
 def _find_stamp(source: bytes) -> re.Match[bytes]:

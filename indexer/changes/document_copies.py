@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import StoredDocument
+    from indexer.indices.scan import IndexRow, StoredDocument
     from mappings import Resource
 
 
-def copy_write(resource: Resource, document: StoredDocument) -> BulkWrite:
-    """Return the write that copies a document; one of an earlier version gets the hashes that it lacks."""
-    return BulkWrite(document.id, document.version, restricted_hashes(resource).complete(document.source))
+def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:
+    """Return the write that copies a document; `replaced` is what it replaces, which may be undated.
+
+    A document of an earlier version gets the hashes that it lacks.
+    """
+    version = document.version if replaced is None else max(document.version, replaced.stored_version)
+    return BulkWrite(document.id, version, restricted_hashes(resource).complete(document.source))
 
 
 async def fetch_copies(
