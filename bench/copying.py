@@ -20,12 +20,9 @@ from typing import Any
 import aiohttp
 import orjson
 import uvloop
-from msgspec.structs import replace
 
 from bench.snapshots import paced
 from bench.walks import Company
-from mappings import LISTING
-from service.feed import token
 
 _MOST_PREFIXES = 64
 _PAGES = 20
@@ -118,11 +115,13 @@ async def _proven(consumer: Consumer) -> None:
 
 
 async def _changed(consumer: Consumer) -> None:
-    body = await consumer.get("changes", resources="listings", page_size=1)
-    read = token.decode_tokens([orjson.loads(body)["next"]], "since")
-    (view,), place = read.views, read.positions[LISTING]
-    near = token.encode_token(view, {LISTING: replace(place, sequence=place.floor - 2_000)})
-    far = token.encode_token(view, {LISTING: replace(place, sequence=0)})
+    tokens = [orjson.loads(await consumer.get("changes", resources="listings", page_size=1))["next"]]
+    changes, at_end = 1, False
+    while not at_end:
+        page = orjson.loads(await consumer.get("changes", since=tokens[-1], page_size=1000))
+        changes, at_end = changes + len(page["changes"]), page["at_end"]
+        tokens.append(page["next"])
+    far, near = tokens[0], tokens[-min(3, len(tokens))]
     seconds: dict[str, list[float]] = {near: [], far: []}
     for _ in range(_PAGES):
         for since in (near, far):
@@ -130,7 +129,7 @@ async def _changed(consumer: Consumer) -> None:
             await consumer.get("changes", since=since)
             seconds[since].append(time.perf_counter() - began)
     ratio = median(seconds[far]) / median(seconds[near])
-    print(f"a page of changes {place.floor:,} behind takes {ratio:.2f} times as long as one at the head")
+    print(f"a page of changes {changes:,} behind takes {ratio:.2f} times as long as one at the head")
 
 
 async def _measure(given: argparse.Namespace) -> None:

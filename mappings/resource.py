@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
 from mappings.fields import Field, View
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
+from mappings.shown_content import ShownContent, guarded_members, restricted_contents, shown_content
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,27 @@ class Resource:
         return self.view(View.INDEX) + tuple(member for member in self.fields if View.INDEX not in member.views)
 
     @cached_property
+    def guarded(self) -> tuple[Field, ...]:
+        """The members that belong to a field group and to the content."""
+        return guarded_members(self.stored, self.volatile)
+
+    @cached_property
+    def restricted_contents(self) -> tuple[ShownContent, ...]:
+        """The content hashes that are shown to keys without some field groups."""
+        return restricted_contents(self.guarded)
+
+    def shown_content(self, withheld: Collection[str]) -> ShownContent:
+        """Return the content hash for a key that may not see the field groups `withheld`."""
+        return shown_content(self.guarded, withheld)
+
+    @cached_property
+    def own_fields(self) -> tuple[SearchField, ...]:
+        """The indexed fields that not every resource has."""
+        return self.search_fields + tuple(
+            field for content in self.restricted_contents for field in content.search_fields
+        )
+
+    @cached_property
     def indexed_fields(self) -> tuple[SearchField, ...]:
         """Every indexed field of a document."""
-        return SYSTEM_FIELDS + self.search_fields
+        return SYSTEM_FIELDS + self.own_fields

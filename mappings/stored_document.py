@@ -38,6 +38,18 @@ def encode_document(search_fields_json: bytes, clock: int, sequence: int, record
     return b"".join((search_fields_json, b',"clock":%d,"sequence":%d,"record":\t' % (clock, sequence), record, b"\t}"))
 
 
+def split_record(source: bytes) -> tuple[bytes, bytes]:
+    """Return the search fields of a document, without the closing brace, and its record, empty for a tombstone."""
+    head, _, rest = source.partition(RECORD_DELIMITER)
+    return head.removesuffix(b"," + RECORD_KEY).removesuffix(b"}"), rest.partition(RECORD_DELIMITER)[0]
+
+
+def add_search_fields(source: bytes, members: bytes) -> bytes:
+    """Return the source of a document with further search fields, each after a comma; raise as `replace_stamp`."""
+    start = _find_stamp(source).start()
+    return b"".join((source[:start], members, source[start:]))
+
+
 def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
     """Return the source of a document with another stamp; raise ValueError if it has none."""
     match = _find_stamp(source)

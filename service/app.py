@@ -15,6 +15,7 @@ from mappings import COMPANY, RESOURCES
 from service.errors import EngineUnavailable
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.operations import FEED_OPERATIONS
+from service.feed.token_sealing import TokenVault, read_token_sealer
 from service.health.checks import get_within_timeout
 from service.health.monitor import HealthMonitor
 from service.health.probes import DRAINING, HEALTH_MONITOR, livez, readyz, startupz
@@ -167,6 +168,7 @@ def build_services(
         marks=marks,
         events=CachedValue(EventLedgerReader(engine, connection.control_index).read, ages),
         news=ChangeNotifier(marks),
+        tokens=TokenVault(CachedValue(partial(read_token_sealer, engine, connection.control_index), ages)),
         connection=connection,
         settings=settings,
         limiter=create_limiter(settings, connection.prefix),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.feed.change_notifier import ChangeNotifier
     from service.feed.encoded_page import ChangesPage
+    from service.feed.token_sealing import TokenVault
     from service.http.client_address import IpNetwork
     from service.http.send_monitor import SendMonitor
     from service.keys.ring import KeyRing
@@ -45,6 +46,7 @@ class Services:
     marks: dict[Resource, CachedValue[Mark | None]]
     events: CachedValue[EventLedger]
     news: ChangeNotifier
+    tokens: TokenVault
     connection: ConnectionSettings
     settings: ServiceSettings
     limiter: KeyLimiter

@@ -120,7 +120,7 @@ class CandidateLoader:
                 continue
             stamp = self._stamper.stamp_for(document, kind, row)
             writes.append(BulkWrite(document.id, document.version, document.stamped_source(*stamp), document))
-        copies = [] if live is None else await fetch_copies(self.context, live, stale)
+        copies = [] if live is None else await fetch_copies(self.context, self.job.resource, live, stale)
         result = await self.sender.send([*writes, *copies])
         self._offer_sample(writes, result)
         # One copy represents all lines of its record in the chunk.

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
     from indexer.indices.scan import IndexRow
+    from mappings import Resource
 
 _BATCH_RECORDS = 500
 
 
-async def reconcile(context: IndexerContext, progress: BuildProgress, sender: BulkSender) -> None:
+async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
     """Write into the candidate what the live generation has beyond the source.
 
     A record is carried over if it is newer than the source, and becomes a tombstone otherwise. One that the source has
@@ -39,7 +40,8 @@ async def reconcile(context: IndexerContext, progress: BuildProgress, sender: Bu
         expired = [row for row in missing if is_expired_tombstone(context, row)]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
-        carried = await fetch_copies(context, progress.live, [row.id for row in missing if row.id not in dropped])
+        kept = [row.id for row in missing if row.id not in dropped]
+        carried = await fetch_copies(context, resource, progress.live, kept)
         move_writes = await rebuild_moves(context, moves, progress.live)
         vanished_writes = [_vanished_write(row, progress.taken_at) for row in vanished]
         await write_all(sender, [*carried, *move_writes, *vanished_writes])

@@ -10,7 +10,7 @@ from indexer.build.duplicates import resolve_duplicates
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import reconcile
 from indexer.build.swap_gate import DocumentSample, SwapGate
-from indexer.changes.replay import assign_pending_stamps, replay, reset_stale_stamps
+from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.changes.write_session import first_generation_mark, open_write_session
 from indexer.clock import now_microseconds, now_milliseconds
@@ -147,7 +147,7 @@ class ResourceBuild:
         job = self._job
         job.enter_stage(RunStage.COMPARING)
         # A retried request may arrive after the stamping: it must not replace what it finds.
-        await reconcile(self._context, progress, self._sender(replaces_equal=False))
+        await reconcile(self._context, self._job.resource, progress, self._sender(replaces_equal=False))
         await self._lifecycle.refresh(progress.candidate)
         count, report = self._lifecycle.count, job.report
         report.vanished = await count(progress.candidate, {"range": {"sequence": {"gte": PENDING_VANISHED}}})
@@ -163,7 +163,8 @@ class ResourceBuild:
     async def _catch_up(self, progress: BuildProgress, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
         reached = await refresh_to_seq_no(self._context, live)
-        await replay(self._context, live, progress.follows, self._sender(), progress.candidate)
+        origin = ReplayOrigin(live, progress.follows)
+        await replay(self._context, self._job.resource, origin, self._sender(), progress.candidate)
         progress.follows = reached
 
     def _sender(self, *, replaces_equal: bool = True) -> BulkSender:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from indexer.documents.content_hashes import restricted_hashes
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import fetch_documents
@@ -15,17 +16,23 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
     from indexer.indices.scan import IndexRow, StoredDocument
+    from mappings import Resource
 
 
-def copy_write(document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:
-    """Return the write that copies a document unchanged; `replaced` is what it replaces, which may be undated."""
+def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:
+    """Return the write that copies a document; `replaced` is what it replaces, which may be undated.
+
+    A document of an earlier version gets the hashes that it lacks.
+    """
     version = document.version if replaced is None else max(document.version, replaced.stored_version)
-    return BulkWrite(document.id, version, document.source)
+    return BulkWrite(document.id, version, restricted_hashes(resource).complete(document.source))
 
 
-async def fetch_copies(context: IndexerContext, index: str, identifiers: list[str]) -> list[BulkWrite]:
-    """Return the writes that copy the given documents of an index unchanged."""
-    return [copy_write(document) for document in await fetch_documents(context, index, identifiers)]
+async def fetch_copies(
+    context: IndexerContext, resource: Resource, index: str, identifiers: list[str]
+) -> list[BulkWrite]:
+    """Return the writes that copy the given documents of an index."""
+    return [copy_write(resource, document) for document in await fetch_documents(context, index, identifiers)]
 
 
 def restamped_write(document: StoredDocument, clock: int, sequence: int) -> BulkWrite:

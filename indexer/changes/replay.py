@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -19,24 +19,36 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
     from indexer.indices.scan import IndexRow, StoredDocument
+    from mappings import Resource
+
+
+class ReplayOrigin(NamedTuple):
+    """A generation of which the writes after a `_seq_no` are replayed."""
+
+    generation: str
+    after: int
 
 
 _decode_state = msgspec.json.Decoder(StoredState).decode
 
 
-async def replay(context: IndexerContext, origin: str, after: int, sender: BulkSender, index: str) -> None:
-    """Copy every document of `origin` with a `_seq_no` above `after`, unless `index` has a newer state.
+async def replay(
+    context: IndexerContext, resource: Resource, origin: ReplayOrigin, sender: BulkSender, index: str
+) -> None:
+    """Copy the documents of `origin`, unless `index` has a newer state.
 
     A newer state with another stamp becomes pending again, since consumers that have seen the state in `origin` must
     receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
     replay runs under the lock.
     """
-    async for page in scan_documents(context, origin, query={"range": {"_seq_no": {"gt": after}}}, order="_seq_no"):
+    written_since = {"range": {"_seq_no": {"gt": origin.after}}}
+    async for page in scan_documents(context, origin.generation, query=written_since, order="_seq_no"):
         known = await look_up_rows(context, index, [document.id for document in page])
         first_future = first_future_version(context.settings.future_seconds)
         states = {document.id: _state(document, first_future) for document in page if document.id in known}
         stale = {key for key, state in states.items() if _is_stale(state, known[key])}
-        copies = [copy_write(document, known.get(document.id)) for document in page if document.id not in stale]
+        copied = [document for document in page if document.id not in stale]
+        copies = [copy_write(resource, document, known.get(document.id)) for document in copied]
         await write_all(sender, copies)
         superseded = [(states[document.id], known[document.id]) for document in page if document.id in stale]
         await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))

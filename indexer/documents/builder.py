@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from xxhash import xxh3_64_intdigest
 
+from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
 from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
 from indexer.documents.record_normalizer import member_getter
 from indexer.source.lines import SourceLine
@@ -37,7 +37,9 @@ _DAY_MILLISECONDS = 86_400_000
 # deletion outranks both.
 _TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
 _RECORD_VERSION_BITS = 1022
-_PARTNER_TIME = frozenset({"shared_partner_data_updated_at"})
+# Stored, but not part of the content: the time of the partner data, which changes independently, and the parent of a
+# company, which no record shows.
+_NOT_CONTENT = frozenset({"shared_partner_data_updated_at", "parent_company_id"})
 _NOT_DELETED = (False, None, None)  # `deleted`, `reason` and `moved_to` of a live record
 
 
@@ -83,7 +85,10 @@ def tombstone_document(
     identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = NO_LINE
 ) -> PendingDocument:
     """Return the tombstone of a record, deleted at a time in microseconds since 1970 below 2**53."""
-    version, content = microseconds * 1024 + _TOMBSTONE_VERSION_BITS[reason], _hash(_encode([company, reason]), b"")
+    version, content = (
+        microseconds * 1024 + _TOMBSTONE_VERSION_BITS[reason],
+        content_hash(_encode([company, reason]), b""),
+    )
     key = feed_key(company, identifier)
     fields = _SearchFields(identifier, key, company, version, content, bucket(identifier), deleted=True, reason=reason)
     head = _encode(fields)[:-1]
@@ -114,15 +119,16 @@ class DocumentBuilder:
         derived = [field for field in resource.search_fields if not _is_plain(field)]
         self._plain = member_getter([path for field in plain for path in _paths(field)])
         self._derived = [_derivation(field) for field in derived]
-        own = [(field.name, Any, None) for field in (*plain, *derived)]
+        self._restricted = restricted_hashes(resource)
+        own_names = (*(field.name for field in (*plain, *derived)), *self._restricted.field_names)
+        own = [(name, Any, None) for name in own_names]
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
         )
-        # The time of the partner data is stored, but is not part of the content: it changes independently.
-        self._extra = member_getter(sorted(resource.envelope_members - _PARTNER_TIME))
-        self._partner_time = member_getter(sorted(resource.envelope_members & _PARTNER_TIME))
-        self._volatile = tuple(field.name for field in resource.stored if field.name in resource.volatile)
-        self._volatile_values = member_getter(self._volatile)
+        self._extra = member_getter(sorted(resource.envelope_members - _NOT_CONTENT))
+        self._not_content = member_getter(sorted(resource.envelope_members & _NOT_CONTENT))
+        self._volatile = resource.volatile
+        self._open_values = member_getter(self._restricted.open_members)
 
     def __call__(self, line: SourceLine, envelope: Any, company: str) -> PendingDocument:
         """Return the document of a checked envelope, and consume the envelope."""
@@ -131,34 +137,28 @@ class DocumentBuilder:
         if envelope.deleted:
             return tombstone_document(identifier, company, updated, TombstoneReason.DELETED, line)
         own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
-        context = ([company, *self._extra(envelope)], self._partner_time(envelope))
-        record, content, stored = self._encode_record(envelope.record, context)
+        context = ([company, *self._extra(envelope)], self._not_content(envelope))
+        opened, record, content, stored = self._encode_record(envelope.record, context)
         version = updated * 1024 + stored % _RECORD_VERSION_BITS
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
+        own = (*own, *self._restricted.values(identifier, company, opened))
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)
         head = _encode(fields)[:-1]
         return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
 
-    def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[bytes, int, int]:
-        """Return the encoded record, the hash of its content, and the hash of everything that is stored.
+    def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[OpenRecord, bytes, int, int]:
+        """Return the record, encoded in parts and as a whole, and the hashes of its content and of all that is stored.
 
-        `context` is what is stored next to the record: the part that counts as content, then the rest. The record is
-        encoded once: a raw TAB, which JSON never contains, is the placeholder of each volatile value.
+        `context` is what is stored next to the record: the part that counts as content, then the rest.
         """
-        extra, other, *values, _ = _encode_lines((*context, *self._volatile_values(record))).split(b"\n")
-        for name in self._volatile:
+        names = self._restricted.open_members
+        extra, other, *values, _ = _encode_lines((*context, *self._open_values(record))).split(b"\n")
+        for name in names:
             setattr(record, name, _PLACEHOLDER)
-        encoded = _encode(record)
-        content = _hash(extra, encoded)
-        for value in values:
-            encoded = encoded.replace(RECORD_DELIMITER, value, 1)
-        return encoded, content, _hash(extra + other, encoded)
-
-
-def _hash(context: bytes, record: bytes) -> int:
-    """Return a signed 64-bit digest, the range of a `long` field."""
-    digest: int = xxh3_64_intdigest(record, xxh3_64_intdigest(context))
-    return digest - 2**64 if digest >= 2**63 else digest
+        opened = OpenRecord(names, values, _encode(record).split(RECORD_DELIMITER))
+        encoded = opened.without(())
+        content = content_hash(extra, opened.without(self._volatile))
+        return opened, encoded, content, content_hash(extra + other, encoded)
 
 
 def _paths(field: SearchField) -> list[str]:

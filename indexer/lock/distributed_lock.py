@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from elasticsearch import ApiError, ConflictError, NotFoundError, TransportError
 
 from cluster.control_index import CONTROL_BODY, ensure_index
+from cluster.token_keys import ensure_token_keys
 from indexer.clock import now_milliseconds
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
@@ -194,13 +195,14 @@ async def acquire_lock(
     wait_seconds: float = 30.0,
     on_wait: Callable[[str], None] = ignore_wait,
 ) -> AsyncIterator[DistributedLock]:
-    """Hold the lock called `name`; create the control index if it does not exist.
+    """Hold the lock called `name`; create the control index and the token keys if they do not exist.
 
     The lock of a dead process of this host is taken over at once. Any other holder is waited for, `wait_seconds` at
     most, and taken over when it has been silent for HOLDER_TIMEOUT_SECONDS; `on_wait` receives a notice about every
     10 seconds. Raises LockedError naming the holder if the wait times out.
     """
     await ensure_index(client, control_index, CONTROL_BODY)
+    await ensure_token_keys(client, control_index)
     store = LockStore(client, control_index, name)
     lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait).acquire())
     heartbeat = asyncio.create_task(lock.keep_alive())

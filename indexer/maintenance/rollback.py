@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.changes.replay import assign_pending_stamps, replay
+from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay
 from indexer.changes.stamps import baseline_mark
 from indexer.changes.write_session import open_write_session
 from indexer.control.event_ledger import publish_events
@@ -48,7 +48,7 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             live, target = _target(present, resource)
             fence = await create_fence(context, f"{lifecycle.alias}-builder", lock.token, target)
             session.stamps.begin_life()
-            await _catch_up(session, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
+            await _catch_up(session, resource, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))
             await lifecycle.update_meta(target, succeeds=session.identity)
             await lifecycle.swap(target, live, {session.fence: live, fence: target})
@@ -57,7 +57,9 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             return target
 
 
-async def _catch_up(session: WriteSession, target: str, fence: str, *, built_to_seq_no: int | None) -> None:
+async def _catch_up(
+    session: WriteSession, resource: Resource, target: str, fence: str, *, built_to_seq_no: int | None
+) -> None:
     """Replay the updates of the live generation since its swap into the target, and set the stamps above all it has."""
     context = session.context
     if built_to_seq_no is not None:
@@ -68,7 +70,7 @@ async def _catch_up(session: WriteSession, target: str, fence: str, *, built_to_
             context.settings,
             BulkOptions(replaces_equal=True, require_alias=True),
         )
-        await replay(context, session.live, built_to_seq_no, sender, target)
+        await replay(context, resource, ReplayOrigin(session.live, built_to_seq_no), sender, target)
         await session.lifecycle.refresh(target)
         await assign_pending_stamps(context, target, session, sender)
     await session.lifecycle.refresh(target)

@@ -10,7 +10,7 @@ import msgspec
 
 from mappings.digest import Digest
 from service.errors import InvalidRequest
-from service.feed.hash_sums import SUM_AGGREGATIONS, HashSums
+from service.feed.hash_sums import HashSums, sum_aggregations
 from service.feed.json_lines import content_hex
 from service.search.query import match_any, scope_clauses, term
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cluster.control_index import Mark
     from mappings.resource import Resource
+    from mappings.shown_content import ShownContent
     from service.feed.view import FeedView
     from service.search.query import Body, Clause
 
@@ -81,7 +82,7 @@ def buckets_body(view: FeedView, resource: Resource, prefixes: Sequence[str] | N
             "buckets": {
                 "histogram": {"field": "bucket", "interval": width, "min_doc_count": 1},
                 "aggs": {
-                    "live": {"filter": live, "aggs": SUM_AGGREGATIONS},
+                    "live": {"filter": live, "aggs": sum_aggregations(view.content(resource))},
                     "unsettled": {"filter": _unpublished_clause(mark)},
                 },
             }
@@ -101,7 +102,7 @@ def records_body(view: FeedView, resource: Resource, prefixes: Sequence[str], ma
         "query": {"bool": {"filter": [_prefix_query(view, prefixes), match_any(*matching)]}},
         "sort": ["feed_key"],
         "stored_fields": "_none_",
-        "docvalue_fields": ["id", "content", "bucket"],
+        "docvalue_fields": ["id", view.content(resource).content, "bucket"],
     }
 
 
@@ -150,18 +151,12 @@ def _convert_bucket(aggregation: _BucketAggregation, prefix: str) -> DigestBucke
     return DigestBucket(prefix, digest.count, f"{digest.total:016x}", aggregation.unsettled.doc_count)
 
 
-class _DocValues(msgspec.Struct):
-    id: list[str]
-    content: list[int]
-    bucket: list[int]
-
-
 class _BucketHit(msgspec.Struct):
-    fields: _DocValues
+    fields: dict[str, list[Any]]
     matched_queries: list[str] = []
 
 
-def parse_records(response: dict[str, Any]) -> BucketList:
+def parse_records(response: dict[str, Any], content: ShownContent) -> BucketList:
     """Return the buckets and records from the response to `records_body`; raise InvalidRequest for too many."""
     hits = msgspec.convert(response["hits"]["hits"], list[_BucketHit])
     if len(hits) > MAX_RECORDS:
@@ -169,17 +164,21 @@ def parse_records(response: dict[str, Any]) -> BucketList:
             "prefixes", f"the prefixes hold more than {MAX_RECORDS:,} records: send fewer at a time."
         )
     groups = groupby(sorted(hits, key=_bucket_number), _bucket_number)
-    return BucketList([_bucket_of_records(f"{number:0{BUCKET_DIGITS}x}", list(group)) for number, group in groups])
+    return BucketList(
+        [_bucket_of_records(f"{number:0{BUCKET_DIGITS}x}", list(group), content) for number, group in groups]
+    )
 
 
 def _bucket_number(hit: _BucketHit) -> int:
-    return hit.fields.bucket[0]
+    number: int = hit.fields["bucket"][0]
+    return number
 
 
-def _bucket_of_records(prefix: str, hits: list[_BucketHit]) -> DigestBucket:
+def _bucket_of_records(prefix: str, hits: list[_BucketHit], shown: ShownContent) -> DigestBucket:
     digest, members = Digest(), list[BucketRecord]()
     for fields in (hit.fields for hit in hits if _VISIBLE_QUERY in hit.matched_queries):
-        digest.add(fields.id[0], fields.content[0])
-        members.append(BucketRecord(fields.id[0], content_hex(fields.content[0])))
+        identifier, content = fields["id"][0], fields[shown.content][0]
+        digest.add(identifier, content)
+        members.append(BucketRecord(identifier, content_hex(content)))
     unsettled = sum(_UNPUBLISHED_QUERY in hit.matched_queries for hit in hits)
     return DigestBucket(prefix, digest.count, f"{digest.total:016x}", unsettled, members)

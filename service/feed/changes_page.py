@@ -64,7 +64,7 @@ async def read_changes_page(request: PageRequest) -> ChangesPage:
             page.at_end = False
             break
         call.require(resource, view.required_fields(resource))
-        hits = await _search(call, resource, position, mark, remaining)
+        hits = await _search(view, resource, position, mark, remaining)
         await _newest_mark(call, resource, position)
         page.entries += _encode_changes(view, resource, hits)
         is_full = len(hits) == remaining
@@ -98,17 +98,17 @@ def _continues(position: FeedPosition, mark: Mark | None) -> bool:
     return position.is_unread if mark is None else not position.is_expired(mark)
 
 
-async def _search(call: RequestContext, resource: Resource, position: FeedPosition, mark: Mark, size: int) -> list[Hit]:
+async def _search(view: FeedView, resource: Resource, position: FeedPosition, mark: Mark, size: int) -> list[Hit]:
     """Search for documents stamped after a position; range and `search_after` together cost the same at any depth."""
     published = {"range": {"sequence": {"gt": position.sequence, "lte": mark.sequence}}}
     body = {
         "size": size,
-        "query": {"bool": {"filter": [*scope_clauses(call.scope), published]}},
+        "query": {"bool": {"filter": [*scope_clauses(view.call.scope), published]}},
         "sort": ["sequence"],
         "search_after": [position.sequence],
         "track_total_hits": False,
     }
-    return hit_parser.decode_hits(await call.search(resource, body))
+    return hit_parser.decode_hits(await view.call.search(resource, body), view.content(resource))
 
 
 def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit]) -> list[bytes]:

@@ -9,9 +9,9 @@ import msgspec
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
 
 if TYPE_CHECKING:
+    from mappings.shown_content import ShownContent
     from service.search.query import Body, Clause
 
-SUM_AGGREGATIONS = {name: {"sum": {"field": name}} for name in ("proof_high", "proof_low")}
 _HALF_MODULUS = 2**32
 _MODULUS = 2**64
 
@@ -34,9 +34,16 @@ class HashSums(msgspec.Struct):
         return Digest(self.doc_count, total)
 
 
-def digest_body(query: Clause) -> Body:
+def sum_aggregations(content: ShownContent) -> Body:
+    """Return the aggregations of `HashSums`."""
+    halves = {"proof_high": content.proof_high, "proof_low": content.proof_low}
+    return {name: {"sum": {"field": field}} for name, field in halves.items()}
+
+
+def digest_body(query: Clause, content: ShownContent) -> Body:
     """Return the body that sums the hashes of all matches, by bucket: a single sum could exceed 2**53."""
-    buckets = {"histogram": {"field": "bucket", "interval": BUCKETS // COARSE_BUCKETS}, "aggs": SUM_AGGREGATIONS}
+    sums = sum_aggregations(content)
+    buckets = {"histogram": {"field": "bucket", "interval": BUCKETS // COARSE_BUCKETS}, "aggs": sums}
     return {"size": 0, "track_total_hits": False, "query": query, "aggs": {"buckets": buckets}}
 
 

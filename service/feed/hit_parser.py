@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 import orjson
 
+from mappings.shown_content import WHOLE_CONTENT, ShownContent
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
 from service.search.engine_failures import malformed_response
 from service.search.search_response import parse_hits as parsed_hits
 from service.telemetry.counters import UNMARKED_RESPONSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from service.http.payload import JsonBytes
+
+    DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
 
 # Neither occurs in the search fields, whose strings have escaped quotes; records are skipped.
 SOURCE_KEY = b'"_source":'
@@ -45,22 +49,35 @@ class Hit(NamedTuple):
     record: JsonBytes | None
 
 
-_decode_header = msgspec.json.Decoder(DocumentHeader).decode
+@cache
+def _header_type(content: ShownContent) -> type[DocumentHeader]:
+    """Return the type of a header whose `content` is read from the search field of that hash."""
+    renamed, base = {"content": content.content}, (DocumentHeader,)
+    defined: Any = msgspec.defstruct("DocumentHeader", [("content", int)], bases=base, rename=renamed, gc=False)
+    return cast("type[DocumentHeader]", defined)
 
 
-def decode_hits(response: bytes | bytearray) -> list[Hit]:
-    """Return the documents of a response, in order."""
+@cache
+def _header_decoder(content: ShownContent) -> DecodeHeader:
+    return msgspec.json.Decoder(_header_type(content)).decode
+
+
+_decode_tombstone = _header_decoder(WHOLE_CONTENT)
+
+
+def decode_hits(response: bytes | bytearray, content: ShownContent = WHOLE_CONTENT) -> list[Hit]:
+    """Return the documents of a response, in order. `content` is the hash that is shown of records."""
     try:
-        hits = list(_split_hits(response))
+        hits = list(_split_hits(response, _header_decoder(content)))
     except msgspec.DecodeError:
         raise malformed_response(response) from None
     if all(hit.record is not None or hit.header.deleted for hit in hits):
         return hits
     UNMARKED_RESPONSES.inc()
-    return [_parse_hit(hit["_source"]) for hit in parsed_hits(response)]
+    return [_parse_hit(hit["_source"], _header_type(content)) for hit in parsed_hits(response)]
 
 
-def _split_hits(response: bytes | bytearray) -> Iterator[Hit]:
+def _split_hits(response: bytes | bytearray, decode: DecodeHeader) -> Iterator[Hit]:
     view, find = memoryview(response), response.find
     start = find(SOURCE_KEY)
     while start >= 0:
@@ -69,14 +86,15 @@ def _split_hits(response: bytes | bytearray) -> Iterator[Hit]:
         if 0 <= delimiter < end and response.endswith(RECORD_KEY, start, delimiter):
             end = find(RECORD_DELIMITER, delimiter + 1)
             # Replace `,"record":` by the closing brace.
-            yield Hit(
-                _decode_header(response[start : delimiter - len(RECORD_KEY) - 1] + b"}"), view[delimiter + 1 : end]
-            )
+            head = response[start : delimiter - len(RECORD_KEY) - 1] + b"}"
+            yield Hit(decode(head), view[delimiter + 1 : end])
         else:
-            yield Hit(_decode_header(response[start:end]), None)
+            yield Hit(_decode_tombstone(response[start:end]), None)
         start = find(SOURCE_KEY, end)
 
 
-def _parse_hit(source: dict[str, Any]) -> Hit:
+def _parse_hit(source: dict[str, Any], header_type: type[DocumentHeader]) -> Hit:
     record = source.pop("record", None)
-    return Hit(msgspec.convert(source, DocumentHeader), None if record is None else orjson.dumps(record))
+    if record is None:
+        header_type = DocumentHeader
+    return Hit(msgspec.convert(source, header_type), None if record is None else orjson.dumps(record))

@@ -1,4 +1,8 @@
-"""The JSON lines of the feed: company, position, time and content hash, with the record or a removal reason."""
+"""The JSON lines of the feed: company, time and content hash, with the record or a removal reason.
+
+`sequence` is the time in milliseconds since 1970. The indexer's own sequence numbers would show how much of other
+companies has changed.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ def encode_removal(resource: str, identifier: str, header: DocumentHeader, reaso
     """Return the encoded line of a record that leaves the copy."""
     return _encode(
         _ChangeLine(
-            resource, header.company, identifier, header.sequence, iso_timestamp(header.clock).decode(), reason=reason
+            resource, header.company, identifier, header.clock, iso_timestamp(header.clock).decode(), reason=reason
         )
     )
 
@@ -74,6 +78,6 @@ def encode_records(
 
 def _line_prefix(header: DocumentHeader, resource: str | None) -> bytes:
     time = iso_timestamp(header.clock).decode()
-    return _encode(
-        _ChangeLine(resource, header.company, header.id, header.sequence, time, content_hex(header.content))
-    )[:-1]
+    return _encode(_ChangeLine(resource, header.company, header.id, header.clock, time, content_hex(header.content)))[
+        :-1
+    ]

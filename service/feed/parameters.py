@@ -13,7 +13,7 @@ from service.parameters.types import Boolean, Choice, Parameter
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 RESOURCE_NAMES = tuple(_RESOURCE_BY_ALIAS)
-# About 150 characters for a token of all resources.
+# Six tokens of one resource each have 1,000 characters, one of all resources 640.
 MAX_TOKENS_LENGTH = 2_000
 _TOKENS_REGEX = re.compile(rf"[A-Za-z0-9_,-]{{1,{MAX_TOKENS_LENGTH}}}", re.ASCII)
 MAX_PREFIXES = 64

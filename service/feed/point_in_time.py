@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from mappings.digest import Digest
+    from mappings.shown_content import ShownContent
     from service.search.engine import SearchEngine
     from service.search.query import Body, Clause, Selection
 
@@ -45,11 +46,10 @@ class PointInTime:
         self._engine = engine
         self.pit_id = pit_id
 
-    async def digest(self, selection: Selection, after: str) -> Digest:
+    async def digest(self, selection: Selection, content: ShownContent, after: str) -> Digest:
         """Return the digest of the selected records after a feed key; empty: of all."""
-        return hash_sums.parse_digest(
-            orjson.loads(await self._search(hash_sums.digest_body(_query_after(selection, after))))
-        )
+        body = hash_sums.digest_body(_query_after(selection, after), content)
+        return hash_sums.parse_digest(orjson.loads(await self._search(body)))
 
     async def pages(self, selection: Selection, after: str, count: int, size: int) -> AsyncGenerator[bytes]:
         """Yield the responses with the next `count` records after a feed key, in order; pages are prefetched."""

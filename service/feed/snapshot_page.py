@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from binascii import hexlify
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from mappings.stored_document import RECORD_DELIMITER, feed_key
@@ -16,12 +17,13 @@ from service.feed.hit_parser import SOURCE_KEY
 from service.http.payload import JsonBytes
 
 if TYPE_CHECKING:
+    from mappings.shown_content import ShownContent
     from service.records.projection import Variant
 
 # Strings with an escape, and keys in another order, are left to the decoder.
-_RECORD_PREFIX = re.compile(
-    rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)","version":-?\d+,"content":(-?\d+),'
-    rb'[^\t]*,"clock":(\d+),"sequence":(\d+),"record":\t'
+_RECORD_PREFIX = (
+    rb'"_source":\{"id":"([^"\\]*)","feed_key":"[^"\\]*","company":"([^"\\]*)",%b"%b":(-?\d+),'
+    rb'[^\t]*,"clock":(\d+),"sequence":\d+,"record":\t'
 )
 _pack_int64 = struct.Struct(">q").pack
 _LINE_PREFIX = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"%b","record":'
@@ -35,32 +37,41 @@ class SnapshotPage(NamedTuple):
     encoded: bytes
 
 
-def encode_page(response: bytes | bytearray, variant: Variant) -> SnapshotPage:
+def encode_page(response: bytes | bytearray, variant: Variant, content: ShownContent) -> SnapshotPage:
     """Return the lines for the records of a response."""
-    matches, records, is_complete = _match_records(response)
+    matches, records, is_complete = _match_records(response, _record_prefix(content))
     if not is_complete:
-        return _decode_page(response, variant)
+        return _decode_page(response, variant, content)
     parts: list[JsonBytes] = []
     for match, record in zip(matches, variant.encode(records), strict=True):
-        identifier, company, content, clock, sequence = match.groups()
+        identifier, company, content_hash, clock = match.groups()
         values = (
             company,
             identifier,
-            sequence,
+            clock,
             json_lines.iso_timestamp(int(clock)),
-            hexlify(_pack_int64(int(content))),
+            hexlify(_pack_int64(int(content_hash))),
         )
         parts += (_LINE_PREFIX % values, record, b"}\n")
     last = feed_key(matches[-1][2].decode(), matches[-1][1].decode()) if matches else ""
     return SnapshotPage(len(matches), last, b"".join(parts))
 
 
-def _match_records(response: bytes | bytearray) -> tuple[list[re.Match[bytes]], list[JsonBytes], bool]:
+@cache
+def _record_prefix(content: ShownContent) -> re.Pattern[bytes]:
+    # The hash of the whole content is one of the first search fields, the others are the last: search from there.
+    before = rb"[^\t]*" if content.hidden else rb"[^\t]*?"
+    return re.compile(_RECORD_PREFIX % (before, content.content.encode()))
+
+
+def _match_records(
+    response: bytes | bytearray, prefix: re.Pattern[bytes]
+) -> tuple[list[re.Match[bytes]], list[JsonBytes], bool]:
     """Return the header and bytes of each record, and whether every header matched."""
     matches, records, view = list[re.Match[bytes]](), list[JsonBytes](), memoryview(response)
     find = response.find
     start = find(SOURCE_KEY)
-    while start >= 0 and (match := _RECORD_PREFIX.match(response, start)) is not None:
+    while start >= 0 and (match := prefix.match(response, start)) is not None:
         end = find(RECORD_DELIMITER, match.end())
         matches.append(match)
         records.append(view[match.end() : end])
@@ -68,9 +79,9 @@ def _match_records(response: bytes | bytearray) -> tuple[list[re.Match[bytes]], 
     return matches, records, start < 0
 
 
-def _decode_page(response: bytes | bytearray, variant: Variant) -> SnapshotPage:
+def _decode_page(response: bytes | bytearray, variant: Variant, content: ShownContent) -> SnapshotPage:
     """Return the lines by full decoding, for a response with an unexpected layout."""
-    hits = hit_parser.decode_hits(response)
+    hits = hit_parser.decode_hits(response, content)
     headers = [hit.header for hit in hits]
     encoded = json_lines.encode_records(headers, [hit.record for hit in hits if hit.record is not None], variant, None)
     return SnapshotPage(len(hits), headers[-1].feed_key if headers else "", b"\n".join([*encoded, b""]))

@@ -67,10 +67,10 @@ async def stream_snapshot(
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
     async with open_point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
-        digest = await point.digest(selection, last)
-        yield _encode_first_line(view, resource, mark, digest.count, last or None)
+        digest = await point.digest(selection, view.content(resource), last)
+        yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):
-            page = snapshot_page.encode_page(response, view.variant(resource))
+            page = snapshot_page.encode_page(response, view.variant(resource), view.content(resource))
             last, sent = page.last_feed_key or last, sent + page.rows
             CURRENT_OBSERVATION.get().rows += page.rows
             yield page.encoded
@@ -79,7 +79,10 @@ async def stream_snapshot(
     yield _encode(_LastLine(digest.count, f"{digest.total:016x}", last or None)) + b"\n"
 
 
-def _encode_first_line(view: FeedView, resource: Resource, mark: Mark | None, count: int, after: str | None) -> bytes:
-    text = token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)})
+async def _encode_first_line(
+    view: FeedView, resource: Resource, mark: Mark | None, count: int, after: str | None
+) -> bytes:
+    contents = token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)})
+    text = await view.call.services.tokens.seal(contents)
     as_of = json_lines.iso_timestamp(mark.clock if mark else 0).decode()
     return _encode(_FirstLine(resource.alias, text, as_of, count, schema_fingerprint(resource), after)) + b"\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -94,17 +92,17 @@ def view_fingerprint(*parts: object) -> bytes:
     return sha256(msgspec.json.encode(parts)).digest()[:_DIGEST_BYTES]
 
 
-def encode_token(view: bytes, positions: Mapping[Resource, FeedPosition]) -> str:
-    """Return the token as base64url text without padding."""
+def encode_token(view: bytes, positions: Mapping[Resource, FeedPosition]) -> bytes:
+    """Return the contents of a token, which is sealed before it is sent (`service.feed.token_sealing`)."""
     token = _Token(
         _TOKEN_VERSION, view, {_RESOURCE_NUMBERS[resource]: position for resource, position in positions.items()}
     )
-    return base64.urlsafe_b64encode(_encode(token)).decode().rstrip("=")
+    return _encode(token)
 
 
-def decode_tokens(texts: Iterable[str], parameter: str) -> TokenContents:
-    """Return the contents of tokens that cover different resources; raise InvalidRequest."""
-    tokens, positions = [_decode_token(text, parameter) for text in texts], FeedPositions()
+def decode_tokens(opened: Iterable[bytes], parameter: str) -> TokenContents:
+    """Return the contents of opened tokens that cover different resources; raise InvalidRequest."""
+    tokens, positions = [_decode_token(contents, parameter) for contents in opened], FeedPositions()
     for token in tokens:
         for number, position in token.positions.items():
             if (resource := RESOURCES[number]) in positions:
@@ -114,10 +112,10 @@ def decode_tokens(texts: Iterable[str], parameter: str) -> TokenContents:
     return TokenContents({token.view for token in tokens}, ordered)
 
 
-def _decode_token(text: str, parameter: str) -> _Token:
+def _decode_token(contents: bytes, parameter: str) -> _Token:
     try:
-        token = _decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
-    except (msgspec.DecodeError, binascii.Error, ValueError):
+        token = _decode(contents)
+    except msgspec.DecodeError:
         token = None
     if (
         token is None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mappings import LISTING
+from mappings import LISTING, RESOURCES
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
 from mappings.stored_document import TombstoneReason, split_document_id
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from mappings.resource import Resource
+    from mappings.shown_content import ShownContent
     from service.feed.hit_parser import DocumentHeader
     from service.operation import RequestContext
     from service.records.projection import Variant
@@ -42,10 +43,14 @@ class FeedView:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """The fingerprint a token is bound to: a different view needs a new snapshot."""
+        """The fingerprint a token is bound to: a different view needs a new snapshot.
+
+        With other guarded members in a later version the content hashes of the copy are void, too.
+        """
         companies = self.call.scope.companies
         listed = None if companies is None else sorted(companies)
-        return view_fingerprint(listed, self._on_market, self._with_deactivated, sorted(self.call.withheld))
+        contents = [self.content(resource).content for resource in RESOURCES]
+        return view_fingerprint(listed, self._on_market, self._with_deactivated, sorted(self.call.withheld), contents)
 
     @property
     def _on_market(self) -> bool:
@@ -59,6 +64,10 @@ class FeedView:
         """Return the record form: the index variant with every optional field."""
         return self.call.variant(resource, View.INDEX, all_flags=True)
 
+    def content(self, resource: Resource) -> ShownContent:
+        """Return the content hash that the key may see: it covers no field group that is withheld from it."""
+        return resource.shown_content(self.call.withheld)
+
     def clauses(self, resource: Resource) -> list[Clause]:
         """Return the clauses that restrict records, in addition to the scope."""
         clauses: list[Clause] = []
@@ -69,8 +78,8 @@ class FeedView:
         return clauses
 
     def required_fields(self, resource: Resource) -> set[str]:
-        """Return the search fields that `removal_reason` reads."""
-        return {*used_fields(self.clauses(resource))}
+        """Return the search fields that `removal_reason` and the content hash are read from."""
+        return {*used_fields(self.clauses(resource)), self.content(resource).content}
 
     def removal_reason(self, resource: Resource, header: DocumentHeader) -> str | None:
         """Return why a document's record is not in the copy, None if it is."""

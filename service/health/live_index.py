@@ -90,7 +90,7 @@ class LiveIndex:
 
     def _warnings(self) -> Iterator[Finding]:
         fingerprint = self._facts["mappings"].get("_meta", {}).get("fingerprint")
-        if missing := sorted(self._lacking(self.resource.search_fields)):
+        if missing := sorted(self._lacking(self.resource.own_fields)):
             yield self._lacks_search_fields(missing)
         elif fingerprint != schema_fingerprint(self.resource):
             yield self._finding(FindingState.WARNING, *self._difference(fingerprint), self._rebuild)

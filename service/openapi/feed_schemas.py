@@ -35,7 +35,8 @@ _RECORD: Schema = {
 _IDENTITY: dict[str, Schema] = {
     "company": _TEXT | {"description": "The key of its company."},
     "id": _TEXT | {"description": "The identifier of the record."},
-    "sequence": _COUNT | {"description": "The position of its last change among those of its resource."},
+    "sequence": _COUNT
+    | {"description": "The time of its last change in milliseconds since 1970; a later state has a higher one."},
     "time": _TEXT | {"format": "date-time", "description": "When the service recorded the change."},
 }
 _CONTENT: dict[str, Schema] = {"content": _HASH | {"description": "Its content hash, for digests."}, "record": _RECORD}
@@ -117,7 +118,12 @@ FEED_SCHEMAS: dict[str, Schema] = {
     ),
 }
 
-_EXAMPLE_IDENTITY = {"company": "summit-crest", "id": "L1", "sequence": 12, "time": "2026-11-20T10:00:00.123Z"}
+_EXAMPLE_IDENTITY = {
+    "company": "summit-crest",
+    "id": "L1",
+    "sequence": 1795168800123,
+    "time": "2026-11-20T10:00:00.123Z",
+}
 _HEX = "9f86d081884c7d65"
 _LINES = [_reference(name) for name in ("SnapshotHead", "SnapshotLine", "SnapshotTail")]
 _BODIES: dict[str, tuple[str, str, Schema]] = {
@@ -138,7 +144,7 @@ def _examples() -> dict[str, Schema]:
                     "content": _HEX,
                     "record": examples.example_record(LISTING, View.INDEX, underscored=False),
                 },
-                {"resource": "listings", **_EXAMPLE_IDENTITY, "id": "L2", "sequence": 13, "reason": "deleted"},
+                {"resource": "listings", **_EXAMPLE_IDENTITY, "id": "L2", "reason": "deleted"},
             ],
             "next": "lAHECB89h1GiDMTTzmsChaWBBJMACAg",
             "at_end": True,

@@ -36,7 +36,7 @@ class SnapshotFollower:
     size: int
     token: str = ""
     copy: dict[str, str] = field(default_factory=dict)
-    place: int = 0  # the sequence of the last change
+    place: int = 0  # the time of the last change, in milliseconds since 1970
     snapshots: int = 0
 
     async def go_on(self, replica: ControlledReplica, key: str, pages: int) -> None:
@@ -69,7 +69,7 @@ class SnapshotFollower:
         return bool(page["at_end"])
 
     def _apply(self, change: dict[str, Any]) -> None:
-        assert change["sequence"] > self.place, f"not after the last change: {change} {self}"
+        assert change["sequence"] >= self.place, f"before the last change: {change} {self}"
         self.place = change["sequence"]
         if "reason" in change:
             self.copy.pop(change["id"], None)

@@ -52,7 +52,7 @@ async def test_a_line_is_what_a_change_says(feed: FeedClient) -> None:
     changes, _ = await feed.changes(None, "ab", resources="listings")
     _, *lines, _ = await feed.snapshot("listings", "ab")
     of_resource = {"resource": "listings"}
-    assert sorted((line | of_resource for line in lines), key=lambda line: line["sequence"]) == changes
+    assert sorted((line | of_resource for line in lines), key=lambda line: line["id"]) == changes
 
 
 @pytest.mark.usefixtures("two_a_page")

@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from cluster.control_index import CONTROL_BODY, Mark, publish_mark
+from cluster.token_keys import ensure_token_keys
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.index_body import index_body
 from service.app import API_ROOT
@@ -51,6 +52,7 @@ class IndexSandbox:
         self.valid = {resource: await self.make(resource) for resource in RESOURCES}
         await self.restore()
         await self.client.indices.create(index=self.connection.control_index, **CONTROL_BODY)
+        await ensure_token_keys(self.client, self.connection.control_index)
         text = await KeyStore(self.client, self.connection.keys_index).create(
             KeyGrant("all", all_companies=True, rate=None)
         )

@@ -55,7 +55,7 @@ async def list_changes(call: RequestContext) -> web.Response:
     Changes are in order: the record, or the reason why it leaves the copy."""
     view = FeedView(call)
     page = await _wait_for_changes(call, view, await _starting_positions(call, view))
-    following = token.encode_token(view.fingerprint, page.positions)
+    following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
     return json_response(body, link_header(call.url, {"next": {"since": following}}))
@@ -67,7 +67,8 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
     if (sent := call.parameters["since"]) is None:
         marks = {resource: await published_mark(call, resource) for resource in chosen or RESOURCES}
         return {resource: FeedPosition.start(mark) for resource, mark in marks.items()}
-    tokens = token.decode_tokens(sent, "since")
+    opened = [await call.services.tokens.open(text, "since") for text in sent]
+    tokens = token.decode_tokens(opened, "since")
     if missing := [resource.alias for resource in chosen or () if resource not in tokens.positions]:
         raise InvalidRequest.of("resources", f"the token does not cover {', '.join(missing)}.")
     if tokens.views != {view.fingerprint}:

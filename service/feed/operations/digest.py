@@ -52,7 +52,7 @@ async def read_digest(call: RequestContext) -> web.Response:
     if mark is None:
         raise ResourceUnavailable(resource.title)
     bucket_list = await _search_buckets(call, view, resource, mark)
-    text = token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)})
+    text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)}))
     total = bucket_list.total
     digest = f"{total.total:016x}"
     response = _DigestResponse(resource.alias, text, total.count, digest, bucket_list.unsettled, bucket_list.buckets)
@@ -63,7 +63,7 @@ async def _search_buckets(call: RequestContext, view: FeedView, resource: Resour
     prefixes = call.parameters["prefixes"]
     if prefixes and len(prefixes[0]) == buckets.BUCKET_DIGITS:
         response = await call.search(resource, buckets.records_body(view, resource, prefixes, mark))
-        return buckets.parse_records(orjson.loads(response))
+        return buckets.parse_records(orjson.loads(response), view.content(resource))
     response = await call.search(resource, buckets.buckets_body(view, resource, prefixes, mark))
     return buckets.parse_buckets(orjson.loads(response), prefixes)
 

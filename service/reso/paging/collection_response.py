@@ -13,7 +13,13 @@ from service.http.headers import API_KEY_PARAMETER
 from service.http.responses import json_array, json_response
 from service.keys.redaction import mask_keys
 from service.reso.paging.page_size import effective_page_size, parse_preference
-from service.reso.paging.skip_token import SkipToken, fingerprint_query, parse_skip_token
+from service.reso.paging.skip_token import (
+    SkipToken,
+    decode_skip_token,
+    encode_skip_token,
+    fingerprint_query,
+    open_skip_token,
+)
 from service.reso.protocol.links import collection_url, service_root_url
 from service.reso.protocol.option_names import COUNT, FILTER, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
 
@@ -81,7 +87,8 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
     following = None
     if len(rows) > size and rows_sent != top:
         position = source.position(page[-1])
-        following = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
+        cursor = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
+        following = await encode_skip_token(cursor, call.services.tokens)
     preference = parse_preference(call.headers.get("Prefer", ""))
     applied = {} if preference is None else {"Preference-Applied": preference.applied}
     return json_response(_page_body(call, source, page, count, following), {**RESPONSE_HEADERS, **applied})
@@ -97,7 +104,8 @@ async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> Ski
             raise InvalidRequest.of(
                 SKIP, f"cannot be sent with {SKIP_TOKEN}: follow @odata.nextLink exactly as received."
             )
-        return parse_skip_token(text, fingerprint, source.position_types)
+        contents = await open_skip_token(text, call.services.tokens)
+        return decode_skip_token(contents, fingerprint, source.position_types)
     cursor = await source.start(
         SkipToken(fingerprint, effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP]))
     )
@@ -119,7 +127,7 @@ async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipTok
 
 
 def _page_body(
-    call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: SkipToken | None
+    call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: str | None
 ) -> list[bytes | memoryview]:
     count_member = b"" if count is None else b',"@odata.count":%d' % count
     before = b"{%b%b,%b" % (context_member(call, source.name), count_member, b'"value":')
@@ -127,9 +135,9 @@ def _page_body(
     return json_array(source.encode_rows(rows), before, after)
 
 
-def _next_link(call: RequestContext, source: PageSource[RowT], following: SkipToken) -> str:
+def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
     options = {name: text for name, text in call.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
-    return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following.encoded}))
+    return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following}))
 
 
 def context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:

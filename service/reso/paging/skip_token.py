@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from hashlib import sha256
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from service.errors import InvalidRequest
+from service.feed.token_sealing import decode_base64, is_sealed
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.reso.protocol.option_names import SKIP_TOKEN
+
+if TYPE_CHECKING:
+    from service.feed.token_sealing import TokenVault
 
 # Increase it when tokens of the previous layout can no longer be read.
 _TOKEN_VERSION = 1
@@ -39,9 +42,9 @@ class SkipToken(msgspec.Struct, frozen=True, array_like=True):
     version: int = _TOKEN_VERSION
 
     @property
-    def encoded(self) -> str:
-        """The token as base64url text without padding."""
-        return base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
+    def contents(self) -> bytes:
+        """The encoded token."""
+        return msgspec.msgpack.encode(self)
 
 
 _decode = msgspec.msgpack.Decoder(SkipToken).decode
@@ -52,14 +55,26 @@ def fingerprint_query(*parts: object) -> bytes:
     return sha256(msgspec.json.encode(parts)).digest()[:_DIGEST_BYTES]
 
 
-def parse_skip_token(text: str, query_fingerprint: bytes, position_types: tuple[type, ...]) -> SkipToken:
+async def encode_skip_token(cursor: SkipToken, tokens: TokenVault) -> str:
+    """Return a token as base64url text without padding, sealed if it holds the last event of all companies."""
+    if cursor.floor_event:
+        return await tokens.seal(cursor.contents)
+    return base64.urlsafe_b64encode(cursor.contents).decode().rstrip("=")
+
+
+async def open_skip_token(text: str, tokens: TokenVault) -> bytes:
+    """Return the contents of a token; raise InvalidRequest. Tokens of earlier versions are not sealed."""
+    return await tokens.open(text, SKIP_TOKEN) if is_sealed(text) else decode_base64(text)
+
+
+def decode_skip_token(contents: bytes, query_fingerprint: bytes, position_types: tuple[type, ...]) -> SkipToken:
     """Decode a token; raise InvalidRequest for a malformed one, or for one that was issued for another query.
 
     `position_types` are the types of the sort values.
     """
     try:
-        cursor = _decode(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
-    except (msgspec.DecodeError, binascii.Error, ValueError):
+        cursor = _decode(contents)
+    except msgspec.DecodeError:
         cursor = None
     if cursor is None or cursor.version != _TOKEN_VERSION or tuple(map(type, cursor.position)) != position_types:
         raise InvalidRequest.of(

@@ -61,10 +61,10 @@ def test_every_member_but_the_volatile_ones_is_content(resource: Resource) -> No
         (TEAM, {"platform_company_id": "other"}, True),
         (AGENT, {"source_agent_id": "5"}, True),
         (AGENT, {"deactivated_at": "2026-05-05T00:00:00Z"}, True),
-        (COMPANY, {"parent_company_id": "other"}, True),
+        (COMPANY, {"parent_company_id": "other"}, False),
     ],
 )
-def test_the_envelope_is_content_but_for_its_clocks(
+def test_the_envelope_is_content_but_for_its_clocks_and_parents(
     resource: Resource, changes: dict[str, Any], is_content: bool
 ) -> None:
     changed = parse_line(resource, envelope(resource, **changes))

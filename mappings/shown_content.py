@@ -1,0 +1,88 @@
+"""Which of a record's content hashes a key is shown: one for each set of guarded members that a key may not see.
+
+A hash that covers a member confirms guesses of its value. So documents have, besides the hash of their whole content, a
+hash for each such set, which covers nothing of it. Members of single records alone are covered by the whole content
+only, because the feed does not show them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain, combinations
+from typing import TYPE_CHECKING
+
+from mappings.fields import View
+from mappings.search_fields import FieldMapping, FieldOrigin, SearchField
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mappings.fields import Field
+
+_NAME_DIGITS = 6
+_LONG: FieldMapping = {"type": "long", "index": False}
+
+
+@dataclass(frozen=True)
+class ShownContent:
+    """The names of the search fields with a content hash and the halves of the record hash made of it.
+
+    `hidden` are the members that it does not cover. Names of restricted hashes derive from them, so an index that was
+    built when other members were guarded lacks the field, which the service notices.
+    """
+
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def content(self) -> str:
+        """The name of the content hash."""
+        return f"content{self._suffix}"
+
+    @property
+    def proof_high(self) -> str:
+        """The name of the upper half of the record hash."""
+        return f"proof_high{self._suffix}"
+
+    @property
+    def proof_low(self) -> str:
+        """The name of the lower half of the record hash."""
+        return f"proof_low{self._suffix}"
+
+    @property
+    def search_fields(self) -> tuple[SearchField, ...]:
+        """The three search fields."""
+        names = (self.content, self.proof_high, self.proof_low)
+        return tuple(SearchField(name=name, mapping=_LONG, origin=FieldOrigin.INDEXER) for name in names)
+
+    @property
+    def _suffix(self) -> str:
+        digits = sha256(",".join(sorted(self.hidden)).encode()).hexdigest()[:_NAME_DIGITS]
+        return f"_{digits}" if self.hidden else ""
+
+
+WHOLE_CONTENT = ShownContent()
+
+
+def guarded_members(fields: tuple[Field, ...], volatile: Collection[str]) -> tuple[Field, ...]:
+    """Return the members that belong to a field group and to the content."""
+    return tuple(field for field in fields if field.group and field.name not in volatile)
+
+
+def shown_content(guarded: tuple[Field, ...], withheld: Collection[str]) -> ShownContent:
+    """Return what a key is shown that may not see the field groups `withheld`."""
+    if all(field.group not in withheld for field in guarded):
+        return WHOLE_CONTENT
+    hidden = (field.name for field in guarded if field.group in withheld or View.INDEX not in field.views)
+    return ShownContent(frozenset(hidden))
+
+
+def restricted_contents(guarded: tuple[Field, ...]) -> tuple[ShownContent, ...]:
+    """Return the content of every possible set of withheld groups, except none; their number doubles with each."""
+    contents = dict.fromkeys(shown_content(guarded, withheld) for withheld in _group_sets(guarded))
+    return tuple(content for content in contents if content.hidden)
+
+
+def _group_sets(guarded: tuple[Field, ...]) -> Iterator[tuple[str, ...]]:
+    groups = sorted({field.group for field in guarded})
+    return chain.from_iterable(combinations(groups, count) for count in range(1, len(groups) + 1))

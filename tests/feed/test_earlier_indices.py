@@ -1,0 +1,74 @@
+"""Indices that were built before documents had a content hash for keys without some field groups."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import orjson
+
+from indexer.documents.content_hashes import restricted_hashes
+from mappings import COMPANY, LISTING
+from mappings.search_fields import SYSTEM_FIELDS
+from service.health.probes import HEALTH_MONITOR
+from tests.feed.feed_client import ConsumerCopy, company, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from service.health.monitor import HealthMonitor
+    from tests.feed.feed_client import FeedClient
+
+_PATHS = ("changes", "snapshot/listings", "digest/listings")
+
+
+@contextmanager
+def earlier_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Declare listings as that version did."""
+    fields = LISTING.search_fields
+    with monkeypatch.context() as patch:
+        for name, value in (
+            ("restricted_contents", ()),
+            ("own_fields", fields),
+            ("indexed_fields", SYSTEM_FIELDS + fields),
+        ):
+            patch.setitem(LISTING.__dict__, name, value)
+        restricted_hashes.cache_clear()
+        yield
+    restricted_hashes.cache_clear()
+
+
+async def _build(feed: FeedClient, *, price: int) -> None:
+    lines = [listing(f"L{number}", "a", price=price) for number in range(4)]
+    assert (await feed.bench.build({COMPANY: [company("a")], LISTING: lines}, force=True)).exit_code == 0
+
+
+async def _check(feed: FeedClient) -> None:
+    monitor: HealthMonitor = feed.http.server.app[HEALTH_MONITOR]  # type: ignore[attr-defined]
+    await monitor.check_now()
+
+
+async def test_restricted_keys_wait_for_the_rebuild_that_completes_documents_it_copies(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with earlier_version(monkeypatch):
+        await _build(feed, price=5)
+        await feed.update(listing("L1", "a", 9, price=7))
+    await _check(feed)
+    for path in _PATHS:
+        status, body = await feed.get(path, "poor")
+        assert (status, "brokerage index reindex" in orjson.loads(body)["detail"]) == (503, True), path
+        assert (await feed.get(path))[0] == 200
+    await _build(feed, price=5)
+    await _check(feed)
+    copied = ConsumerCopy("listings")
+    copied.load(await feed.snapshot("listings", "poor"))
+    assert copied.records["L1"][1]["ListPrice"] == 7
+    assert {line["id"]: line["content"] for line in (await feed.changes(None, "poor", resources="listings"))[0]} == {
+        name: content for name, (content, _) in copied.records.items()
+    }
+    await feed.update(listing("L1", "a", 10, price=8))
+    await feed.update(listing("L1", "a", 11, price=7))
+    assert (await feed.snapshot("listings", "poor"))[2]["content"] == copied.records["L1"][0]

@@ -1,0 +1,188 @@
+"""Nothing that a key receives depends on the field groups that it may not see."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from xxhash import xxh3_64_intdigest
+
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from service.app import create_app
+from service.keys.store import KeyGrant, KeyStore
+from tests.feed.conftest import SETTINGS
+from tests.feed.feed_client import company
+from tests.indexer.conftest import bench
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench"]
+
+JsonObject = dict[str, Any]
+
+_LISTINGS = 12
+_TYPES = ("percent", "dollar", None)
+_VALUES = (*(f"{tenth / 10:.1f}" for tenth in range(20, 40)), None)
+_GUESSES = tuple(product(_TYPES, _VALUES))
+# What a hash of a listing leaves out: a raw TAB is in their place.
+_VOLATILE = ("ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData")
+# The number of `Condo`, which every listing here is.
+_PROPERTY_TYPE = 2
+_AGENT = "0b0e6d3c-5f0d-4f35-9d3c-11111111111"
+_PATHS = (
+    "changes",
+    "snapshot/listings",
+    "snapshot/agents",
+    "digest/listings",
+    "digest/agents",
+    "listings?platform_company_id=a&updated_since=0",
+    "listings/L1",
+    "agents?updated_since=0&include_access_level=true",
+    f"agents/{_AGENT}1?include_gci_goals=true",
+    "reso/Property",
+    "reso/Member?$count=true",
+    f"reso/Member('{_AGENT}1')",
+    "reso/EntityEvent",
+)
+# A key without any field group.
+_GRANT = KeyGrant("poor", companies=("a",), rate=None, fields=())
+# A token is random, and with it the ETag of its response.
+_TOKEN_KEYS = (b'"next":', b'"token":')
+_PUBLISHED = re.compile(r'"as_of":"[^"]+"')
+_TOKENS = re.compile(r'"(?:next|token)":"[A-Za-z0-9_-]+"')
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The values of the guarded members in one build."""
+
+    seed: int
+
+    def commission(self, number: int) -> tuple[str | None, str | None]:
+        """Return type and value of a listing's commission."""
+        return _GUESSES[(number * 7 + self.seed) % len(_GUESSES)]
+
+    def listing(self, number: int) -> JsonObject:
+        """Return the envelope of a listing."""
+        kind, value = self.commission(number)
+        record = {"PlatformListingId": f"L{number}", "ListPrice": number, "Status": "Active"}
+        record |= {"BuyerCommissionType": kind, "BuyerCommissionValue": value}
+        partner = {"attribute_1": f"{self.seed}", "attribute_2": None}
+        return envelope(LISTING, record | {"SharedPartnerData": partner}, platform_company_id="a")
+
+    def agent(self, number: int) -> JsonObject:
+        """Return the envelope of an agent."""
+        record = {
+            "agent_uuid": f"{_AGENT}{number}",
+            "platform_agent_id": f"p{number}",
+            "access_level": f"level {self.seed}",
+        }
+        goals = {"gci_goal": self.seed, "buyer_commission_rate": self.seed / 10, "partners": [f"{self.seed}"]}
+        return envelope(AGENT, record | goals, platform_company_id="a")
+
+
+@dataclass(frozen=True)
+class Attacker:
+    """A key that may see none of the field groups, and what it knows."""
+
+    http: TestClient[Any, Any]
+    key: str
+
+    async def read(self, path: str) -> tuple[dict[str, str], bytes]:
+        """Return the headers and the body of a response that must be 200."""
+        async with self.http.get(f"/v1/{path}", headers={"x-api-key": self.key}) as response:
+            body = await response.read()
+            assert response.status == 200, body
+            return dict(response.headers), body
+
+    async def lines(self, resource: str) -> list[JsonObject]:
+        """Return the lines of a snapshot."""
+        return [orjson.loads(line) for line in (await self.read(f"snapshot/{resource}"))[1].splitlines()]
+
+
+def hashes_of_guess(line: JsonObject, guess: tuple[str | None, str | None]) -> Iterator[str]:
+    """Yield what `content` is if a guess is right, for each way to hash a line without a secret."""
+    kind, value = guess
+    record = line["record"] | {"BuyerCommissionType": kind, "BuyerCommissionValue": value}
+    plain = orjson.dumps(record)
+    marked = orjson.dumps(record | dict.fromkeys(_VOLATILE, "?")).replace(b'"?"', b"\t")
+    for encoded in (plain, marked):
+        for context in ([line["company"], _PROPERTY_TYPE], [line["company"]]):
+            yield f"{xxh3_64_intdigest(encoded, xxh3_64_intdigest(orjson.dumps(context))):016x}"
+
+
+def recovered(line: JsonObject, contents: set[str]) -> set[tuple[str | None, str | None]]:
+    """Return the guesses that one of the received hashes confirms."""
+    return {guess for guess in _GUESSES if not contents.isdisjoint(hashes_of_guess(line, guess))}
+
+
+@pytest.fixture
+async def attacker(bench: Bench) -> AsyncIterator[Attacker]:
+    """The service, and the key without any field group."""
+    store = KeyStore(bench.client, bench.connection.keys_index)
+    key = (await store.create(_GRANT)).reveal()
+    await _build(bench, Hidden(0))
+    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
+        yield Attacker(http, key)
+
+
+async def _build(bench: Bench, hidden: Hidden) -> None:
+    listings = [hidden.listing(number) for number in range(_LISTINGS)]
+    agents = [hidden.agent(number) for number in range(3)]
+    sold = [envelope(SOLD_LISTING, platform_company_id="a")]
+    sources = {COMPANY: [company("a")], LISTING: listings, SOLD_LISTING: sold, AGENT: agents}
+    assert (await bench.build(sources, force=True)).exit_code == 0
+
+
+async def test_guesses_of_a_commission_are_confirmed_by_nothing(attacker: Attacker) -> None:
+    lines = (await attacker.lines("listings"))[1:-1]
+    changes = orjson.loads((await attacker.read("changes"))[1])["changes"]
+    fine = ",".join(sorted({hashlib.sha256(line["id"].encode()).hexdigest()[:4] for line in lines}))
+    digest = orjson.loads((await attacker.read(f"digest/listings?prefixes={fine}"))[1])
+    bucketed = {record["id"]: record["content"] for bucket in digest["buckets"] for record in bucket["records"]}
+    changed = {change["id"]: change["content"] for change in changes if change["resource"] == "listings"}
+    found = {
+        line["id"]: guesses
+        for line in lines
+        if (guesses := recovered(line, {line["content"], bucketed[line["id"]], changed[line["id"]]}))
+    }
+    assert len(lines) == _LISTINGS
+    assert found == {}
+
+
+async def _everything(attacker: Attacker) -> dict[str, JsonObject]:
+    """Return all that the key receives by path, without what may differ between two installations."""
+    found = {}
+    for path in _PATHS:
+        headers, body = await attacker.read(path)
+        has_token = any(token in body for token in _TOKEN_KEYS)
+        compared = {name: headers.get(name) for name in ("Content-Length", "ETag") if name != "ETag" or not has_token}
+        text = _TOKENS.sub('"token":"…"', body.decode()).replace(str(attacker.http.port), "port")
+        found[path] = {"names": sorted(headers), **compared, "body": _PUBLISHED.sub("as_of", text)}
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_installations_that_differ_in_hidden_values_only_look_the_same(
+    attacker: Attacker, bench: Bench, seed: int
+) -> None:
+    """Bodies and their lengths, ETags, hashes, digests and sequence numbers."""
+    before = await _everything(attacker)
+    prefix = f"{bench.connection.prefix}x"
+    other = replace(bench, connection=replace(bench.connection, prefix=prefix))
+    await _build(other, Hidden(seed))
+    key = (await KeyStore(bench.client, other.connection.keys_index).create(_GRANT)).reveal()
+    async with TestClient(TestServer(create_app(SETTINGS, other.connection))) as http:
+        after = await _everything(Attacker(http, key))
+    for path in _PATHS:
+        assert after[path] == before[path], path
