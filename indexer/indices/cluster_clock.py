@@ -1,4 +1,4 @@
-"""This host's clock compared with Elasticsearch's: stamps of a wrong clock would stay in everything that is published."""
+"""Comparison of this host's clock with Elasticsearch's: wrong stamps would stay in everything that is published."""
 
 from __future__ import annotations
 
