@@ -27,6 +27,12 @@ class Mark(msgspec.Struct, frozen=True):
 
     Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
     stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
+
+    `life` is a random name for what the sequence counts (decision 18). It changes when the data do not continue those
+    that readers have seen, as after a restore. Marks of earlier versions have none; readers up to the sequence
+    `named_at`, at which such a mark got its name, may continue without it. `resend_before` is in milliseconds since
+    1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
+    identities of the generation and of the control index (`cluster.index_identity`), empty if unknown.
     """
 
     clock: int
@@ -34,6 +40,11 @@ class Mark(msgspec.Struct, frozen=True):
     epoch: int
     generation: str
     forgotten: int = 0
+    life: str = ""
+    named_at: int = -1
+    resend_before: int = 0
+    index: str = ""
+    control: str = ""
     repaired: int = 0
     void: int = 0
 

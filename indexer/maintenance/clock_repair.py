@@ -72,7 +72,10 @@ async def _repair(session: WriteSession) -> ClockRepair | None:
 def _repaired_mark(mark: Mark, live: str, now: int) -> Mark:
     """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still."""
     repaired = mark.repaired if mark.void > now else now
-    return structs.replace(mark, clock=now, generation=live, repaired=repaired, void=max(mark.void, mark.clock))
+    void, resend_before = max(mark.void, mark.clock), min(mark.resend_before, now)
+    return structs.replace(
+        mark, clock=now, generation=live, repaired=repaired, void=void, resend_before=resend_before
+    )
 
 
 async def _restamp(session: WriteSession, index: str, now: int) -> int:
