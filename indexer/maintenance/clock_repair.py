@@ -73,9 +73,7 @@ def _repaired_mark(mark: Mark, live: str, now: int) -> Mark:
     """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still."""
     repaired = mark.repaired if mark.void > now else now
     void, resend_before = max(mark.void, mark.clock), min(mark.resend_before, now)
-    return structs.replace(
-        mark, clock=now, generation=live, repaired=repaired, void=void, resend_before=resend_before
-    )
+    return structs.replace(mark, clock=now, generation=live, repaired=repaired, void=void, resend_before=resend_before)
 
 
 async def _restamp(session: WriteSession, index: str, now: int) -> int:
