@@ -25,14 +25,14 @@ class Mark(msgspec.Struct, frozen=True):
     `forgotten` is the highest sequence of a deleted tombstone: a reader that is behind it may have missed a deletion.
     It is published before the tombstones are deleted.
 
-    Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
-    stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
-
     `life` is a random name for what the sequence counts (decision 18). It changes when the data do not continue those
     that readers have seen, as after a restore. Marks of earlier versions have none; readers up to the sequence
     `named_at`, at which such a mark got its name, may continue without it. `resend_before` is in milliseconds since
     1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
     identities of the generation and of the control index (`cluster.index_identity`), empty if unknown.
+
+    Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
+    stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
     """
 
     clock: int
@@ -48,8 +48,10 @@ class Mark(msgspec.Struct, frozen=True):
     repaired: int = 0
     void: int = 0
 
-    def true_clock(self, clock: int) -> int:
+    def clock_to_resume(self, clock: int) -> int:
         """Return the clock from which a reader must continue that was given `clock`."""
+        if clock < self.resend_before:
+            return 0
         return self.repaired if self.clock < clock <= self.void else clock
 
 

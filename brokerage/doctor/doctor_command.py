@@ -19,6 +19,7 @@ from brokerage.doctor.time_checks import time_findings
 from brokerage.doctor.tls_checks import speaks_tls, tls_finding
 from brokerage.exit_codes import ExitCode
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from cluster.settings import load_settings
@@ -27,6 +28,7 @@ from service.errors import ApiError, NotElasticsearch
 from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
 from service.health.index_checks import index_findings, read_inventory
 from service.health.monitor import unreachable_finding
+from service.health.replaced_data import read_marks
 from service.settings import ServiceSettings
 
 _TIMEOUT_SECONDS = 5.0
@@ -51,7 +53,7 @@ def doctor(*, as_json: bool) -> None:
         of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
         findings += of_others
     if as_json:
-        click.echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
+        echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
     else:
         show_findings(findings)
     sys.exit(ExitCode.UNAVAILABLE if is_away else ExitCode(any(finding.is_fatal for finding in findings)))
@@ -75,7 +77,8 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
             return [await tls_finding(connection), *of_user], False
         engine = build_services(client, settings, connection).engine
         try:
-            indices = await read_inventory(engine, connection)
+            marks = await read_marks(engine, connection)
+            indices = replace(await read_inventory(engine, connection), marks=marks)
         except ApiError as failure:
             return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
         of_indices = [finding for finding in index_findings(indices, connection) if finding.subject != KEYS_SUBJECT]

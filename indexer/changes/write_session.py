@@ -128,8 +128,10 @@ async def _open_session(
         await lifecycle.refresh(index)
     known = _mark_to_continue(mark, present, stored, live)
     stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known))
-    target, identity = next(iter(previous), None), stored.generation
-    session = WriteSession(context, lifecycle, lock, live, fence, stamps, target, mark_store, identity, clock)
+    rollback_target = previous[0] if previous else None
+    session = WriteSession(
+        context, lifecycle, lock, live, fence, stamps, rollback_target, mark_store, stored.generation, clock
+    )
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await recover_moves(session, published)
     if mark is not None and stamps.mark.life != mark.life:

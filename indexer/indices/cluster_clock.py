@@ -1,4 +1,4 @@
-"""Comparison of this host's clock with Elasticsearch's: wrong stamps would stay in everything that is published."""
+"""This host's clock compared with Elasticsearch's: stamps of a wrong clock would stay in all published records."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.changes.due_lives import replaced_resources
 from indexer.clock import is_ahead
 from indexer.control.last_run import read_last_run
 from indexer.control.replications import read_replications
@@ -39,16 +40,21 @@ class ResourceStatus:
     last: RunRecord | None
     build: BuildProgress | None  # a build that is running, was interrupted, or was refused
     sources: list[ReplicationStatus]  # the replications that write into it
+    is_replaced: bool  # its data, or the control index, were restored or replaced since the last run
 
 
 async def status(context: IndexerContext) -> list[ResourceStatus]:
     """Return the status of every resource; raise ElasticsearchError or RefusedError."""
     with translate_client_errors():
-        replications = await read_replications(context)
-        return [await _status(context, resource, replications) for resource in RESOURCES]
+        replications, replaced = await read_replications(context), await replaced_resources(context)
+        return [
+            await _status(context, resource, replications, is_replaced=resource in replaced) for resource in RESOURCES
+        ]
 
 
-async def _status(context: IndexerContext, resource: Resource, replications: list[ReplicationStatus]) -> ResourceStatus:
+async def _status(
+    context: IndexerContext, resource: Resource, replications: list[ReplicationStatus], *, is_replaced: bool
+) -> ResourceStatus:
     lifecycle = GenerationLifecycle(context, resource)
     present = await lifecycle.generations()
     live, alias = present.live, lifecycle.alias
@@ -67,6 +73,7 @@ async def _status(context: IndexerContext, resource: Resource, replications: lis
         last=await read_last_run(context, alias),
         build=await _build(context, alias, live),
         sources=[replication for replication in replications if resource.alias in replication.resources],
+        is_replaced=is_replaced,
     )
 
 

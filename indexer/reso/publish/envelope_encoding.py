@@ -38,7 +38,8 @@ def content_digest(content: object) -> bytes:
 
 def modified_microseconds(record: dict[str, Any]) -> int:
     """Return a record's modification time in microseconds since 1970; the current time if it is missing or later."""
-    now, modified = now_microseconds(), parse_source_time(str(record.get(MODIFICATION_TIMESTAMP, "")))
+    written = record.get(MODIFICATION_TIMESTAMP)
+    now, modified = now_microseconds(), parse_source_time(written) if isinstance(written, str) else None
     return now if modified is None else max(0, min(int(modified.timestamp() * 1_000_000), now))
 
 

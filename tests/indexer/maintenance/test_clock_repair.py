@@ -85,7 +85,7 @@ async def test_a_second_wrong_run_sends_holders_of_the_first_watermark_back_to_t
     second = await bench.mark(TEAM)
     assert second.repaired == first.repaired
     assert second.void > first.void
-    assert second.true_clock(first.void) == first.repaired
+    assert second.clock_to_resume(first.void) == first.repaired
 
 
 async def test_status_and_doctor_name_it_until_it_is_repaired(bench: Bench) -> None:
