@@ -8,6 +8,7 @@ import orjson
 
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.settings import IndexerSettings
 from indexer.source.lines import SourceLine
 from tests.records import COMPANY_KEY
 
@@ -20,6 +21,7 @@ COMPANIES = Companies(
     keys_by_numeric_id={"4100": COMPANY_KEY, "7": "other"},
     reserved_keys=frozenset({COMPANY_KEY, "other", "99"}),
 )
+_DEFAULTS = IndexerSettings()
 
 
 def search_fields(document: PendingDocument) -> dict[str, Any]:
@@ -29,7 +31,12 @@ def search_fields(document: PendingDocument) -> dict[str, Any]:
     return fields
 
 
-def parse_line(resource: Resource, sent: dict[str, Any] | bytes, chunk: ParsedChunk | None = None) -> PendingDocument:
+def parse_line(
+    resource: Resource,
+    sent: dict[str, Any] | bytes,
+    chunk: ParsedChunk | None = None,
+    settings: IndexerSettings = _DEFAULTS,
+) -> PendingDocument:
     """Return the pending document of one envelope."""
     data = sent if isinstance(sent, bytes) else orjson.dumps(sent)
-    return LineParser(resource, COMPANIES).parse(SourceLine("file", 1, data), chunk or ParsedChunk())
+    return LineParser(resource, COMPANIES, settings).parse(SourceLine("file", 1, data), chunk or ParsedChunk())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 
     from tests.siege.target import SiegeTarget
 
-_QUERY_BYTES = 8_000
+_QUERY_BYTES = 7_900
+_RETRY_SECONDS = 0.5
 _MISSPELLED = "platform_compny_id", "updatd_since", "markt_status", "property_typs", "last_platform_listng_id"
 
 
@@ -31,34 +35,49 @@ async def strangers(target: SiegeTarget) -> None:
 
 
 async def misspell(target: SiegeTarget) -> None:
-    """Send 8 KB of misspelled parameter names."""
-    names = (f"{_MISSPELLED[number % len(_MISSPELLED)]}{number}" for number in range(_QUERY_BYTES // 20))
-    url = f"{target.url}/v1/listings?{'&'.join(f'{name}=1' for name in names)}"
-    await _flood(target, "misspelled floods", [url])
+    """Send almost 8 KB of misspelled parameter names, the longest URL that is accepted."""
+    query = ""
+    for number in itertools.count():
+        query += f"&{_MISSPELLED[number % len(_MISSPELLED)]}{number}=1"
+        if len(query) > _QUERY_BYTES:
+            break
+    await _flood(target, "misspelled floods", f"{target.url}/v1/listings?{query[1:]}")
 
 
 async def validate_anything(target: SiegeTarget) -> None:
     """Send `If-None-Match: *` with requests for pages."""
-    await _flood(target, "`*` validators", [target.url + PAGE], {"If-None-Match": "*"})
+    await _flood(target, "`*` validators", target.url + PAGE, {"If-None-Match": "*"})
 
 
 async def hoard_long_polls(target: SiegeTarget) -> None:
     """Wait for changes at the end of the feed, with as many connections as possible."""
     async with _session(target) as session:
-        url = f"{target.url}/v1/changes"
+        token = await _last_token(session, target)
+    await _flood(target, "long-poll hoarders", f"{target.url}/v1/changes?since={token}&wait=30")
+
+
+async def _last_token(session: aiohttp.ClientSession, target: SiegeTarget) -> str:
+    """Walk to the end of the changes of companies, as any reader does."""
+    since = ""
+    while True:
+        url = f"{target.url}/v1/changes?resources=companies&page_size=1000{since}"
         async with session.get(url, headers={"x-api-key": target.key(0)}) as answer:
-            token = (await answer.json()).get("next", "")
-    waiting = f"{url}?since={token}&wait=30"
-    await _flood(target, "long-poll hoarders", [waiting])
+            page = await answer.json(content_type=None)
+        if answer.status != HTTPStatus.OK:
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        if page["at_end"]:
+            return str(page["next"])
+        since = f"&since={page['next']}"
 
 
-async def _flood(target: SiegeTarget, attack: str, urls: list[str], headers: Mapping[str, str] | None = None) -> None:
+async def _flood(target: SiegeTarget, attack: str, url: str, headers: Mapping[str, str] | None = None) -> None:
     outcomes: Counter[str] = target.counter(attack)
     async with _session(target) as session:
 
         async def attempt(number: int) -> str:
             sent = {**(headers or {}), "x-api-key": target.key(number)}
-            return await received(session, urls[number % len(urls)], sent)
+            return await received(session, url, sent)
 
         await repeatedly(target.connections, attempt, outcomes)
 

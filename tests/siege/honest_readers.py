@@ -70,7 +70,7 @@ class HonestReaders:
                 await asyncio.gather(*(self._walk_until(session, key, end) for key in self._plan.keys))
 
     async def _walk_until(self, session: aiohttp.ClientSession, key: str, end: float) -> None:
-        """Walk until the end; at least one page is asked for, however slow the machine is."""
+        """Walk until the end; at least one page is requested, however slow the machine is."""
         seen, cursor = list[str](), ""
         while True:
             page = await self._page(session, key, cursor)

@@ -38,10 +38,12 @@ ATTACKS: dict[str, Attack] = {
     "validators": floods.validate_anything,
     "polls": floods.hoard_long_polls,
 }
+FAILED_ATTACKS = "attacks that failed as a whole"
 _HONEST_KEYS = 3
 _HOSTILE_KEYS = 2
 _SAMPLE_SECONDS = 0.25
 _HOLD_SECONDS = 60.0
+_PATIENCE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +126,7 @@ async def _run(
     watching = asyncio.create_task(_watch(workers, found.peak))
     found.bombs = await attack_clients(folder, scale.bomb_bytes, scale.bomb_seconds, environment)
     await process.wait()
+    await _all_made(target, scale)
     for task in (attacking, watching):
         task.cancel()
     with suppress(asyncio.CancelledError):
@@ -160,8 +163,20 @@ async def _persist(name: str, target: SiegeTarget) -> None:
         try:
             await ATTACKS[name](target)
         except Exception as error:
-            target.counter(name)[f"failed: {type(error).__name__}"] += 1
+            target.counter(FAILED_ATTACKS)[f"{name}: {type(error).__name__}"] += 1
             await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+async def _all_made(target: SiegeTarget, scale: SiegeScale) -> None:
+    """Wait until every attack has had an outcome: a short siege on a busy machine may end too early for some."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while _made(target) < len(scale.attacks):  # noqa: ASYNC110 - counters have no event
+                await asyncio.sleep(_SAMPLE_SECONDS)
+
+
+def _made(target: SiegeTarget) -> int:
+    return sum(bool(counts) for attack, counts in target.outcomes.items() if attack != FAILED_ATTACKS)
 
 
 async def _watch(workers: list[int], peak: dict[int, int]) -> None:

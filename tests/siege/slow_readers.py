@@ -24,7 +24,7 @@ async def stall(target: SiegeTarget) -> None:
 
 async def hoard_snapshots(target: SiegeTarget) -> None:
     """Request snapshots with one key and read nothing."""
-    await _hold(target, "snapshot hoarders", "/v1/snapshot?resource=listings", is_one_key=True)
+    await _hold(target, "snapshot hoarders", "/v1/snapshot/listings", is_one_key=True)
 
 
 async def _hold(target: SiegeTarget, attack: str, path: str, *, is_one_key: bool = False) -> None:
@@ -38,6 +38,7 @@ async def _hold(target: SiegeTarget, attack: str, path: str, *, is_one_key: bool
             outcomes["begun"] += 1
             length = await _content_length(reader)
             await asyncio.sleep(target.hold_seconds)
+            target.hurry(writer)
             return "held to the end" if await _is_complete(reader, length) else _CUT
 
     outcomes = target.counter(attack)
@@ -70,6 +71,8 @@ async def trickle_heads(target: SiegeTarget) -> None:
         async with target.connected() as (reader, writer):
             first = asyncio.create_task(_first_byte(reader))
             for byte in request_bytes("/v1/companies", target.key(number)):
+                if writer.is_closing():
+                    return _CUT
                 writer.write(bytes([byte]))
                 await asyncio.wait([first], timeout=_TRICKLE_SECONDS)
                 if first.done():

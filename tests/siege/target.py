@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # A stalled reader's own buffer: the least that the kernel allows, so that the service's fill up at once.
 _RECEIVE_BYTES = 2048
+_HURRIED_BYTES = 2**20
 _PAUSE_SECONDS = 0.05
 
 
@@ -52,6 +53,11 @@ class SiegeTarget:
             yield reader, writer
         finally:
             writer.transport.abort()
+
+    @staticmethod
+    def hurry(writer: asyncio.StreamWriter) -> None:
+        """Let a connection take what it is sent at once."""
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _HURRIED_BYTES)
 
 
 Attack = Callable[[SiegeTarget], Awaitable[None]]

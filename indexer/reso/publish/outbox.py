@@ -23,6 +23,7 @@ from indexer.reso.publish.envelope_encoding import (
     number_lines,
 )
 from indexer.reso.publish.sent_log import SentLog, SentVersion
+from indexer.reso.source_time import parse_source_time
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine
 from mappings import COMPANY, RESOURCES
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _KEYS_PER_BATCH = 500
+_DEACTIVATED_AT = "deactivated_at"
 # Referenced entities come first.
 _ENTITY_ORDER = ("Office", "Member", "Teams", "Property")
 
@@ -137,7 +139,8 @@ class Outbox:
             source = self._mirror.record(entity, key) or {}
             content = {"record": mapped.record, "envelope": mapped.envelope}
             version = self._next_version(resource, key, source, content)
-            yield self._line(entity, self._envelope(version.updated_at, mapped.record) | mapped.envelope)
+            own = self._with_credible_times(mapped.envelope, version.updated_at)
+            yield self._line(entity, self._envelope(version.updated_at, mapped.record) | own)
         elif sent := self._sent_log.last(resource.alias, key) or self._indexed_before(resource, entity, key):
             yield self._deletion(resource, key, sent)
 
@@ -178,6 +181,13 @@ class Outbox:
     def _after(self, previous: int, modified: int) -> int:
         """Return the version of a change after `previous`, in microseconds; one from the future does not count."""
         return max(previous + 1, modified) if self._is_credible(previous) else modified
+
+    def _with_credible_times(self, envelope: dict[str, Any], updated_at: int) -> dict[str, Any]:
+        """Return an envelope without a deactivation from the future: a deactivated record was changed since."""
+        since = parse_source_time(str(envelope.get(_DEACTIVATED_AT, "")))
+        if since is None or self._is_credible(int(since.timestamp() * 1_000_000)):
+            return envelope
+        return envelope | {_DEACTIVATED_AT: format_microseconds(updated_at)}
 
     def _is_credible(self, version: int) -> bool:
         """Whether the indexer accepts a version: an earlier run may have had a clock that was ahead."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.settings import IndexerSettings
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
 from mappings.fields import FieldKind
 from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
@@ -137,7 +139,8 @@ def test_a_later_envelope_has_a_higher_version_and_a_deletion_beats_an_update_of
 def test_version_and_content_fit_a_signed_long_and_the_version_begins_with_the_time(
     moment: dt.datetime, name: str
 ) -> None:
-    draft = parse_line(TEAM, envelope(TEAM, {"name": name}, updated_at=moment.isoformat()))
+    sent = envelope(TEAM, {"name": name}, updated_at=moment.isoformat())
+    draft = parse_line(TEAM, sent, settings=IndexerSettings(future_seconds=math.inf))
     assert draft.version >> 10 == (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
     assert 0 <= draft.version < 2**63
     assert -(2**63) <= draft.content < 2**63

@@ -65,7 +65,7 @@ LISTINGS: list[Fault] = [
     in_envelope("updated_at", None, "is missing"),
     in_envelope("updated_at", "2026-01-01T00:00:00", "timezone"),
     in_envelope("updated_at", "1969-12-31T23:59:59Z", "between the years 1970 and 2255"),
-    in_envelope("updated_at", "2300-01-01T00:00:00Z", "between the years 1970 and 2255"),
+    in_envelope("updated_at", "2300-01-01T00:00:00Z", "is 2300-01-01T00:00:00+00:00, more than 86400 s"),
     in_envelope("platform_company_id", None, "is missing"),
     in_envelope("platform_company_id", "unknown", "'unknown' is not a company"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
+from indexer.settings import IndexerSettings
 from indexer.source.lines import SourceLine
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 SERVED = [LISTING, SOLD_LISTING, AGENT, OFFICE, TEAM]
-INTAKES = {resource: LineParser(resource, COMPANIES) for resource in SERVED}
+# The outbox replaces times from the future.
+ANY_TIME = IndexerSettings(future_seconds=math.inf)
+INTAKES = {resource: LineParser(resource, COMPANIES, ANY_TIME) for resource in SERVED}
 PARTS = ["Media", "OpenHouse", "TeamMembers"]
 # Without these hardly a record would come further than its first field.
 _OFTEN: dict[str, list[Any]] = {

@@ -301,15 +301,30 @@ def test_what_the_index_had_is_overruled_and_what_only_it_had_goes_with_a_sole_s
 def test_versions_that_a_run_under_a_wrong_clock_has_sent_do_not_count(tmp_path: Path) -> None:
     later = 1_900_000_000_000_000
     with open_outbox(tmp_path) as run:
+
+        def send_ahead() -> None:
+            sent = SentLog(run.mirror).last("listings", "K")
+            assert sent is not None
+            with run.mirror.transaction():
+                SentLog(run.mirror).store("listings", "K", sent._replace(updated_at=later))
+
         run.put("Property", HOME)
         run.due()
+        send_ahead()
         with run.mirror.transaction():
-            run.mirror.connection.execute("UPDATE told SET updated_at = ?", (later,))
             SentLog(run.mirror).store_indexed("listings", [("gone", later, False)])
         assert run.due()["listings", "K"]["updated_at"] == STAMP.replace("Z", "000Z")
-        with run.mirror.transaction():
-            run.mirror.connection.execute("UPDATE told SET updated_at = ?", (later,))
+        send_ahead()
         run.remove("Property", "K")
         assert run.due()["listings", "K"]["updated_at"] < "2030"
     with open_outbox(tmp_path, is_sole=True) as run:
         assert all(line["updated_at"] < "2030" for line in run.due().values())
+
+
+def test_a_deactivation_from_the_future_is_as_of_the_change(tmp_path: Path) -> None:
+    with open_outbox(tmp_path) as run:
+        run.put("Member", PERSON, MemberStatus="Inactive", ModificationTimestamp="2099-01-01T00:00:00.000Z")
+        sent = run.due()
+        ((_, agent),) = sent.items()
+        assert agent["deactivated_at"] == agent["updated_at"] < "2099"
+        assert run.due() == sent
