@@ -22,6 +22,7 @@ from service.http.client_address import read_networks
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
 from service.http.slashes import slash_middleware
+from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing
 from service.keys.usage import KeyUsage
 from service.limits.admission import AdmissionControl
@@ -153,7 +154,7 @@ def build_services(
     return Services(
         engine=engine,
         admission=AdmissionControl(settings),
-        keys=KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index)),
+        keys=_key_ring(engine, settings, connection, ages),
         directory=CachedValue(partial(read_company_directory, engine, connection.alias(COMPANY)), ages),
         marks=marks,
         events=CachedValue(EventLedgerReader(engine, connection.control_index).read, ages),
@@ -165,6 +166,16 @@ def build_services(
         trusted_proxies=read_networks(settings.trusted_proxies),
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
     )
+
+
+def _key_ring(
+    engine: SearchEngine, settings: ServiceSettings, connection: ConnectionSettings, ages: CacheAges
+) -> KeyRing:
+    usage, revocations = (
+        KeyUsage(engine, connection.usage_index),
+        RevocationList(settings.revocation_list, ages.fresh_seconds),
+    )
+    return KeyRing(engine, connection.keys_index, ages, usage, revocations)
 
 
 def _route(app: web.Application, path: str, handler: Handler) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cluster.settings import setting
 from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
+from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import require_redis_url
 from service.telemetry.access_log import AccessLogMode
@@ -114,6 +115,11 @@ class ServiceSettings:
         16,
         "Requests of one key that each worker handles at a time; further ones are refused. 0: no limit.",
     )
+    revocation_list: str = setting(
+        REVOCATION_LIST_SETTING,
+        "",
+        "File of key ids, one a line, that are refused; read every BROKERAGE_FRESH_SECONDS. It need not exist yet.",
+    )
     failures_per_minute: int = setting(
         "BROKERAGE_FAILURES_PER_MINUTE",
         20,
@@ -128,4 +134,5 @@ class ServiceSettings:
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
+        require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,10 +30,12 @@ from brokerage.keys.key_options import (
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
+from service.keys.blocked_writes import BlockedKeys
+from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from elasticsearch import AsyncElasticsearch
 
@@ -42,6 +45,14 @@ Result = TypeVar("Result")
 
 _TIMEOUT_SECONDS = 30.0
 _OVERLAP = dt.timedelta(days=7)
+_FULL_DISKS = (
+    "Note: disks of Elasticsearch are full. Their block was lifted from the index of keys for this change; "
+    "Elasticsearch sets it again. Free disk space."
+)
+_STILL_WORKS = (
+    "The key still works. To have the service refuse it now, add its id to the file that "
+    f"{REVOCATION_LIST_SETTING} names on every host."
+)
 
 
 @click.group(
@@ -167,8 +178,9 @@ def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
 @keys.command(epilog=epilog("brokerage keys revoke 3pbjukwvd6", exits=QUERY_EXITS))
 @_key_id
 def revoke(key_id: str) -> None:
-    """Revoke a key for good. Every process rejects it within seconds."""
-    _with_store(lambda store: store.revoke(key_id))
+    """Revoke a key for good. Every process rejects it within seconds, also while disks of Elasticsearch are full."""
+    with _note_that_key_works():
+        _with_store(lambda store: store.revoke(key_id))
     click.echo(f"revoked {key_id}")
 
 
@@ -187,18 +199,36 @@ def expire(key_id: str, *, at: dt.datetime | None, never: bool) -> None:
     if never and at:
         raise click.UsageError("--at and --never are mutually exclusive.")
     moment = None if never else at or dt.datetime.now(dt.UTC)
-    _with_store(lambda store: store.expire(key_id, moment))
+    with _note_that_key_works() if moment else nullcontext():
+        _with_store(lambda store: store.expire(key_id, moment))
     click.echo(f"{key_id} expires {f'{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if moment else 'never'}")
+
+
+@contextmanager
+def _note_that_key_works() -> Iterator[None]:
+    """Name the way to refuse a key that needs no Elasticsearch, if Elasticsearch is why the command fails."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code == ExitCode.UNAVAILABLE:
+            click.echo(_STILL_WORKS, err=True)
+        raise
 
 
 def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:
     async def run(client: AsyncElasticsearch, connection: ConnectionSettings) -> Result:
-        return await work(KeyStore(client, connection.keys_index, connection.usage_index))
+        store = KeyStore(client, connection.keys_index, connection.usage_index)
+        result = await work(store)
+        if store.has_lifted_block:
+            click.echo(_FULL_DISKS, err=True)
+        return result
 
     try:
         return _run(run)
     except (UnknownKey, UnchangeableKey) as error:
         fail(str(error))
+    except BlockedKeys as error:
+        fail(str(error), ExitCode.UNAVAILABLE)
 
 
 def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LOG_INTERVAL_SECONDS = 1.0
 # The release interval is averaged over about the last 16 requests.
 _SMOOTHING = 16
+# Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
+_STRANGERS = 32
 
 _log = logging.getLogger("service")
 
@@ -128,6 +130,7 @@ class RequestKind(StrEnum):
     SHOW = "show"
     CHANGES = "change"
     SNAPSHOT = "snapshot"
+    STRANGER = "stranger"
 
 
 class AdmissionControl:
@@ -135,7 +138,7 @@ class AdmissionControl:
 
     Pages cannot block shows, which read one small record. A long poll for changes does no work while it waits, and
     takes the slot of a page to read them. A snapshot is a series of searches that takes minutes: few run at a time, and
-    none is queued.
+    none is queued. Strangers, whose keys are not in memory, take no slot of the others.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -145,6 +148,7 @@ class AdmissionControl:
             RequestKind.SHOW: (settings.show_concurrency, settings.show_concurrency),
             RequestKind.CHANGES: (settings.waiting, 0),
             RequestKind.SNAPSHOT: (settings.snapshots, 0),
+            RequestKind.STRANGER: (_STRANGERS, 0),
         }
         self._lanes = {
             kind: AdmissionLane(kind, slots, queue_size, settings.queue_seconds)
