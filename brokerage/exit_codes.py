@@ -14,7 +14,7 @@ from elasticsearch import ApiError
 
 from brokerage.settings_types import reject_unknown_settings
 from cluster.settings import SettingError
-from cluster.write_blocks import write_block
+from cluster.write_blocks import refusal_reason
 from service.workers.sockets import ListenError
 
 if TYPE_CHECKING:
@@ -64,6 +64,6 @@ def exit_on_error(*, reject_unknown: bool = True) -> Iterator[None]:
 
 
 def _describe(error: ApiError) -> str:
-    if reason := write_block(error.body.get("error") if isinstance(error.body, dict) else None):
+    if reason := refusal_reason(error):
         return f"Elasticsearch rejects writes: {reason}. Free disk space or remove the block."
     return f"Elasticsearch returned an error: {error.message}."

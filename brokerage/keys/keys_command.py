@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,7 +31,7 @@ from brokerage.keys.key_options import (
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
-from service.keys.blocked_writes import BlockedKeys
+from cluster.write_blocks import BlockedIndex
 from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 
@@ -134,13 +135,13 @@ def list_keys(*, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps([key_as_json(key, used, now) for key in stored]))
     elif stored:
-        print_table(keys_table(stored, used, now))
+        sys.stdout.writelines(f"{line}\n" for line in keys_table(stored, used, now))
     else:
         click.echo("There are no keys yet: create one with `brokerage keys create`.", err=True)
 
 
 async def _load_all(store: KeyStore) -> tuple[Any, Any]:
-    return await store.list_all(), await store.last_used()
+    return await asyncio.gather(store.list_all(), store.last_used())
 
 
 @keys.command("show", epilog=epilog("brokerage keys show 3pbjukwvd6", exits=QUERY_EXITS))
@@ -150,7 +151,7 @@ def show_key(key_id: str, *, as_json: bool) -> None:
     """Show the details of a key. The key itself is not stored."""
 
     async def load(store: KeyStore) -> tuple[Any, Any]:
-        return await store.get_key(key_id), await store.last_used()
+        return await store.get_key(key_id), await store.last_use(key_id)
 
     (key, used), now = _with_store(load), dt.datetime.now(dt.UTC)
     if as_json:
@@ -227,7 +228,7 @@ def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:
         return _run(run)
     except (UnknownKey, UnchangeableKey) as error:
         fail(str(error))
-    except BlockedKeys as error:
+    except BlockedIndex as error:
         fail(str(error), ExitCode.UNAVAILABLE)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
 from cluster.control_index import ensure_index
-from service.keys.blocked_writes import BlockedWrites
+from cluster.write_blocks import BlockedWrites
 from service.keys.key_text import KeyText, generate_key
 from service.keys.record import KEYS_INDEX_BODY, USAGE_INDEX_BODY, ApiKey, DamagedKey, decode_key
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-_PAGE_SIZE = 1000
+# The largest that Elasticsearch allows by default; a key takes less than a kilobyte.
+_PAGE_SIZE = 10_000
 # An edit that conflicts with a concurrent one is repeated on the new version of the document.
 _MAX_EDIT_ATTEMPTS = 5
 
@@ -101,6 +102,15 @@ class KeyStore:
             hit["_id"]: msgspec.convert(hit["_source"]["last_used"], dt.datetime)
             async for hit in self._hits(self._usage_index)
         }
+
+    async def last_use(self, key_id: str) -> dict[str, dt.datetime]:
+        """Return when a key was last used, by its id; nothing if it was never used."""
+        try:
+            hit = await self._client.get(index=self._usage_index or self._index, id=key_id, source_includes="last_used")
+        except NotFoundError:
+            return {}
+        used = hit["_source"].get("last_used")
+        return {key_id: msgspec.convert(used, dt.datetime)} if used else {}
 
     async def rotate(self, key_id: str, overlap: dt.timedelta) -> KeyText:
         """Create a successor with the same grant, let the key expire after the overlap, and return the new text.

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from elasticsearch import ApiError, AuthorizationException
 
-from cluster.write_blocks import FLOOD_BLOCK_SETTING, is_flood_block
+from cluster.write_blocks import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
 from embedded import EmbeddedCluster, NodeOptions
-from service.keys.blocked_writes import BlockedKeys, refusal_reason
 from service.keys.record import ApiKey
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.keys.test_keys_command import keys
@@ -125,9 +124,9 @@ async def test_a_user_who_may_not_lift_the_block_is_told_what_to_do(
         await client.indices.get(index=index)
         raise AuthorizationException("security_exception", meta=None, body={})  # type: ignore[arg-type]
 
-    monkeypatch.setattr("service.keys.blocked_writes.lift_flood_block", forbid)
+    monkeypatch.setattr("cluster.write_blocks.lift_flood_block", forbid)
     (key,) = await store.list_intact()
-    with pytest.raises(BlockedKeys, match=r"lacks the privilege `manage`.*set index\.blocks\.read_only_allow_delete"):
+    with pytest.raises(BlockedIndex, match=r"lacks the privilege `manage`.*set index\.blocks\.read_only_allow_delete"):
         await store.revoke(key.key_id)
 
 
