@@ -134,7 +134,7 @@ class Operation:
                 response = await self._respond_to_key(services, request, key, timer)
         self._record_timing(services, response, timer)
         if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
-            response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
+            response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
 
     async def _respond_to_key(
