@@ -14,7 +14,7 @@ from embedded import EmbeddedCluster, NodeOptions
 from service.keys.record import ApiKey
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.keys.test_keys_command import keys
-from tests.waiting import until_told
+from tests.waiting import until_true
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -70,7 +70,7 @@ async def until_blocked(store: KeyStore) -> None:
             return is_flood_block(refusal_reason(error))
         return False
 
-    await until_told(is_blocked)
+    await until_true(is_blocked)
 
 
 async def run(on_engine: dict[str, str], *arguments: str) -> Result:

@@ -17,7 +17,7 @@ from service.keys.revocation_list import RevocationList, parse_revocation_list
 from service.limits.admission import RequestKind
 from service.settings import ServiceSettings
 from tests.service.stand_in import refusal
-from tests.waiting import until, until_told
+from tests.waiting import until, until_true
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ async def test_a_listed_key_is_refused_while_elasticsearch_is_away_and_works_aga
         return await status(api, lost) != 200
 
     file.write_text(f"{lost[3:13]}  # lost laptop\n")
-    await until_told(is_refused)
+    await until_true(is_refused)
     assert await status(api, kept) == 200
     stand_in.replies.clear()
     assert await status(api, lost) == 401
@@ -63,7 +63,7 @@ async def test_a_listed_key_is_refused_while_elasticsearch_is_away_and_works_aga
     async def is_accepted() -> bool:
         return await status(api, lost) == 200
 
-    await until_told(is_accepted)
+    await until_true(is_accepted)
 
 
 async def test_the_list_holds_from_the_first_request(open_api: Open, stand_in: StandIn, file: Path) -> None:

@@ -53,7 +53,7 @@ async def test_strangers_take_no_place_from_a_known_key(open_api: Open, stand_in
     await until(lambda: strangers.running + strangers.refused == STRANGERS)
     assert [await status(api, key, path) for path in ("/v1/companies", "/v1/companies/acme")] == [200, 200]
     assert (lane(api, RequestKind.PAGE).refused, strangers.running) == (0, strangers.slots)
-    held.let_go.set()
+    held.release.set()
     assert set(await asyncio.gather(*asking)) <= {401, 503}
     assert strangers.running == 0
 
@@ -79,7 +79,7 @@ async def test_a_stranger_who_leaves_takes_nobody_else_along(open_api: Open, sta
     leaving.cancel()
     await until(lambda: strangers.running == 1)
     stand_in.replies.clear()
-    held.let_go.set()
+    held.release.set()
     assert await staying == 401
 
 
