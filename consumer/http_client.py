@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import msgspec
 
-from consumer.errors import FeedRequestRejected, FeedUnavailable, TokenExpired
+from consumer.errors import FeedRequestRejected, FeedUnavailable, ResourceNotLoaded, TokenExpired
 from consumer.messages import ProblemDetails
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
 # Reads may take longer than the service holds a long poll. There is no total limit, since snapshots may be large.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=75)
+_NOT_LOADED = "not-loaded"
 _RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -105,7 +106,10 @@ class FeedHttpClient:
 
 
 def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
-    message = f"{response.url.path} returned {response.status}{_problem_text(body)}"
+    problem = _problem_text(body)
+    message = f"{response.url.path} returned {response.status}{problem}"
+    if problem.startswith(f" {_NOT_LOADED}:"):
+        return ResourceNotLoaded(message)
     if response.status == HTTPStatus.GONE:
         return TokenExpired(message)
     if response.status not in _RETRYABLE_STATUSES:
