@@ -36,7 +36,7 @@ class CopyUpdater:
         self.feed, self.copy, self.resources = feed, copy, resources
         self.statuses = {resource: PullStatus(resource) for resource in resources}
         self._show = show
-        self._absent: dict[str, float] = {}  # when the service was last asked for a resource that it did not have
+        self._absent: dict[str, float] = {}  # time of the last request for a resource without data
 
     @property
     def present(self) -> list[str]:

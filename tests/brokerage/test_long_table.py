@@ -34,7 +34,7 @@ def test_control_characters_are_replaced() -> None:
     assert [*table_lines(COLUMNS, [("a1", "\x1b[2J", "active")], None)][1] == "a1  \ufffd[2J  active"
 
 
-def test_states_are_styled_if_asked_for() -> None:
+def test_states_are_styled_on_request() -> None:
     *_, first, second = table_lines(COLUMNS, ROWS, None, ["green", "dim"])
     assert first.endswith("\x1b[32mactive\x1b[0m")
     assert second.endswith("\x1b[2mrevoked\x1b[0m")

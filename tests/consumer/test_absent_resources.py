@@ -58,7 +58,7 @@ async def test_a_resource_that_appears_is_picked_up_by_the_same_pull(
 
 
 @pytest.mark.usefixtures("absent")
-async def test_an_absent_resource_is_not_asked_for_in_every_round(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_an_absent_resource_is_not_requested_in_every_round(served: ServedStandIn, tmp_path: Path) -> None:
     async with open_pull(served.url, tmp_path) as (pull, _):
         for _ in range(3):
             await pull.catch_up()
@@ -73,9 +73,7 @@ async def test_a_service_without_any_data_is_unavailable(served: ServedStandIn, 
 
 
 @pytest.mark.usefixtures("waits")
-async def test_a_resource_that_was_copied_and_then_vanishes_is_no_absent_one(
-    served: ServedStandIn, tmp_path: Path
-) -> None:
+async def test_a_resource_that_vanishes_after_it_was_copied_is_an_error(served: ServedStandIn, tmp_path: Path) -> None:
     async with open_pull(served.url, tmp_path) as (pull, _):
         await pull_once(pull, PullPlan(tmp_path))
     held = copied(tmp_path)

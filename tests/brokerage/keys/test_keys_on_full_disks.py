@@ -117,9 +117,7 @@ async def test_a_block_of_an_administrator_is_named_and_stays(
 
 
 @pytest.mark.usefixtures("full_disks")
-async def test_a_user_who_may_not_lift_the_block_is_told_what_to_do(
-    store: KeyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_user_without_the_privilege_gets_a_remedy(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async def forbid(client: AsyncElasticsearch, index: str) -> None:
         await client.indices.get(index=index)
         raise AuthorizationException("security_exception", meta=None, body={})  # type: ignore[arg-type]

@@ -69,7 +69,7 @@ async def test_many_invented_ids_share_a_search(open_api: Open, stand_in: StandI
     assert [path for path, _ in stand_in.asked if path.startswith("/api_keys")] == []
 
 
-async def test_a_stranger_who_leaves_takes_nobody_else_along(open_api: Open, stand_in: StandIn) -> None:
+async def test_a_stranger_that_leaves_cancels_no_other(open_api: Open, stand_in: StandIn) -> None:
     api = await open_api(**SETTLED)
     held = HeldReply()
     stand_in.out(held, "api_keys")
