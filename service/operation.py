@@ -11,8 +11,11 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from aiohttp.payload import Payload
+
 from service.errors import Unauthorized
 from service.http.client_address import client_address
+from service.http.conditional import has_sent_tag
 from service.http.deprecation import Deprecation, OperationDeprecations
 from service.http.payload import BufferListPayload
 from service.http.response_encoding import encode_response
@@ -61,6 +64,7 @@ class RequestContext:
     url: URL
     headers: MultiMapping[str]
     withheld: frozenset[str]
+    key_id: str = ""  # the public id of the key
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
@@ -126,33 +130,45 @@ class Operation:
         seconds = services.settings.deadline_seconds + self.extra_seconds
         async with asyncio.timeout(seconds):
             key = await self._require_key(services, request, self._authenticated(request, services))
-            timer.record(Layer.AUTH)
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             services.deprecation_log.log_first_use(key.key_id, deprecated)
-            async with services.admission.lane(self.lane):
+            services.sends.require_room(key.key_id)
+            timer.record(Layer.AUTH)
+            async with services.admission.lane(self.lane).slot(key.key_id):
                 timer.record(Layer.TURN)
-                response = await self._respond_to_key(services, request, key, timer)
+                response = await self._respond_admitted(services, request, timer, key)
         self._record_timing(services, response, timer)
         if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
             response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
 
-    async def _respond_to_key(
-        self, services: Services, request: web.Request, key: ApiKey, timer: Timer
+    async def _respond_admitted(
+        self, services: Services, request: web.Request, timer: Timer, key: ApiKey
     ) -> web.Response:
+        response: web.Response | None = None
         key = await self._require_key(services, request, confirm(key, services.keys))
-        async with admit(services.limiter, request, key):
+        try:
+            async with admit(services.limiter, request, key):
+                timer.record(Layer.AUTH)
+                response = await self._handle(services, request, timer, key)
+                response = await encode_response(request, response, services.compression_cache)
+                timer.record(Layer.ENCODE)
+            # The rest of a rate count that ran alongside the search.
             timer.record(Layer.AUTH)
-            response = await self.handler(await self._accept(services, request, timer, key))
-            timer.record(Layer.SPLICE)
-            if isinstance(response.body, BufferListPayload):
-                CURRENT_OBSERVATION.get().rows = count_records(response.body.buffers)
-            response = await encode_response(request, response, services.compression_cache)
-            timer.record(Layer.ENCODE)
-        # The rest of a rate count that ran alongside the search.
-        timer.record(Layer.AUTH)
-        if response.status == HTTPStatus.NOT_MODIFIED:
-            await refund_request(services.limiter, request, key)
+            if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
+                await refund_request(services.limiter, request, key)
+        except BaseException:
+            if response is not None and isinstance(response.body, Payload):
+                # It will not be sent, and a stream holds a slot.
+                await response.body.close()
+            raise
+        return response
+
+    async def _handle(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> web.Response:
+        response = await self.handler(await self._accept(services, request, timer, key))
+        timer.record(Layer.SPLICE)
+        if isinstance(response.body, BufferListPayload):
+            CURRENT_OBSERVATION.get().rows = count_records(response.body.buffers)
         return response
 
     def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:
@@ -188,5 +204,5 @@ class Operation:
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
         return RequestContext(
-            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld
+            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld, key.key_id
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from service.keys.key_text import KeyText
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
 
 # RFC 6750, section 2.1: for clients that support no other header, on operations that accept it.
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)
@@ -29,6 +29,8 @@ _MISSING_BEARER = (
 # One text for all other reasons, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
 _NO_DIGEST = "0" * 64
+# Keys share slots by id, and that of a stranger is not believed yet.
+_STRANGER = ""
 
 
 async def authenticate(
@@ -45,7 +47,7 @@ async def authenticate(
         raise Unauthorized(_REFUSED)
     key = keys.recall(text.key_id)
     if not _is_secret_of(key, text):
-        async with strangers:
+        async with strangers.slot(_STRANGER):
             await keys.renew()
         key = keys.recall(text.key_id)
     return _require_usable(key, text)

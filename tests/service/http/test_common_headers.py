@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
     from tests.service.raw_http import RawResponse
     from tests.service.stand_in import StandIn
 

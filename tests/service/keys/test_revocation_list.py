@@ -79,7 +79,7 @@ async def test_a_listed_key_that_waits_for_a_place_is_refused(open_api: Open, st
     assert api.app is not None
     services = api.app[SERVICES]
     pages = services.admission.lane(RequestKind.PAGE)
-    async with pages:
+    async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)
         file.write_text(key[3:13])

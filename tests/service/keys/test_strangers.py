@@ -16,7 +16,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
 
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
     from tests.service.conftest import Open
     from tests.service.stand_in import StandIn
 
@@ -87,7 +87,7 @@ async def test_a_key_that_is_revoked_while_it_waits_for_a_place_is_refused(open_
     key = stand_in.grant()
     api = await open_api(concurrency=1, queue=1, queue_seconds=3600.0, **SETTLED)
     pages = lane(api, RequestKind.PAGE)
-    async with pages:
+    async with pages.slot("test"):
         waiting = asyncio.create_task(status(api, key))
         await until(lambda: pages.waiting)
         stand_in.documents.clear()
