@@ -14,6 +14,7 @@ from elasticsearch import ApiError
 from brokerage.output import echo
 from brokerage.settings_types import reject_unknown_settings
 from cluster.settings import SettingError
+from cluster.write_blocks import refusal_reason
 from service.workers.sockets import ListenError
 
 if TYPE_CHECKING:
@@ -59,4 +60,10 @@ def exit_on_error(*, reject_unknown: bool = True) -> Iterator[None]:
             ExitCode.UNAVAILABLE,
         )
     except ApiError as error:
-        fail(f"Elasticsearch returned an error: {error.message}.", ExitCode.UNAVAILABLE)
+        fail(_describe(error), ExitCode.UNAVAILABLE)
+
+
+def _describe(error: ApiError) -> str:
+    if reason := refusal_reason(error):
+        return f"Elasticsearch rejects writes: {reason}. Free disk space or remove the block."
+    return f"Elasticsearch returned an error: {error.message}."

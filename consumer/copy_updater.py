@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from consumer.errors import TokenExpired
+from consumer.errors import ResourceNotLoaded, TokenExpired
 from consumer.pull_status import PullStage, PullStatus
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS = 1000
 # Prevents an endless loop if tokens expire before their snapshots are complete.
 _MAX_ROUNDS = 3
+# Between two requests for a resource of which the service has no data.
+_ABSENT_SECONDS = 30.0
 
 
 class CopyUpdater:
@@ -33,6 +36,12 @@ class CopyUpdater:
         self.feed, self.copy, self.resources = feed, copy, resources
         self.statuses = {resource: PullStatus(resource) for resource in resources}
         self._show = show
+        self._absent: dict[str, float] = {}  # time of the last request for a resource without data
+
+    @property
+    def present(self) -> list[str]:
+        """The resources of which the service has data."""
+        return [resource for resource in self.resources if resource not in self._absent]
 
     async def catch_up(self, wait: int = 0, touched: TouchedRecords | None = None) -> None:
         """Take missing snapshots and all changes; wait up to `wait` seconds for the first change.
@@ -40,9 +49,7 @@ class CopyUpdater:
         `touched` collects the resources and identifiers of the changes.
         """
         for _ in range(_MAX_ROUNDS):
-            for resource in self.resources:
-                if self._token(resource) is None:
-                    await self.take_snapshot(resource)
+            await self._take_missing_snapshots()
             try:
                 await self._apply_all(wait, touched)
             except TokenExpired:
@@ -51,17 +58,32 @@ class CopyUpdater:
                 return
         await self._apply_all(0, touched)
 
+    async def _take_missing_snapshots(self) -> None:
+        for resource in self.resources:
+            asked_at = self._absent.get(resource)
+            if self._token(resource) is not None or (asked_at and time.monotonic() < asked_at + _ABSENT_SECONDS):
+                continue
+            try:
+                await self.take_snapshot(resource)
+            except ResourceNotLoaded:
+                self._absent[resource] = time.monotonic()
+                self.report_stage(resource, PullStage.ABSENT)
+            else:
+                self._absent.pop(resource, None)
+
     async def _apply_all(self, wait: int, touched: TouchedRecords | None) -> None:
         """Read the changes of all resources in one stream, so that a record comes after what it refers to."""
-        if len({self._token(resource) for resource in self.resources}) > 1:
+        if not self.present:
+            return
+        if len({self._token(resource) for resource in self.present}) > 1:
             # A token may cover several resources, but the tokens of a request must not overlap.
             await self._apply_each(touched)
-        tokens = dict.fromkeys(self._token(resource) or "" for resource in self.resources)
-        await self._apply([*tokens], self.resources, wait, touched)
+        tokens = dict.fromkeys(self._token(resource) or "" for resource in self.present)
+        await self._apply([*tokens], self.present, wait, touched)
 
     async def _apply_each(self, touched: TouchedRecords | None) -> None:
         """Read the changes of one resource after another; take a snapshot if a token has expired."""
-        for resource in self.resources:
+        for resource in self.present:
             try:
                 await self._apply([self._token(resource) or ""], [resource], 0, touched)
             except TokenExpired:

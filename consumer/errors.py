@@ -36,6 +36,10 @@ class FeedUnavailable(FeedError):
     """All attempts failed: try again later."""
 
 
+class ResourceNotLoaded(FeedUnavailable):
+    """The service has no data of this resource yet (503 `not-loaded`)."""
+
+
 class CopyError(Exception):
     """The copy on disk cannot be used; the message names the file."""
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, TokenExpired
+from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
 from consumer.messages import ProblemDetails
 from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
 from consumer.terminal_text import printable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
 # Reads may take longer than the service holds a long poll. There is no total limit, since snapshots may be large.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=75)
+_NOT_LOADED = "not-loaded"
 _RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -135,7 +136,10 @@ def _is_exposed(url: str) -> bool:
 
 
 def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
-    message = f"{response.url.path} returned {response.status}{_problem_text(body)}"
+    problem = _problem_text(body)
+    message = f"{response.url.path} returned {response.status}{problem}"
+    if problem.startswith(f" {_NOT_LOADED}:"):
+        return ResourceNotLoaded(message)
     if response.status == HTTPStatus.GONE:
         return TokenExpired(message)
     if response.status not in _RETRYABLE_STATUSES:

@@ -35,12 +35,14 @@ class PullPlan:
 
 
 async def pull_once(pull: CopyUpdater, plan: PullPlan) -> None:
-    """Bring the copy up to date; verify and export it as planned."""
+    """Bring the copy up to date; verify and export it as planned. Raises FeedUnavailable if there is none."""
     await pull.catch_up()
+    if not pull.present:
+        raise FeedUnavailable(f"The service has no data yet of {', '.join(pull.resources)}.")
     if plan.is_verified:
         await verify(pull)
     await export_all(pull, plan)
-    for resource in pull.resources:
+    for resource in pull.present:
         pull.statuses[resource].records = await asyncio.to_thread(pull.copy.count, resource)
         pull.report_stage(resource, PullStage.CURRENT)
 
@@ -66,7 +68,7 @@ async def pull_continuously(pull: CopyUpdater, plan: PullPlan) -> None:
 
 async def verify(pull: CopyUpdater) -> None:
     """Compare every resource with the service, and take a new snapshot of those that differ."""
-    for resource in pull.resources:
+    for resource in pull.present:
         pull.report_stage(resource, PullStage.VERIFYING)
         pull.statuses[resource].proof = await _verify_resource(pull, resource)
         pull.report_stage(resource, PullStage.CURRENT)
@@ -84,7 +86,7 @@ async def _verify_resource(pull: CopyUpdater, resource: str) -> VerificationOutc
 
 async def export_all(pull: CopyUpdater, plan: PullPlan) -> None:
     """Export the resources that have changed since the last export."""
-    for resource in pull.resources if plan.export_format else ():
+    for resource in pull.present if plan.export_format else ():
         pull.report_stage(resource, PullStage.EXPORTING)
         await asyncio.to_thread(export_resource, pull.copy, resource, plan.folder, plan.export_format or "")
         pull.report_stage(resource, PullStage.CURRENT)

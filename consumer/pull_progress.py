@@ -74,6 +74,8 @@ class PullProgressBars:
 
 def summary_line(status: PullStatus) -> str:
     """Return the outcome of one resource in one line."""
+    if status.stage is PullStage.ABSENT:
+        return f"{status.resource}: absent, because the service has no data of it yet"
     counts = ", ".join([f"{status.records:,} records", *_counted(status)])
     return f"{status.resource}: {counts}; {status.proof}{_format_differing(status)}"
 

@@ -15,6 +15,7 @@ class PullStage(StrEnum):
     VERIFYING = "verifying"
     EXPORTING = "exporting"
     CURRENT = "current"
+    ABSENT = "absent"  # the service has no data of the resource yet
 
 
 class VerificationOutcome(StrEnum):

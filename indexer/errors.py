@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import orjson
 from elasticsearch import ApiError, TransportError
 
+from cluster.write_blocks import write_block
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,6 +34,13 @@ class ElasticsearchError(IndexerError):
     """Elasticsearch is unreachable, overloaded for too long, or blocks writes."""
 
     exit_code = 3
+
+
+class BlockedError(ElasticsearchError):
+    """An index refuses writes, as all do while disks are full; waiting does not help."""
+
+    def __init__(self, body: object) -> None:
+        super().__init__(f"Elasticsearch rejects writes: {error_reason(body)}. Free disk space or remove the block.")
 
 
 class LockedError(IndexerError):
@@ -66,7 +75,14 @@ def translate_client_errors() -> Iterator[None]:
         cause = str(error.message).rstrip(".")
         raise ElasticsearchError(f"Elasticsearch cannot be reached: {cause}. Check ELASTICSEARCH_URL.") from error
     except ApiError as error:
+        if is_write_block(error.body):
+            raise BlockedError(error.body) from error
         raise ElasticsearchError(f"Elasticsearch returned {error.meta.status}: {error_reason(error.body)}.") from error
+
+
+def is_write_block(body: object) -> bool:
+    """Whether an error response reports a write block, as of a full disk, which waiting does not remove."""
+    return bool(write_block(error_body(body)))
 
 
 def error_reason(body: object) -> str:

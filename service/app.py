@@ -25,6 +25,7 @@ from service.http.problems import problem_middleware
 from service.http.routing import BoundedRouter
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.http.slashes import slash_middleware
+from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing
 from service.keys.usage import KeyUsage
 from service.limits.admission import AdmissionControl
@@ -163,7 +164,7 @@ def build_services(
     return Services(
         engine=engine,
         admission=AdmissionControl(settings),
-        keys=KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index)),
+        keys=_key_ring(engine, settings, connection, ages),
         directory=CachedValue(partial(read_company_directory, engine, connection.alias(COMPANY)), ages),
         marks=marks,
         events=CachedValue(EventLedgerReader(engine, connection.control_index).read, ages),
@@ -177,6 +178,16 @@ def build_services(
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
         sends=SendMonitor(SendLimits.of(settings)),
     )
+
+
+def _key_ring(
+    engine: SearchEngine, settings: ServiceSettings, connection: ConnectionSettings, ages: CacheAges
+) -> KeyRing:
+    usage, revocations = (
+        KeyUsage(engine, connection.usage_index),
+        RevocationList(settings.revocation_list, ages.fresh_seconds),
+    )
+    return KeyRing(engine, connection.keys_index, ages, usage, revocations)
 
 
 def _route(app: web.Application, path: str, handler: Handler) -> None:

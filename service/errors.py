@@ -194,6 +194,18 @@ class ResourceUnavailable(ApiError):
         super().__init__(detail, headers={"Retry-After": "2"})
 
 
+class NotLoaded(ApiError):
+    """Nothing was ever loaded for a resource: there is nothing to copy yet."""
+
+    status = 503
+    code = "not-loaded"
+    title = "Not loaded"
+
+    def __init__(self, title: str) -> None:
+        """Take the resource's name as in a sentence, for example `sold listing`."""
+        super().__init__(f"No {title} data has been loaded yet. Try again later.", headers={"Retry-After": "60"})
+
+
 class RebuildDue(EngineUnavailable):
     """The live index lacks a search field that the request uses, because it was declared after the last rebuild."""
 

@@ -20,7 +20,7 @@ from service.http.deprecation import Deprecation, OperationDeprecations
 from service.http.payload import BufferListPayload
 from service.http.response_encoding import encode_response
 from service.http.responses import count_records
-from service.keys.authentication import authenticate
+from service.keys.authentication import authenticate, confirm
 from service.keys.permissions import reject_guarded_parameters, withheld_groups
 from service.limits.admission import RequestKind
 from service.limits.key_limiter import admit, refund_request
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from mappings.fields import View
     from mappings.resource import Resource
     from service.keys.record import ApiKey
-    from service.keys.ring import KeyRing
     from service.scope import CompanyDirectory, Scope
     from service.services import Services
 
@@ -130,7 +129,7 @@ class Operation:
         deprecated = self.deprecations.announce(request) if self.deprecations else {}
         seconds = services.settings.deadline_seconds + self.extra_seconds
         async with asyncio.timeout(seconds):
-            key = await self._require_key(services, request)
+            key = await self._require_key(services, request, self._authenticated(request, services))
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             services.deprecation_log.log_first_use(key.key_id, deprecated)
             services.sends.require_room(key.key_id)
@@ -140,13 +139,14 @@ class Operation:
                 response = await self._respond_admitted(services, request, timer, key)
         self._record_timing(services, response, timer)
         if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
-            response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
+            response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
 
     async def _respond_admitted(
         self, services: Services, request: web.Request, timer: Timer, key: ApiKey
     ) -> web.Response:
         response: web.Response | None = None
+        key = await self._require_key(services, request, confirm(key, services.keys))
         try:
             async with admit(services.limiter, request, key):
                 timer.record(Layer.AUTH)
@@ -185,16 +185,16 @@ class Operation:
         else:  # 304: there is no body to write
             services.timings.add(self.path, timer)
 
-    async def _require_key(self, services: Services, request: web.Request) -> ApiKey:
+    async def _require_key(self, services: Services, request: web.Request, authentication: Awaitable[ApiKey]) -> ApiKey:
         try:
-            return await self._authenticated(request, services.keys)
+            return await authentication
         except Unauthorized:
             # Only on failure: a valid key is never refused because of other clients at its address.
             services.auth_failures.count(client_address(request, services.trusted_proxies))
             raise
 
-    async def _authenticated(self, request: web.Request, keys: KeyRing) -> ApiKey:
-        return await authenticate(request, keys)
+    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
+        return await authenticate(request, services.keys, services.admission.lane(RequestKind.STRANGER))
 
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
         parameters = await parse_query(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.settings import setting
+from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
 from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
+from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import require_redis_url
 from service.telemetry.access_log import AccessLogMode
@@ -109,6 +111,16 @@ class ServiceSettings:
         0,
         "Port of `/metrics` and `/console`, for operators; each further worker uses the next port. 0: none.",
     )
+    metrics_host: str = setting(
+        "BROKERAGE_METRICS_HOST",
+        "127.0.0.1",
+        "Address on which `/metrics` and `/console` listen; 0.0.0.0 if Prometheus runs on another host.",
+    )
+    metrics_allowed_hosts: tuple[str, ...] = setting(
+        ALLOWED_HOSTS_SETTING,
+        (),
+        "Names by which operators and Prometheus reach `/metrics` and `/console`, besides IP addresses and localhost.",
+    )
     log_format: LogFormat = setting(  # noqa: RUF009 - it declares the field
         "BROKERAGE_LOG_FORMAT",
         LogFormat.AUTO,
@@ -135,6 +147,11 @@ class ServiceSettings:
         16,
         "Requests of one key that each worker handles at a time; further ones are refused. 0: no limit.",
     )
+    revocation_list: str = setting(
+        REVOCATION_LIST_SETTING,
+        "",
+        "File of key ids, one a line, that are refused; read every BROKERAGE_FRESH_SECONDS. It need not exist yet.",
+    )
     failures_per_minute: int = setting(
         "BROKERAGE_FAILURES_PER_MINUTE",
         20,
@@ -149,4 +166,6 @@ class ServiceSettings:
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
+        require_host_names(self.metrics_allowed_hosts)
+        require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)

@@ -67,6 +67,9 @@ def _conflicts(service: ServiceSettings) -> Iterator[Finding]:
         "BROKERAGE_PORT is one of the metrics ports, which start at BROKERAGE_METRICS_PORT, one per worker.": (
             service.metrics_port != 0 and service.metrics_port <= service.port <= last_metrics
         ),
+        "BROKERAGE_METRICS_HOST is set without BROKERAGE_METRICS_PORT: there are neither metrics nor a console.": (
+            service.metrics_port == 0 and service.metrics_host != ServiceSettings.metrics_host
+        ),
         "BROKERAGE_WORKERS is above 1 without BROKERAGE_REDIS_URL: a key gets its rate once per worker.": (
             service.workers > 1 and not service.redis_url
         ),

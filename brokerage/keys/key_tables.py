@@ -9,15 +9,25 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
+from brokerage.long_table import Column, may_style, table_lines, terminal_width
 from service.keys.record import ApiKey, DamagedKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     LastUsed = Mapping[str, dt.datetime]
 
 _STYLES = {"active": "green", "expired": "yellow", "revoked": "dim", "damaged": "red"}
 _NOTHING = "-"
+_COLUMNS = (
+    Column("Key id"),
+    Column("Name", may_fold=True),
+    Column("Scope", may_fold=True),
+    Column("Rate per minute", may_fold=True),
+    Column("Expires"),
+    Column("Last used"),
+    Column("State"),
+)
 
 
 def key_state(key: ApiKey | DamagedKey, now: dt.datetime) -> str:
@@ -36,18 +46,14 @@ def key_as_json(key: ApiKey | DamagedKey, used: LastUsed, now: dt.datetime) -> d
     return members | {"state": key_state(key, now), "last_used": used.get(key.key_id)}
 
 
-def keys_table(keys: Sequence[ApiKey | DamagedKey], used: LastUsed, now: dt.datetime) -> Table:
-    """Return a table with a line for each key; times are UTC."""
-    table = Table(box=None, pad_edge=False)
-    for heading, may_fold in (("Key id", False), ("Name", True), ("Scope", True), ("Rate per minute", True)):
-        table.add_column(heading, no_wrap=not may_fold, overflow="fold")
-    for heading in ("Expires", "Last used", "State"):
-        table.add_column(heading, no_wrap=True)
-    for key in keys:
-        state = Text(key_state(key, now), _STYLES[key_state(key, now)])
-        cells = _cells(key, used, now) if isinstance(key, ApiKey) else (_NOTHING,) * 5
-        table.add_row(*map(Text, (key.key_id, *cells)), state)
-    return table
+def keys_table(keys: Sequence[ApiKey | DamagedKey], used: LastUsed, now: dt.datetime) -> Iterator[str]:
+    """Yield a heading and the line of each key; times are UTC."""
+    states = [key_state(key, now) for key in keys]
+    rows = [
+        (key.key_id, *(_cells(key, used, now) if isinstance(key, ApiKey) else (_NOTHING,) * 5), state)
+        for key, state in zip(keys, states, strict=True)
+    ]
+    return table_lines(_COLUMNS, rows, terminal_width(), [_STYLES[state] for state in states] if may_style() else ())
 
 
 def _cells(key: ApiKey, used: LastUsed, now: dt.datetime) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
+import sys
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,10 +32,12 @@ from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
+from cluster.write_blocks import BlockedIndex
+from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from elasticsearch import AsyncElasticsearch
 
@@ -43,6 +47,14 @@ Result = TypeVar("Result")
 
 _TIMEOUT_SECONDS = 30.0
 _OVERLAP = dt.timedelta(days=7)
+_FULL_DISKS = (
+    "Note: disks of Elasticsearch are full. Their block was lifted from the index of keys for this change; "
+    "Elasticsearch sets it again. Free disk space."
+)
+_STILL_WORKS = (
+    "The key still works. To have the service refuse it now, add its id to the file that "
+    f"{REVOCATION_LIST_SETTING} names on every host."
+)
 
 
 @click.group(
@@ -124,13 +136,13 @@ def list_keys(*, as_json: bool) -> None:
     if as_json:
         echo(orjson.dumps([key_as_json(key, used, now) for key in stored]))
     elif stored:
-        print_table(keys_table(stored, used, now))
+        sys.stdout.writelines(f"{line}\n" for line in keys_table(stored, used, now))
     else:
         echo("There are no keys yet: create one with `brokerage keys create`.", err=True)
 
 
 async def _load_all(store: KeyStore) -> tuple[Any, Any]:
-    return await store.list_all(), await store.last_used()
+    return await asyncio.gather(store.list_all(), store.last_used())
 
 
 @keys.command("show", epilog=epilog("brokerage keys show 3pbjukwvd6", exits=QUERY_EXITS))
@@ -140,7 +152,7 @@ def show_key(key_id: str, *, as_json: bool) -> None:
     """Show the details of a key. The key itself is not stored."""
 
     async def load(store: KeyStore) -> tuple[Any, Any]:
-        return await store.get_key(key_id), await store.last_used()
+        return await store.get_key(key_id), await store.last_use(key_id)
 
     (key, used), now = _with_store(load), dt.datetime.now(dt.UTC)
     if as_json:
@@ -168,8 +180,9 @@ def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
 @keys.command(epilog=epilog("brokerage keys revoke 3pbjukwvd6", exits=QUERY_EXITS))
 @_key_id
 def revoke(key_id: str) -> None:
-    """Revoke a key for good. Every process rejects it within seconds."""
-    _with_store(lambda store: store.revoke(key_id))
+    """Revoke a key for good. Every process rejects it within seconds, also while disks of Elasticsearch are full."""
+    with _note_that_key_works():
+        _with_store(lambda store: store.revoke(key_id))
     echo(f"revoked {key_id}")
 
 
@@ -188,18 +201,36 @@ def expire(key_id: str, *, at: dt.datetime | None, never: bool) -> None:
     if never and at:
         raise click.UsageError("--at and --never are mutually exclusive.")
     moment = None if never else at or dt.datetime.now(dt.UTC)
-    _with_store(lambda store: store.expire(key_id, moment))
+    with _note_that_key_works() if moment else nullcontext():
+        _with_store(lambda store: store.expire(key_id, moment))
     echo(f"{key_id} expires {f'{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if moment else 'never'}")
+
+
+@contextmanager
+def _note_that_key_works() -> Iterator[None]:
+    """Name the way to refuse a key that needs no Elasticsearch, if Elasticsearch is why the command fails."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code == ExitCode.UNAVAILABLE:
+            echo(_STILL_WORKS, err=True)
+        raise
 
 
 def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:
     async def run(client: AsyncElasticsearch, connection: ConnectionSettings) -> Result:
-        return await work(KeyStore(client, connection.keys_index, connection.usage_index))
+        store = KeyStore(client, connection.keys_index, connection.usage_index)
+        result = await work(store)
+        if store.has_lifted_block:
+            echo(_FULL_DISKS, err=True)
+        return result
 
     try:
         return _run(run)
     except (UnknownKey, UnchangeableKey) as error:
         fail(str(error))
+    except BlockedIndex as error:
+        fail(str(error), ExitCode.UNAVAILABLE)
 
 
 def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:

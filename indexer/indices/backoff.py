@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.errors import error_body
+from indexer.errors import is_write_block
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -58,14 +58,3 @@ async def retry(work: Callable[[], Awaitable[Response]], seconds: float) -> Resp
         except ApiError as error:
             if error.meta.status not in RETRYABLE_STATUSES or is_write_block(error.body) or not await backoff.wait():
                 raise
-
-
-def is_write_block(body: object) -> bool:
-    """Whether an error response reports a write block, as of a full disk, which waiting does not remove.
-
-    A block of the whole service is transient, as while a node starts or a master is elected.
-    """
-    error = error_body(body)
-    if not isinstance(error, dict) or error.get("type") != "cluster_block_exception":
-        return False
-    return "[SERVICE_UNAVAILABLE/" not in str(error.get("reason"))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.errors import ElasticsearchError, FencedError, error_reason
-from indexer.indices.backoff import RETRYABLE_STATUSES, Backoff, is_write_block
+from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
+from indexer.indices.backoff import RETRYABLE_STATUSES, Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +203,5 @@ def _whole_request_failure(part: Sequence[BulkWrite], error: ApiError, result: B
 
 def _bulk_error(status: int, body: object) -> ElasticsearchError:
     if is_write_block(body):
-        return ElasticsearchError(
-            f"Elasticsearch rejects writes: {error_reason(body)}. Free disk space or remove the block."
-        )
+        return BlockedError(body)
     return ElasticsearchError(f"Elasticsearch returned {status} to a bulk request: {error_reason(body)}.")

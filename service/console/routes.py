@@ -14,6 +14,7 @@ from service.console.metrics import create_metrics_app
 from service.console.overview import OperatorConsole
 from service.console.sibling_workers import WORKER_SNAPSHOT_PATH
 from service.health.probes import HEALTH_MONITOR
+from service.http.allowed_hosts import allowed_hosts_middleware
 from service.keys.redaction import mask_keys
 from service.site.page_handler import SCRIPTED_CONTENT_POLICY
 from service.site.pages import SITE_FILES
@@ -47,6 +48,7 @@ def create_operators_app(service: web.Application, clock: Callable[[], float] = 
     `clock` returns seconds since 1970.
     """
     app = create_metrics_app(service[SERVICES])
+    app.middlewares.append(allowed_hosts_middleware(service[SERVICES].settings.metrics_allowed_hosts))
     console = app[OPERATOR_CONSOLE] = OperatorConsole(service[SERVICES], service[HEALTH_MONITOR], clock)
     app.cleanup_ctx.extend((console.history.lifespan, console.siblings.lifespan))
     for path, (file, content_type) in _FILES.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mappings.index_body import index_settings, schema_fingerprint
+from mappings.index_body import index_mapping, index_settings, schema_fingerprint
 from mappings.search_fields import SYSTEM_FIELDS
 from service.health.checks import Finding, FindingState
 
@@ -94,12 +94,22 @@ class LiveIndex:
             yield self._lacks_search_fields(missing)
         elif fingerprint != schema_fingerprint(self.resource):
             yield self._finding(FindingState.WARNING, *self._difference(fingerprint), self._rebuild)
+        elif altered := sorted(self._altered()):
+            detail = (
+                f"The mapping of {self._index} was changed by another program than the indexer: {', '.join(altered)}."
+            )
+            yield self._finding(FindingState.WARNING, "its mapping was changed by hand", detail, self._rebuild)
         interval = self._facts["settings"].get(_REFRESH)
         if interval in {None, "-1"}:
             value = interval or "not set, so the first search after an idle period waits for a refresh"
             detail = f"{_REFRESH} of {self._index} is {value}."
             remedy = f'`PUT {self._index}/_settings` with {{"{_REFRESH}": "1s"}} sets it.'
             yield self._finding(FindingState.WARNING, "updates may become visible late", detail, remedy)
+
+    def _altered(self) -> Iterator[str]:
+        """Yield what differs from the declared mapping, by name: fields, also those within objects, and parameters."""
+        live, declared = self._facts["mappings"], index_mapping(self.resource)
+        return _differences({**live, "_meta": None}, {**declared, "_meta": None})
 
     def _lacks_search_fields(self, missing: list[str]) -> Finding:
         fields = ", ".join(missing)
@@ -126,3 +136,22 @@ class LiveIndex:
     def _changed_settings(self) -> Iterator[str]:
         live = self._facts["settings"]
         return (name for name, value in index_settings().items() if live.get(name) != str(value).lower())
+
+
+def _differences(live: Mapping[str, Any], declared: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of the members that differ between two mappings; fields are named by their path."""
+    for name in sorted({*live, *declared} - {"properties"}):
+        default = "object" if name == "type" else None
+        if _normalized(live.get(name, default)) != _normalized(declared.get(name, default)):
+            yield f"{prefix.rstrip('.')} ({name})" if prefix else name
+    fields, known = live.get("properties", {}), declared.get("properties", {})
+    for name in sorted({*fields, *known}):
+        if name in fields and name in known:
+            yield from _differences(fields[name], known[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _normalized(value: object) -> object:
+    """Return a value as Elasticsearch returns it: booleans at the top of a mapping become text."""
+    return str(value).lower() if isinstance(value, bool) else value

@@ -14,8 +14,10 @@ from service.keys.key_text import parse_key
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from service.keys.key_text import KeyText
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
+    from service.limits.admission_lane import AdmissionLane
 
 # RFC 6750, section 2.1: for clients that support no other header, on operations that accept it.
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)
@@ -26,18 +28,49 @@ _MISSING_BEARER = (
 )
 # One text for all other reasons, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
+_NO_DIGEST = "0" * 64
+# Keys share slots by id, and that of a stranger is not believed yet.
+_STRANGER = ""
 
 
-async def authenticate(request: web.Request, keys: KeyRing, *, allow_bearer: bool = False) -> ApiKey:
-    """Return the key of the request; raise Unauthorized. With `allow_bearer` it may be sent as a bearer token."""
+async def authenticate(
+    request: web.Request, keys: KeyRing, strangers: AdmissionLane, *, allow_bearer: bool = False
+) -> ApiKey:
+    """Return the key of the request; raise Unauthorized. With `allow_bearer` it may be sent as a bearer token.
+
+    A key that is in memory takes no slot and needs no request to Elasticsearch. Any other, whether its id is unknown or
+    its secret wrong, holds a slot of `strangers` while the keys are read again: the two take the same time, and neither
+    delays a valid key.
+    """
     text = parse_key(_sent_key(request, _bearer_tokens(request) if allow_bearer else None))
-    key = await keys.find(text.key_id) if text is not None else None
-    if text is None or key is None:
+    if text is None:
         raise Unauthorized(_REFUSED)
+    key = keys.recall(text.key_id)
+    if not _is_secret_of(key, text):
+        async with strangers.slot(_STRANGER):
+            await keys.renew()
+        key = keys.recall(text.key_id)
+    return _require_usable(key, text)
+
+
+async def confirm(key: ApiKey, keys: KeyRing) -> ApiKey:
+    """Return the key as it is after the wait for a slot, and record its use; raise Unauthorized if it was revoked."""
+    latest = await keys.find(key.key_id)
     now = dt.datetime.now(dt.UTC)
-    if not hmac.compare_digest(key.digest, text.digest) or not key.is_usable(now):
+    if latest is None or latest.digest != key.digest or not latest.is_usable(now):
         raise Unauthorized(_REFUSED)
     keys.usage.record_use(key.key_id, now)
+    return latest
+
+
+def _is_secret_of(key: ApiKey | None, text: KeyText) -> bool:
+    """Compare in constant time, with a digest that no secret has if there is no key."""
+    return hmac.compare_digest(_NO_DIGEST if key is None else key.digest, text.digest)
+
+
+def _require_usable(key: ApiKey | None, text: KeyText) -> ApiKey:
+    if not _is_secret_of(key, text) or key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
+        raise Unauthorized(_REFUSED)
     return key
 
 

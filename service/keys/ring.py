@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from service.keys.key_set import KeySetVersion, read_keys, read_version
-from service.keys.record import ApiKey, DamagedKey, decode_key
+from service.keys.record import ApiKey, DamagedKey
 from service.search.cached_value import CacheAges, CachedValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.keys.revocation_list import RevocationList
     from service.keys.usage import KeyUsage
     from service.search.engine import SearchEngine
 
-# Unknown ids are cached, so that an invalid key costs one lookup per few seconds. The cache is bounded, because anyone
-# who knows the checksum can invent any number of ids.
-_MAX_UNKNOWN_KEYS = 1_000
 # Lower limit, however small BROKERAGE_FRESH_SECONDS is.
 _MIN_REFRESH_SECONDS = 0.25
+# Requests with keys that are not in memory have the set read again for all of them together, at most this often.
+_RENEWAL_INTERVAL_SECONDS = 0.25
 # A starting process waits this long for the first set; after that, requests wait for it.
 _WARM_TIMEOUT_SECONDS = 2.0
 
@@ -31,26 +32,30 @@ _log = logging.getLogger("service")
 class KeyRing:
     """Finds keys by their public id."""
 
-    def __init__(self, engine: SearchEngine, index: str, ages: CacheAges, usage: KeyUsage) -> None:
+    def __init__(
+        self, engine: SearchEngine, index: str, ages: CacheAges, usage: KeyUsage, revocations: RevocationList
+    ) -> None:
         """Read keys from `index`; a revocation takes effect within `ages.stale_seconds`. `usage` records last use."""
         self.usage = usage
         self._engine = engine
         self._index = index
         self._ages = ages
+        self._revocations = revocations
         self._version = KeySetVersion()
         self._keys: CachedValue[Mapping[str, ApiKey | None]] = CachedValue(self._read, ages)
-        self._unknown_keys: dict[str, CachedValue[ApiKey | None]] = {}
+        self._renewal: asyncio.Task[None] | None = None
+        self._renewed_at = float("-inf")
         self._logged_damaged_ids: set[str] = set()
 
     async def warm(self) -> None:
         """Read all keys once; during an outage, continue without them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_WARM_TIMEOUT_SECONDS):
-                await self._keys.refresh()
+                await asyncio.gather(self._keys.refresh(), self._revocations.read())
 
     async def run(self) -> None:
-        """Refresh the keys and write their last use, forever."""
-        await asyncio.gather(self._keep_fresh(), self.usage.run())
+        """Refresh the keys and the revocation list, and write the last use of keys, forever."""
+        await asyncio.gather(self._keep_fresh(), self._revocations.run(), self.usage.run())
 
     async def _keep_fresh(self) -> None:
         while True:
@@ -61,22 +66,31 @@ class KeyRing:
         """Return all keys as last read, None for damaged ones, without a request."""
         return self._keys.current or {}
 
+    def recall(self, key_id: str) -> ApiKey | None:
+        """Return the key with this id from memory, without a request; None also if it is damaged or revoked by file."""
+        return None if key_id in self._revocations else self.cached_keys().get(key_id)
+
     async def find(self, key_id: str) -> ApiKey | None:
-        """Return the key with this id, or None. An id that is not in the set is looked up immediately."""
-        keys = await self._keys.get()
-        return keys[key_id] if key_id in keys else await self._find_unknown(key_id)
+        """Return the key with this id as `recall`, from a set that is at most `ages.stale_seconds` old."""
+        await self._keys.get()
+        return self.recall(key_id)
 
-    async def _find_unknown(self, key_id: str) -> ApiKey | None:
-        cached = self._unknown_keys.get(key_id)
-        if cached is None:
-            if len(self._unknown_keys) >= _MAX_UNKNOWN_KEYS:
-                del self._unknown_keys[next(iter(self._unknown_keys))]
-            cached = self._unknown_keys[key_id] = CachedValue(lambda: self._look_up(key_id), self._ages)
-        return await cached.get()
+    async def renew(self) -> None:
+        """Have the set read after this call; raise ApiError if that fails.
 
-    async def _look_up(self, key_id: str) -> ApiKey | None:
-        document = await self._engine.get_document(self._index, key_id)
-        return None if document is None else self._intact(decode_key(key_id, document))
+        Concurrent calls share a read, and reads are spaced: invented ids cost Elasticsearch no more than a few small
+        searches a second, however many there are, and known ids take exactly as long as unknown ones.
+        """
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+        await asyncio.shield(self._renewal)
+        self._keys.raise_failure()
+
+    async def _renew(self) -> None:
+        await asyncio.sleep(self._renewed_at + _RENEWAL_INTERVAL_SECONDS - time.monotonic())
+        # Calls from now on need a later read: their key may be stored after this one has begun.
+        self._renewal, self._renewed_at = None, time.monotonic()
+        await self._keys.refresh()
 
     async def _read(self) -> Mapping[str, ApiKey | None]:
         current = self._keys.current
@@ -84,10 +98,7 @@ class KeyRing:
             return current
         decoded, self._version = await read_keys(self._engine, self._index)
         self._logged_damaged_ids &= decoded.keys()
-        keys = {key_id: self._intact(key) for key_id, key in decoded.items()}
-        # Keys looked up before are now in the set, or have been deleted.
-        self._unknown_keys.clear()
-        return keys
+        return {key_id: self._intact(key) for key_id, key in decoded.items()}
 
     def _intact(self, key: ApiKey | DamagedKey) -> ApiKey | None:
         """Return the key, or None and log once if it is damaged."""

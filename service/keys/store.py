@@ -11,6 +11,7 @@ import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
 from cluster.control_index import ensure_index
+from cluster.write_blocks import BlockedWrites
 from service.keys.key_text import KeyText, generate_key
 from service.keys.record import KEYS_INDEX_BODY, USAGE_INDEX_BODY, ApiKey, DamagedKey, decode_key
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-_PAGE_SIZE = 1000
+# The largest that Elasticsearch allows by default; a key takes less than a kilobyte.
+_PAGE_SIZE = 10_000
 # An edit that conflicts with a concurrent one is repeated on the new version of the document.
 _MAX_EDIT_ATTEMPTS = 5
 
@@ -58,6 +60,12 @@ class KeyStore:
         self._client = client
         self._index = index
         self._usage_index = usage_index
+        self._writes = BlockedWrites(client, index)
+
+    @property
+    def has_lifted_block(self) -> bool:
+        """Whether a write met the block of full disks, which was lifted for it."""
+        return self._writes.has_lifted
 
     async def create(self, grant: KeyGrant) -> KeyText:
         """Store a new key and return its text, which is not stored anywhere."""
@@ -68,7 +76,7 @@ class KeyStore:
         text = generate_key()
         key = ApiKey(key_id=text.key_id, digest=text.digest, created=dt.datetime.now(dt.UTC), **asdict(grant))
         document = msgspec.to_builtins(key)
-        await self._client.index(index=self._index, id=key.key_id, document=document, op_type="create", refresh=True)
+        await self._index_document(key.key_id, document, op_type="create")
         return text
 
     async def list_intact(self) -> list[ApiKey]:
@@ -95,6 +103,15 @@ class KeyStore:
             async for hit in self._hits(self._usage_index)
         }
 
+    async def last_use(self, key_id: str) -> dict[str, dt.datetime]:
+        """Return when a key was last used, by its id; nothing if it was never used."""
+        try:
+            hit = await self._client.get(index=self._usage_index or self._index, id=key_id, source_includes="last_used")
+        except NotFoundError:
+            return {}
+        used = hit["_source"].get("last_used")
+        return {key_id: msgspec.convert(used, dt.datetime)} if used else {}
+
     async def rotate(self, key_id: str, overlap: dt.timedelta) -> KeyText:
         """Create a successor with the same grant, let the key expire after the overlap, and return the new text.
 
@@ -108,7 +125,7 @@ class KeyStore:
             await self._edit(key_id, partial(_rotation, key_id, text.key_id, expires))
         except (UnknownKey, UnchangeableKey):
             # A concurrent change was faster. The new key has not been shown yet.
-            await self._client.delete(index=self._index, id=text.key_id, refresh=True)
+            await self._writes.run(partial(self._client.delete, index=self._index, id=text.key_id, refresh=True))
             raise
         return text
 
@@ -140,10 +157,14 @@ class KeyStore:
         """Replace the document of a hit; return False if it has changed since."""
         condition = {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]}
         try:
-            await self._client.index(index=self._index, id=hit["_id"], document=document, refresh=True, **condition)
+            await self._index_document(hit["_id"], document, **condition)
         except ConflictError:
             return False
         return True
+
+    async def _index_document(self, key_id: str, document: dict[str, Any], **condition: Any) -> None:
+        write = partial(self._client.index, index=self._index, id=key_id, document=document, refresh=True, **condition)
+        await self._writes.run(write)
 
     async def _document(self, key_id: str) -> dict[str, Any]:
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from cluster.write_blocks import write_block
 from service.errors import ApiError
 from service.telemetry.counters import KEY_USAGE_FAILURES
 
@@ -67,11 +68,11 @@ class KeyUsage:
         try:
             async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
                 status, response = await self._engine.bulk(self._alias, _bulk_body(batch))
-            statuses = {status} if response is None else {item["index"]["status"] for item in response["items"]}
+            items = [{"status": status}] if response is None else [item["index"] for item in response["items"]]
+            failed = [item for item in items if response is None or item["status"] not in _SUCCESS_STATUSES]
+            return _describe(failed, self._alias) if failed else ""
         except (ApiError, TimeoutError, LookupError, TypeError):
             return "Elasticsearch did not accept the write"
-        failed = statuses if response is None else statuses - _SUCCESS_STATUSES
-        return _describe(failed, self._alias) if failed else ""
 
     def _log_changes(self, problem: str) -> None:
         """Log a problem when it begins and when it ends."""
@@ -91,7 +92,10 @@ def _bulk_body(batch: dict[str, dt.datetime]) -> bytes:
     return b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
 
 
-def _describe(statuses: set[int], alias: str) -> str:
+def _describe(failed: list[dict[str, Any]], alias: str) -> str:
+    if reason := next(filter(None, (write_block(item.get("error")) for item in failed)), ""):
+        return f"{alias} is blocked: {reason}. Free disk space or remove the block"
+    statuses = {item["status"] for item in failed}
     if 404 in statuses:
         return f"there is no alias {alias}; `brokerage keys create` creates it and its index"
     if statuses & {401, 403}:

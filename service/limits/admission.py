@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from service.settings import ServiceSettings
 
+# Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
+_STRANGERS = 32
+
 
 class RequestKind(StrEnum):
     """The kinds of requests, each with its own lane."""
@@ -26,6 +29,7 @@ class RequestKind(StrEnum):
     CHANGES = "change"
     LONG_POLL = "long-poll"
     SNAPSHOT = "snapshot"
+    STRANGER = "stranger"
 
 
 class AdmissionControl:
@@ -34,7 +38,7 @@ class AdmissionControl:
     Pages cannot block shows, which read one small record. A request for changes does no work while it waits, and takes
     the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes thousands
     of them at once, which are served one after the other and not refused. A snapshot is a series of searches that takes
-    minutes: few run at a time, and none is queued.
+    minutes: few run at a time, and none is queued. Strangers, whose keys are not in memory, take no slot of the others.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -46,6 +50,7 @@ class AdmissionControl:
             AdmissionLane(RequestKind.CHANGES, polls, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.LONG_POLL, -(-settings.concurrency // 2), polls, math.inf),
             AdmissionLane(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True),
+            AdmissionLane(RequestKind.STRANGER, _STRANGERS, 0, patience),
         )
         self._lanes = {RequestKind(lane.kind): lane for lane in lanes}
 

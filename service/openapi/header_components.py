@@ -22,7 +22,8 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Cache-Control": {"description": "Who may cache the response.", "schema": _TEXT},
     "Link": {
-        "description": "Absolute URLs, without the key: first, prev, next, last page; deprecation, sunset.",
+        "description": "URLs, without the key: first, prev, next, last page that can be read; alternate: the snapshot, "
+        "if there are more records than pages reach; deprecation, sunset.",
         "schema": _TEXT,
     },
     "Deprecation": {
@@ -31,8 +32,18 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Sunset": {"description": "The time from which it may be removed (RFC 8594).", "schema": _TEXT},
     "X-Page-Number": {"description": "The number of this page; the first is 1.", "schema": _COUNT | {"minimum": 1}},
-    "X-Total-Pages": {"description": "The number of pages, at least 1.", "schema": _COUNT | {"minimum": 1}},
-    "X-Total-Count": {"description": "The number of records on all pages.", "schema": _COUNT},
+    "X-Total-Pages": {
+        "description": "The number of pages that can be read, at least 1. Pages reach 100,000 records.",
+        "schema": _COUNT | {"minimum": 1},
+    },
+    "X-Total-Count": {
+        "description": "The number of records, including those that pages do not reach.",
+        "schema": _COUNT,
+    },
+    "Warning": {
+        "description": "There are more records than numbered pages reach, or unknown parameters were ignored.",
+        "schema": _TEXT,
+    },
     "X-Next-Updated-Since": {
         "description": "With the first page of a walk: the updated_since of the next walk.",
         "schema": _COUNT,
@@ -50,7 +61,7 @@ RATE_LIMIT_HEADERS = (
     "X-RateLimit-Reset",
 )
 CACHE_HEADERS = ("ETag", "Cache-Control")
-NUMBERED_PAGE_HEADERS = ("Link", "X-Page-Number", "X-Total-Pages", "X-Total-Count")
+NUMBERED_PAGE_HEADERS = ("Link", "X-Page-Number", "X-Total-Pages", "X-Total-Count", "Warning")
 CURSOR_PAGE_HEADERS = ("Link", "X-Next-Updated-Since")
 
 

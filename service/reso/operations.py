@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from service.errors import NotFound
 from service.http.responses import json_response
 from service.keys.authentication import authenticate
+from service.limits.admission import RequestKind
 from service.operation import Operation, RequestContext
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from service.keys.record import ApiKey
-    from service.keys.ring import KeyRing
     from service.services import Services
     from service.telemetry.timing import Timer
 
@@ -43,8 +43,9 @@ _SINGLE_ROW = SkipToken(b"", 1)
 class ResoOperation(Operation):
     """An operation below `/reso`: it also accepts the key as a bearer token, and links are absolute URLs."""
 
-    async def _authenticated(self, request: web.Request, keys: KeyRing) -> ApiKey:
-        return await authenticate(request, keys, allow_bearer=True)
+    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
+        strangers = services.admission.lane(RequestKind.STRANGER)
+        return await authenticate(request, services.keys, strangers, allow_bearer=True)
 
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
         refuse_unimplemented(request.query, self.schema)

@@ -50,6 +50,11 @@ class CachedValue(Generic[Value]):
         """The value as last read, however old it is; None before the first read."""
         return self._value
 
+    def raise_failure(self) -> None:
+        """Raise the ApiError of the last refresh, if it failed."""
+        if self._failure is not None:
+            raise self._failure
+
     async def get(self) -> Value:
         """Return the value, at most `stale_seconds` old unless Elasticsearch is unavailable."""
         age = time.monotonic() - self._read_at

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from mappings.index_body import MAX_RESULT_WINDOW
 from service.errors import InvalidRequest
+from service.http.headers import LINK
 from service.http.responses import json_array, link_header
+from service.keys.redaction import mask_keys
 from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, total_hits
@@ -59,12 +62,18 @@ def _timestamps_page(response: bytes, variant: Variant, size: int) -> WalkPage:
 
 @dataclass(frozen=True)
 class NumberedPage:
-    """One page by number, with the totals."""
+    """One page by number. `total` counts all records; only those in the result window are on a page."""
 
+    resource: Resource
     records: Sequence[JsonBytes]
     number: int
-    total_pages: int
+    size: int
     total: int
+
+    @property
+    def total_pages(self) -> int:
+        """The number of pages that can be read, at least 1."""
+        return max(1, min(-(-self.total // self.size), MAX_RESULT_WINDOW // self.size))
 
     def to_json(self, name: str) -> list[JsonBytes]:
         """Return the parts of a body with the page numbers, and the records under `name`."""
@@ -78,12 +87,20 @@ class NumberedPage:
             relations["prev"] = min(self.number - 1, self.total_pages)
         if self.number < self.total_pages:
             relations["next"] = self.number + 1
+        links = link_header(call.url, {relation: {"page_number": number} for relation, number in relations.items()})
         return {
             "X-Page-Number": str(self.number),
             "X-Total-Pages": str(self.total_pages),
             "X-Total-Count": str(self.total),
-            **link_header(call.url, {relation: {"page_number": number} for relation, number in relations.items()}),
+            **(links if self.total <= self.total_pages * self.size else self._truncation(call, links[LINK])),
         }
+
+    def _truncation(self, call: RequestContext, links: str) -> dict[str, str]:
+        """Return a warning that records lie beyond the last page, and the links with that of the snapshot."""
+        scope = {name: call.url.query[name] for name in (COMPANY_PARAMETER, PARENT_PARAMETER) if name in call.url.query}
+        snapshot = (call.url.parent / "snapshot" / self.resource.alias).with_query(scope)
+        warning = f"Numbered pages end after {self.total_pages * self.size} of {self.total} records: use the snapshot."
+        return {LINK: f'{links}, <{mask_keys(str(snapshot))}>; rel="alternate"', "Warning": f'299 - "{warning}"'}
 
 
 async def numbered_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> NumberedPage:
@@ -91,7 +108,9 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
     number = call.parameters["page_number"] or 1
     if number * size > MAX_RESULT_WINDOW:
         raise InvalidRequest.of(
-            "page_number", f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}."
+            "page_number",
+            f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}. "
+            f"/snapshot/{selection.resource.alias} returns all records in one response.",
         )
     timestamps_only = call.parameters.get("timestamps_only", False)
     response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
@@ -100,7 +119,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
         records = variant.encode(extract_records(response, size))
-    return NumberedPage(records, number, max(1, -(-total // size)), total)
+    return NumberedPage(selection.resource, records, number, size, total)
 
 
 async def _search_at(

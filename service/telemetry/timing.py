@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Layer(StrEnum):
     """The layers of a request, in order of execution."""
 
-    TURN = "turn"  # waiting for a slot
     AUTH = "auth"  # authentication
+    TURN = "turn"  # waiting for a slot
     QUERY = "query"  # parameters, scope, search body
     ELASTICSEARCH = "elasticsearch"  # from the first byte of the search sent to the last byte of its response
     SPLICE = "splice"  # from the search response to the parts of ours

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _UNAVAILABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
+_METRICS_REMEDY = "BROKERAGE_METRICS_PORT or BROKERAGE_METRICS_HOST"
+
+
 class ListenError(OSError):
     """An address is in use or does not belong to this machine; the text names it and what to change."""
 
@@ -75,10 +78,10 @@ def _metrics(slot: int, settings: ServiceSettings) -> tuple[socket.socket, ...]:
     if not settings.metrics_port:
         return ()
     # Workers share the port of the API, but each has its own metrics port.
-    port, remedy = settings.metrics_port + slot, "BROKERAGE_METRICS_PORT"
+    host, port, remedy = settings.metrics_host, settings.metrics_port + slot, _METRICS_REMEDY
     if not settings.share_port:
-        _close(_open(settings.host, port, remedy, probe=True))
-    return _open(settings.host, port, remedy, share=settings.share_port)
+        _close(_open(host, port, remedy, probe=True))
+    return _open(host, port, remedy, share=settings.share_port)
 
 
 def _open(host: str, port: int, remedy: str, *, share: bool = False, probe: bool = False) -> tuple[socket.socket, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # From the start of a worker, including imports, until it is ready.
 _READY_SECONDS = 30.0
 # Settings of the sockets, which stay open across replacements.
-_FIXED_SETTINGS = ("host", "port", "workers", "metrics_port", "share_port")
+_FIXED_SETTINGS = ("host", "port", "workers", "metrics_host", "metrics_port", "share_port")
 
 _log = logging.getLogger("service")
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
+from cluster.settings import SettingError
 from service.console.routes import _FILES
+from service.http.allowed_hosts import allowed_hosts_middleware
+from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
     from tests.console.console_service import ConsoleService
@@ -33,3 +38,45 @@ async def test_the_page_may_load_what_is_ours_and_nothing_else(operating: Consol
 async def test_the_metrics_are_on_the_same_port(operating: ConsoleService) -> None:
     status, _, body = await operating.private("/metrics")
     assert (status, b"brokerage_index_mark_sequence" in body) == (200, True)
+
+
+@pytest.mark.parametrize("path", [*_FILES, *_DATA, "/metrics", "/nothing"])
+async def test_a_forged_host_is_refused_everywhere(operating: ConsoleService, path: str) -> None:
+    for host in ("attacker.example", f"attacker.example:{operating.private_port}", "localhost.attacker.example", ""):
+        async with operating.http.get(operating.url + path, headers={"Host": host}) as response:
+            text = await response.text()
+            assert response.status == 403
+            assert "BROKERAGE_METRICS_ALLOWED_HOSTS" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LocalHost.:9100", 200),
+        ("10.1.2.3:9100", 200),
+        ("[::1]:9100", 200),
+        ("[fe80::1]", 200),
+        ("Metrics.Example:9100", 200),
+        ("other.example", 403),
+        ("metrics.example.attacker.example", 403),
+        ("2130706433", 403),
+        ("0x7f000001", 403),
+        ("127.0.0.1@attacker.example", 403),
+        ("[attacker.example]", 403),
+    ],
+)
+async def test_addresses_and_allowed_names_are_accepted(host: str, status: int) -> None:
+    async def respond(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application(middlewares=[allowed_hosts_middleware(["metrics.example"])])
+    app.router.add_get("/", respond)
+    async with TestClient(TestServer(app)) as http:
+        assert (await http.get("/", headers={"Host": host})).status == status
+
+
+@pytest.mark.parametrize("name", ["http://metrics.example", "metrics.example:9100", "a/b", "*"])
+def test_an_allowed_host_is_a_name(name: str) -> None:
+    with pytest.raises(SettingError, match="BROKERAGE_METRICS_ALLOWED_HOSTS"):
+        ServiceSettings(metrics_allowed_hosts=(name,))

@@ -52,6 +52,7 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
                 ("show", 128),
                 ("change", 2000),
                 ("snapshot", 8),
+                ("stranger", 64),
             ]
             assert [reader["seen"]["repeats"] for reader in reported["consumers"]] == [3]
             assert len(reported["keys"]) == 1

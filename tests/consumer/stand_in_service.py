@@ -57,6 +57,7 @@ class StandInService:
         self.lies = 0  # so many snapshots end with a digest that is not theirs
         self.lost: dict[str, set[str]] = defaultdict(set)  # changes of these are not sent
         self.unsettled = 0
+        self.absent: set[str] = set()  # resources that were never loaded
         self.endless = ""  # the snapshot of this resource never comes to its last lines
         self.on_request: Callable[[int], None] = lambda _: None
 
@@ -94,6 +95,8 @@ class StandInService:
         _, _, operation, *rest = request.path.split("/")
         if operation == "changes":
             return self._changes(request.query)
+        if rest[0] in self.absent:
+            return problem(503, "not-loaded")
         return (self._snapshot if operation == "snapshot" else self._digest)(rest[0], request.query)
 
     def _changes(self, query: dict[str, str]) -> Reply:
@@ -106,6 +109,7 @@ class StandInService:
         asked = list(filter(None, query.get("resources", "").split(","))) or list(places) or list(RESOURCES)
         if any(places.get(name, 0) < 0 for name in asked):
             return problem(410, "token-expired")
+        assert not self.absent.intersection(asked)
         reported: list[tuple[str, StandInRecord]] = []
         size = int(query.get("page_size", "200"))
         for name in sorted(asked, key=RESOURCES.index):

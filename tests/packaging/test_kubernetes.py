@@ -107,6 +107,8 @@ def test_the_ports_are_those_of_the_settings() -> None:
     assert _ports() == {"http": settings.port, "metrics": settings.metrics_port}
     assert [port["targetPort"] for port in named("Service")["spec"]["ports"]] == ["http"]
     assert "BROKERAGE_HOST=0.0.0.0" in DOCKERFILE
+    # Prometheus scrapes the address of the pod.
+    assert settings.metrics_host == "0.0.0.0"  # noqa: S104 - limited by the network policy
     annotations = SERVICE["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(settings.metrics_port)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
-REPORTED_LAYERS = ["turn", "auth", "query", "elasticsearch", "splice", "encode"]
+REPORTED_LAYERS = ["auth", "turn", "query", "elasticsearch", "splice", "encode"]
 PART = re.compile(r"([a-z]+);dur=(\d+\.\d{3})")
 
 

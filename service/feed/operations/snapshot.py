@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
-from service.errors import NotFound
+from service.errors import NotFound, NotLoaded, ResourceUnavailable
 from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import SnapshotPosition, stream_snapshot
@@ -52,7 +52,12 @@ async def _start_stream(call: RequestContext, resource: Resource, slot: Admissio
     coding = negotiate_coding(call.headers)
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     # Errors before the first line still get an error status.
-    body = StreamPayload(await anext(lines), lines, coding, slot)
+    try:
+        first_line = await anext(lines)
+    except ResourceUnavailable:
+        # Without a mark, nothing is being rebuilt.
+        raise (NotLoaded if mark is None else ResourceUnavailable)(resource.title) from None
+    body = StreamPayload(first_line, lines, coding, slot)
     return StreamedResponse(body, {**OPERATION_HEADERS, "Cache-Control": "no-store", **encoding})
 
 

@@ -29,6 +29,8 @@ NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
         ({"BROKERAGE_DEADLINE_SECONDS": "0.9", "BROKERAGE_DRAIN_SECONDS": "0"}, "no search can finish in time"),
         ({"BROKERAGE_FRESH_SECONDS": "4"}, "BROKERAGE_FRESH_SECONDS is not below"),
         ({"BROKERAGE_METRICS_PORT": "8079"}, None),
+        ({"BROKERAGE_METRICS_HOST": "::1"}, "BROKERAGE_METRICS_HOST is set without BROKERAGE_METRICS_PORT"),
+        ({"BROKERAGE_METRICS_PORT": "8079", "BROKERAGE_METRICS_HOST": "::1"}, None),
         (
             {"BROKERAGE_METRICS_PORT": "8079", "BROKERAGE_WORKERS": "2", **REDIS},
             "BROKERAGE_PORT is one of the metrics ports",

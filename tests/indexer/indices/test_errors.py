@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexer.errors import error_reason
-from indexer.indices.backoff import is_write_block
+from indexer.errors import error_reason, is_write_block
 
 BLOCKED = {"error": {"type": "cluster_block_exception", "reason": "read-only"}, "status": 403}
 

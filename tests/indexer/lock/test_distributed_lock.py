@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from cluster.control_index import CONTROL_BODY, ensure_index
-from indexer import LockedError
+from indexer import ElasticsearchError, LockedError
+from indexer.errors import translate_client_errors
 from indexer.lock.distributed_lock import acquire_lock
 from indexer.lock.lock_store import LockHolder, LockState, LockStore
 from mappings import COMPANY, TEAM
@@ -164,3 +165,15 @@ async def test_a_run_that_lost_its_lock_swaps_nothing_and_leaves_the_new_holder_
     await usurping[0]
     assert not await bench.client.indices.exists_alias(name=bench.connection.alias(COMPANY))
     assert await lock_state(bench) == LockState(7, lock_holder())
+
+
+async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) -> None:
+    control = bench.connection.control_index
+    async with acquire_lock(bench.client, control):
+        pass
+    # Unlike that of full disks, Elasticsearch does not remove this block by itself.
+    await bench.client.indices.put_settings(index=control, settings={"index.blocks.write": True})
+    reason = rf"rejects writes: index \[{control}\] blocked by.*\. Free disk space or remove the block"
+    with pytest.raises(ElasticsearchError, match=reason), translate_client_errors():
+        async with acquire_lock(bench.client, control):
+            pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -282,3 +282,24 @@ async def test_companies_without_a_field_that_scopes_need_stop_every_request_rat
     async with TestClient(TestServer(app)) as corner.http:
         status, body = await corner.problem("/companies")
         assert (status, REBUILD.format("companies") in body["detail"]) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"properties": {"colour": {"type": "keyword"}, "aroma": {"type": "text"}}}, "aroma, colour."),
+        ({"properties": {"record": {"type": "object", "properties": {"hue": {"type": "long"}}}}}, "record.hue."),
+        ({"dynamic": "false"}, "dynamic."),
+    ],
+)
+async def test_what_is_added_to_a_live_mapping_by_hand_is_named(
+    corner: IndexSandbox, change: dict[str, Any], named: str
+) -> None:
+    index = await corner.make(TEAM)
+    await corner.point({TEAM: (index,)})
+    assert "teams" not in await corner.check_now()
+    await corner.client.indices.put_mapping(index=index, **change)
+    assert (await corner.check_now())["teams"] == (FindingState.WARNING, "its mapping was changed by hand")
+    (finding,) = [each for each in corner.watch.findings()[0] if each.subject == "teams"]
+    assert finding.detail.endswith(f"another program than the indexer: {named}")
+    assert await corner.statuses() == {200, 404}

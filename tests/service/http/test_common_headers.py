@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from service.keys.record import ApiKey
     from service.keys.ring import KeyRing
+    from service.limits.admission_lane import AdmissionLane
     from tests.service.raw_http import RawResponse
     from tests.service.stand_in import StandIn
 
@@ -161,9 +162,9 @@ async def test_probes(port: int, stand_in: StandIn, path: str) -> None:
 async def test_what_a_step_adds_is_on_a_refusal_by_a_later_step(
     port: int, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def counting(asked: web.Request, keys: KeyRing) -> ApiKey:
+    async def counting(asked: web.Request, keys: KeyRing, strangers: AdmissionLane) -> ApiKey:
         asked[EXTRA_HEADERS]["X-Left"] = "7"
-        return await authenticate(asked, keys)
+        return await authenticate(asked, keys, strangers)
 
     monkeypatch.setattr("service.operation.authenticate", counting)
     for path in ("/v1/companies?q=1", "/v1//companies//?q=1", "/v1/companies"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from multidict import MultiDict
 
+from service.keys.key_text import KeyText, generate_key
 from tests.service.stand_in import refusal
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ async def test_a_malformed_key_is_refused_without_a_look_up(
 ) -> None:
     status, problem = await ask(api, query=[key])
     assert (status, problem["detail"]) == (401, NOT_VALID)
-    assert stand_in.asked == []
+    assert [path for path, _ in stand_in.asked if path.startswith("/api_keys")] == []
 
 
 async def test_every_other_reason_has_the_same_answer(api: TestClient[Any, Any], stand_in: StandIn) -> None:
@@ -112,19 +113,34 @@ async def test_a_revocation_holds_once_the_kept_key_is_stale(open_api: Open, sta
     assert (await ask(api, headers=[key]))[0] == 401
 
 
-async def test_a_kept_key_is_not_looked_up_again(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+async def test_a_key_in_memory_needs_no_search(open_api: Open, stand_in: StandIn) -> None:
     key = stand_in.grant()
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0)
+    stand_in.keys_read.clear()
     for _ in range(3):
         assert (await ask(api, headers=[key]))[0] == 200
-    assert len([path for path, _ in stand_in.asked if path.startswith("/api_keys/")]) == 1
+    assert stand_in.keys_read == []
 
 
-async def test_an_unknown_key_is_looked_up_once(api: TestClient[Any, Any], stand_in: StandIn) -> None:
-    key = stand_in.grant()
-    stand_in.documents.clear()
-    for _ in range(3):
-        assert (await ask(api, headers=[key]))[0] == 401
-    assert len(stand_in.asked) == 1
+async def test_an_unknown_id_and_a_wrong_secret_cost_the_same_search(open_api: Open, stand_in: StandIn) -> None:
+    known, unknown = stand_in.grant(), generate_key().reveal()
+    wrong = KeyText(known[3:13], generate_key().secret).reveal()
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0, failures_per_minute=0)
+    for key in (unknown, wrong, unknown, wrong):
+        stand_in.keys_read.clear()
+        status, problem = await ask(api, headers=[key])
+        assert (status, problem["detail"]) == (401, NOT_VALID)
+        assert stand_in.keys_read == [1]
+    assert [path for path, _ in stand_in.asked if path.startswith("/api_keys")] == []
+    assert (await ask(api, headers=[known]))[0] == 200
+
+
+async def test_in_an_outage_a_wrong_secret_is_answered_like_an_unknown_id(open_api: Open, stand_in: StandIn) -> None:
+    known, unknown = stand_in.grant(), generate_key().reveal()
+    wrong = KeyText(known[3:13], generate_key().secret).reveal()
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0)
+    stand_in.out(refusal(503, "no_shard_available_action_exception"), "api_keys")
+    assert [(await ask(api, headers=[key]))[0] for key in (known, wrong, unknown)] == [200, 503, 503]
 
 
 async def test_the_last_good_key_survives_an_outage_of_the_keys(open_api: Open, stand_in: StandIn) -> None:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)
+BLOCKED = (
+    b'{"items":[{"index":{"status":429,"error":{"type":"cluster_block_exception",'
+    b'"reason":"index [key_usage] blocked by: [TOO_MANY_REQUESTS/12/disk usage]"}}}]}'
+)
 NOT_RECORDED = "The last use of keys is not being recorded: "
 
 
@@ -94,6 +98,7 @@ async def test_the_last_use_is_written_at_the_end(api: TestClient[Any, Any], sta
         (Reply(delay=30.0), "Elasticsearch did not accept the write."),
         (Reply(body=b"[]"), "Elasticsearch did not accept the write."),
         (Reply(body=b'{"items":[{"index":{"status":429}}]}'), "Elasticsearch returned 429."),
+        (Reply(body=BLOCKED), "key_usage is blocked: index [key_usage] blocked by: [TOO_MANY_REQUESTS/12/disk usage]."),
     ],
 )
 async def test_a_failure_costs_no_request_and_is_logged_once(

@@ -81,6 +81,15 @@ def test_each_worker_serves_its_metrics_on_the_next_port(bind: Bind) -> None:
     assert ports == [first, second]
 
 
+def test_metrics_have_a_host_of_their_own(bind: Bind) -> None:
+    (port,) = free_ports(1)
+    (default,) = bind(host="127.0.0.2", port=0, metrics_port=port)
+    assert default.metrics[0].getsockname() == ("127.0.0.1", port)
+    default.close()
+    (chosen,) = bind(host="127.0.0.2", port=0, metrics_port=port, metrics_host="127.0.0.3")
+    assert chosen.metrics[0].getsockname() == ("127.0.0.3", port)
+
+
 def test_a_host_may_have_several_addresses(bind: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
     def addresses(*_: object, **__: object) -> list[tuple[object, ...]]:
         none_of_ours = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("203.0.113.1", 0))
