@@ -1,0 +1,158 @@
+"""The game: consumers of one run, what operators do about its disasters, and the search for lies."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from mappings import LISTING, SOLD_LISTING
+from tests.chaos.machine_model import CHILDREN, LONE, NUMBERS, RecordForm
+from tests.chaos.machine_queries import FeedQuery
+from tests.disasters.disaster_run import DisasterRun
+from tests.disasters.disaster_world import FOLLOWED, HOME
+from tests.disasters.readers import PullClient, TokenFollower, WatermarkPoller
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from mappings import Resource
+    from tests.disasters.disaster_world import DisasterWorld
+    from tests.disasters.readers import Reader
+    from tests.disasters.source_records import Change
+
+_CHILD, _TWO = frozenset(CHILDREN[:1]), frozenset((CHILDREN[0], LONE))
+_ATTEMPTS = 3
+
+
+class Lie(AssertionError):
+    """A consumer believes that its copy is current, and it is not."""
+
+
+class DisasterGame:
+    """One run and its consumers."""
+
+    def __init__(self, world: DisasterWorld, tally: Counter[str]) -> None:
+        """Make the consumers: followers and pollers of both resources, and the client of the product."""
+        tally["runs"] += 1
+        self.tally = tally
+        self.run = DisasterRun(world, f"run-{tally['runs']}", tally)
+        folder = world.folder / "copies" / f"run-{tally['runs']}"
+        folder.mkdir(parents=True)
+        self.pollers = [
+            WatermarkPoller(FeedQuery(LISTING, "two", {"platform_company_id": CHILDREN[0]}, _CHILD), 2, tally),
+            WatermarkPoller(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, tally),
+        ]
+        self.readers: list[Reader] = [
+            TokenFollower(FeedQuery(LISTING, "child", {}, _CHILD), 2, tally),
+            TokenFollower(FeedQuery(LISTING, "two", {}, _TWO, "on-market"), 5, tally),
+            TokenFollower(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, tally),
+            PullClient(folder, tally),
+            *self.pollers,
+        ]
+
+    async def start(self, given: list[Change]) -> None:
+        """Load the first records."""
+        await self.run.start()
+        for resource in FOLLOWED:
+            assert await self.run.update(resource, self.run.sources[resource].changed(given))
+
+    async def read(self, which: int, pages: float, process: int) -> None:
+        """Let a consumer read. If it believes to be current while the indexer is idle, that must be so."""
+        reader = self.readers[which % len(self.readers)]
+        is_current = await reader.read(self.run.process(process), self.run.world.keys, pages)
+        is_told = reader not in self.pollers or not self.run.steps  # that records went back
+        if is_current and is_told and self.run.is_idle:
+            await self._check(reader)
+
+    async def _check(self, reader: Reader) -> None:
+        for resource in reader.resources:
+            served = await self.run.served(resource)
+            if served is None:
+                raise Lie(f"{type(reader).__name__}: nothing is served of {resource.alias}, and it is current: {reader}")
+            if not served.is_settled:
+                self.tally["unsettled"] += 1
+            elif missing := reader.missing(resource, served.names):
+                raise Lie(f"{type(reader).__name__}, {resource.alias}: served and copied: {missing} {reader}")
+            else:
+                self.tally["proofs of being current"] += 1
+
+    def announce(self) -> None:
+        """Ask those who cannot notice it themselves to start over."""
+        for poller in self.pollers:
+            poller.start_over()
+
+    async def announced(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do what takes records back."""
+        await work
+        self.announce()
+
+    async def restore(self, backup: str, scope: str, resource: Resource) -> None:
+        """Lose indices; restoring them is up to the operators."""
+        run = self.run
+        pattern = {
+            "everything": run.pattern,
+            "one resource": run.generations(resource),
+            "control": run.bench.connection.control_index,
+        }[scope]
+        await run.lose(pattern)
+        run.steps = [lambda: run.restore(backup, pattern), self._end_restore]
+
+    async def _end_restore(self) -> None:
+        self.announce()
+
+    async def lose_everything(self) -> None:
+        """Lose all indices; building them again is up to the operators."""
+        await self.run.lose(self.run.pattern)
+        self.run.steps = [self._reindex]
+
+    async def _reindex(self) -> None:
+        await self.run.reindex()
+        self.announce()
+
+    async def step(self) -> None:
+        """Let operators take their next step."""
+        await self.run.steps.pop(0)()
+
+    async def move_service(self, place: str) -> None:
+        """Point the service at other indices."""
+        if place != self.run.place:
+            self.run.place = place
+            self.announce()
+
+    async def pass_by(self) -> None:
+        """Do nothing."""
+
+    async def settle(self) -> None:
+        """End all disasters, publish a change of each resource, and let everyone read to the end."""
+        run = self.run
+        await run.go_on()
+        while run.steps:
+            await self.step()
+        await run.open()
+        await run.fill_disk(is_full=False)
+        run.set_clocks()
+        await self.move_service(HOME)
+        for resource in FOLLOWED:
+            await self._publish(resource)
+        for number, reader in enumerate(self.readers):
+            await self._become_current(reader, number % 2)
+
+    async def _publish(self, resource: Resource) -> None:
+        for attempt in range(_ATTEMPTS):
+            lines = self.run.sources[resource].changed([(attempt, RecordForm(CHILDREN[0], "Active"))])
+            if await self.run.update(resource, lines):
+                return
+        self.tally["stuck"] += 1
+
+    async def _become_current(self, reader: Reader, process: int) -> None:
+        for _ in range(_ATTEMPTS):
+            if await reader.read(self.run.process(process), self.run.world.keys, math.inf):
+                await self._check(reader)
+                return
+        raise Lie(f"{type(reader).__name__} never becomes current: {self.tally} {reader}")
+
+    async def end(self) -> None:
+        """Clean up."""
+        await self.run.end()

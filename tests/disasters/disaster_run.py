@@ -1,0 +1,223 @@
+"""One run: the indexer's work on its indices, what operators do to them, and what is served."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shutil
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elasticsearch import ApiError
+
+from cluster.control_index import read_mark
+from indexer.errors import IndexerError
+from mappings.stored_document import is_move
+from tests.chaos.machine_model import state_of
+from tests.disasters.backups import back_up, delete, restore
+from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
+from tests.disasters.source_records import SourceRecords
+from tests.records import write
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from mappings import Resource
+    from tests.chaos.machine_control import ControlledReplica
+    from tests.disasters.disaster_world import DisasterWorld
+
+    Named = dict[str, str]
+
+_PROCESSES = 2  # of the service
+
+
+@dataclass
+class Served:
+    """The live records of a resource by identifier; `is_settled` if none of them waits to be published."""
+
+    names: Named
+    is_settled: bool
+
+
+@dataclass
+class DisasterRun:
+    """The indices of one run, and the processes of the service on them."""
+
+    world: DisasterWorld
+    repository: str
+    tally: Counter[str]
+    sources: dict[Resource, SourceRecords] = field(
+        default_factory=lambda: {resource: SourceRecords(resource) for resource in FOLLOWED}
+    )
+    processes: list[ControlledReplica] = field(default_factory=list)
+    place: str = HOME  # the indices that the service reads
+    backups: list[str] = field(default_factory=list)
+    closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
+    is_full: bool = False  # the disk
+    steps: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # that operators have still to take
+    _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _work: asyncio.Task[Any] | None = None
+
+    async def start(self) -> None:
+        """Replace the indices with empty ones, and start the service."""
+        await restore(self.world, HOME, "base", self.pattern)
+        self.bench, self.gated = self.world.bench(HOME), self.world.bench(HOME, self.world.gated)
+        self.set_clocks()
+        await self.restart_service()
+
+    @property
+    def pattern(self) -> str:
+        """The indices of the run."""
+        return f"{HOME}-*"
+
+    def generations(self, resource: Resource) -> str:
+        """Return the pattern of the generations of a resource."""
+        return f"{self.bench.connection.alias(resource)}-v*"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work of the indexer is paused."""
+        return self._work is None
+
+    def process(self, number: int) -> ControlledReplica:
+        """Return a process of the service, which may read foreign indices."""
+        return self.world.foreign[self.place] if self.place != HOME else self.processes[number]
+
+    async def restart_service(self) -> None:
+        """Start new processes: the old ones lose what they have in memory."""
+        await self._exits.aclose()
+        self._exits = AsyncExitStack()
+        self.processes = [await self._exits.enter_async_context(self.world.service(HOME)) for _ in range(_PROCESSES)]
+
+    def set_clocks(self, indexer: float = 0.0, service: float = 0.0) -> None:
+        """Set both clocks to the present and some seconds."""
+        self.world.clock.milliseconds = int((time.time() + indexer) * 1_000)
+        self.world.service_clock.offset = service
+
+    # The indexer.
+
+    async def update(self, resource: Resource, lines: list[dict[str, Any]], room: float = math.inf) -> bool:
+        """Apply updates; return whether they are published. With less room, the work pauses."""
+        return await self._begin(self.gated.update({resource: lines}), resource, room, refreshes=True)
+
+    async def rebuild(self, resource: Resource, lines: list[dict[str, Any]], room: float = math.inf) -> bool:
+        """Rebuild a resource from a full source."""
+        write(self.bench.folder, {resource: lines})
+        return await self._begin(self.gated.build_folder([resource], force=True), resource, room, refreshes=False)
+
+    async def roll_back(self, resource: Resource, rollback: Coroutine[Any, Any, Any], room: float) -> bool:
+        """Roll back to the previous generation."""
+        return await self._begin(rollback, resource, room, refreshes=True)
+
+    async def _begin(self, work: Coroutine[Any, Any, Any], resource: Resource, room: float, *, refreshes: bool) -> bool:
+        self.world.gate.begin(self.bench.connection.alias(resource), room, refreshes=refreshes)
+        self._work = asyncio.create_task(work)
+        return await self._held()
+
+    async def go_on(self, room: float = math.inf) -> bool:
+        """Resume paused work; return whether it is done and published."""
+        if self._work is None:
+            return False
+        self.world.gate.open(room)
+        return await self._held()
+
+    async def _held(self) -> bool:
+        work = self._work
+        assert work is not None
+        holding = asyncio.create_task(self.world.gate.is_held.wait())
+        await asyncio.wait({work, holding}, return_when=asyncio.FIRST_COMPLETED)
+        holding.cancel()
+        if not work.done():
+            return False
+        self._work = None
+        return self._is_done(work)
+
+    def _is_done(self, work: asyncio.Task[Any]) -> bool:
+        """Count the errors of the indexer: it may refuse, it may not be wrong about it."""
+        try:
+            code = getattr(work.result(), "exit_code", 0)
+        except IndexerError as error:
+            self.tally[f"indexer: {type(error).__name__}"] += 1
+            return False
+        self.tally["indexer: " + ("done" if code == 0 else f"exit code {code}")] += 1
+        return code == 0
+
+    # What is served.
+
+    async def served(self, resource: Resource) -> Served | None:
+        """Return what is served at the place that the service reads; None if there is nothing."""
+        if self.place == HOME and resource in self.closed:
+            return self.closed[resource]
+        connection = self.world.connection(self.place)
+        try:
+            found = await self.world.admin.search(index=connection.alias(resource), size=1_000)
+            mark = await read_mark(self.world.admin, connection.control_index, connection.alias(resource))
+        except ApiError:
+            return None
+        documents = {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
+        states = {name: state_of(document) for name, document in documents.items() if not is_move(name)}
+        names = {name: state.name for name, state in states.items() if state.name is not None}
+        highest = max((document["sequence"] for document in documents.values()), default=0)
+        return Served(names, mark is None or highest <= mark.sequence)
+
+    # What befalls the indices.
+
+    async def back_up(self) -> None:
+        """Take a backup of everything."""
+        name = f"backup-{len(self.backups)}"
+        await back_up(self.world, self.repository, name, self.pattern)
+        self.backups.append(name)
+
+    async def lose(self, pattern: str) -> None:
+        """Lose indices."""
+        await delete(self.world, pattern)
+        left = await self.world.admin.indices.get(index=self.pattern, expand_wildcards="all")
+        begins = {resource: f"{self.bench.connection.alias(resource)}-v" for resource in self.closed}
+        for resource, begin in begins.items():
+            if not any(name.startswith(begin) for name in left):
+                del self.closed[resource]
+
+    async def restore(self, backup: str, pattern: str) -> None:
+        """Restore indices from a backup."""
+        await self.lose(pattern)
+        await restore(self.world, self.repository, backup, pattern)
+
+    async def reindex(self) -> None:
+        """Build everything again from the source, as after a loss."""
+        lines = {resource: source.full() for resource, source in self.sources.items()}
+        write(self.bench.folder, lines)
+        with suppress(IndexerError):
+            await self.bench.build_folder(ALL)
+
+    async def close(self, resource: Resource) -> None:
+        """Close the live index."""
+        if (served := await self.served(resource)) is not None:
+            with suppress(ApiError):
+                await self.world.admin.indices.close(index=self.bench.connection.alias(resource))
+                self.closed[resource] = served
+
+    async def open(self) -> None:
+        """Open closed indices."""
+        for resource in self.closed:
+            with suppress(ApiError):
+                await self.world.admin.indices.open(index=self.generations(resource), expand_wildcards="all")
+        self.closed = {}
+
+    async def fill_disk(self, *, is_full: bool) -> None:
+        """Block writes as Elasticsearch does at the flood stage, or end that."""
+        self.is_full = is_full
+        block = {"index.blocks.read_only_allow_delete": True if is_full else None}
+        await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
+
+    async def end(self) -> None:
+        """Stop everything, and remove the backups."""
+        with suppress(Exception):
+            await self.go_on()
+        await self._exits.aclose()
+        await delete(self.world, self.pattern)
+        if self.backups:
+            await self.world.admin.snapshot.delete_repository(name=self.repository)
+            shutil.rmtree(self.world.folder / "backups" / self.repository)
