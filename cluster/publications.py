@@ -50,7 +50,8 @@ class LedgerHead(msgspec.Struct, frozen=True):
 
     `end` is the highest assigned number. `publications` are the newest, ordered by base; the archives `first` to
     `archived` - 1 hold the earlier ones, PUBLICATIONS_PER_ARCHIVE each. A reader that started before `void` and has not
-    reached it may hold records that a rollback removed without a tombstone.
+    reached it may hold records that a rollback or a restore removed without a tombstone. `control` is the identity of
+    the control index (`cluster.index_identity`), empty if unknown.
     """
 
     end: int = 0
@@ -59,6 +60,7 @@ class LedgerHead(msgspec.Struct, frozen=True):
     archived: int = 0
     reaches: dict[str, PublishedExtent] = {}
     publications: tuple[Publication, ...] = ()
+    control: str = ""
 
     @property
     def count(self) -> int:
@@ -87,6 +89,15 @@ def split_archive(head: LedgerHead) -> tuple[LedgerHead, LedgerArchive | None]:
         return head, None
     old, new = head.publications[:PUBLICATIONS_PER_ARCHIVE], head.publications[PUBLICATIONS_PER_ARCHIVE:]
     return replace(head, publications=new, archived=head.archived + 1), LedgerArchive(old)
+
+
+def renumbered(head: LedgerHead, number: int) -> LedgerHead:
+    """Return the ledger with its next numbers above `number`, and all readers so far before its `void`.
+
+    For a ledger that is new or was restored: a lost one may have used the numbers that it would assign next.
+    """
+    end = max(head.end, number)
+    return replace(head, end=end, void=end + 1)
 
 
 def advance(head: LedgerHead, marks: Mapping[str, Mark]) -> LedgerHead:

@@ -5,6 +5,7 @@ from indexer.build.rebuild import reindex
 from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
 from indexer.maintenance.pruning import prunable, prune
+from indexer.maintenance.restored import begin_new_lives
 from indexer.maintenance.rollback import rollback, rollback_target
 from indexer.maintenance.status import ResourceStatus, status
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary
@@ -33,6 +34,7 @@ __all__ = [
     "Source",
     "SourceError",
     "SourceLine",
+    "begin_new_lives",
     "dry_run",
     "open_source",
     "prunable",

@@ -7,4 +7,9 @@ import time
 
 def now_milliseconds() -> int:
     """Return the time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    return now_microseconds() // 1_000
+
+
+def now_microseconds() -> int:
+    """Return the time in microseconds since 1970."""
+    return time.time_ns() // 1_000

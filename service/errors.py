@@ -187,6 +187,19 @@ class RebuildDue(EngineUnavailable):
         self.headers["Retry-After"] = "60"
 
 
+class DataReplaced(EngineUnavailable):
+    """The data were restored or replaced, and the indexer has not begun a new life of them yet (decision 18)."""
+
+    def __init__(self) -> None:
+        """Name the command; `service.health.monitor` logs the reason once, when it finds it."""
+        super().__init__("The data were restored or replaced outside the indexer.")
+        self.detail = (
+            "The data were restored from a backup or replaced. Changes, snapshots and digests continue after the next "
+            "update, or after `brokerage index restored`."
+        )
+        self.headers["Retry-After"] = "30"
+
+
 class DeadlineExceeded(ApiError):
     """The request exceeded its deadline."""
 

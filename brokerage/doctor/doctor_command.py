@@ -57,8 +57,8 @@ def doctor(*, as_json: bool) -> None:
 
 
 def _as_json(finding: Finding) -> dict[str, str]:
-    """Return the members that are texts; the missing fields are named in `detail`."""
-    return {name: value for name, value in asdict(finding).items() if name != "missing"}
+    """Return the members that are texts, which say what the others do."""
+    return {name: value for name, value in asdict(finding).items() if isinstance(value, str)}
 
 
 async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:

@@ -80,6 +80,27 @@ def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
     _print_result(as_json, {"resource": resource, "live": restored}, f"{resource} is now served from {restored}.")
 
 
+@index.command(
+    epilog=epilog("brokerage index restored", "brokerage index restored listings --yes --json", exits=INDEX_EXITS)
+)
+@click.argument("resources", type=RESOURCE_CHOICE, metavar="[RESOURCE]…", nargs=-1)
+@YES_OPTION
+@JSON_OPTION
+def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Let consumers start again after a restore of Elasticsearch: by default of all resources.
+
+    Run it once, after you have restored a snapshot, a disk or a whole cluster, and before the next update.
+    """
+    _confirm(
+        f"Consumers of {', '.join(resources) or 'all resources'} will take new snapshots, because what they have read "
+        "may be gone.",
+        yes=yes,
+    )
+    chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
+    begun = run_on_cluster(partial(indexer.begin_new_lives, resources=chosen, on_wait=print_error_line))
+    _print_result(as_json, {"resources": begun}, f"Consumers start again with {', '.join(begun)}.")
+
+
 @index.command(epilog=epilog("brokerage index prune", "brokerage index prune --yes --json", exits=INDEX_EXITS))
 @YES_OPTION
 @JSON_OPTION

@@ -15,6 +15,7 @@ from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.changes.write_session import first_generation_mark, open_write_session
 from indexer.clock import now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
+from indexer.control.lives import read_identity
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
@@ -179,9 +180,10 @@ class ResourceBuild:
             await self._lifecycle.refresh(progress.candidate)
             await session.publish_forgotten(progress.forgotten)
             await self._stamp(progress, session, sender)
-            await self._count_live(progress)
+            await self._count_live(progress, succeeds=session.identity)
             await self._lock.verify()
-            mark, fences = session.stamps.next_mark(progress.candidate), {self._fence: progress.candidate}
+            identity = await read_identity(self._context, progress.candidate)
+            mark, fences = session.stamps.next_mark(progress.candidate, identity), {self._fence: progress.candidate}
             await self._lifecycle.swap(progress.candidate, progress.live, {session.fence: progress.live, **fences})
             with suppress(LockedError):  # another run has taken over since the swap, and published a later mark
                 await session.publish_mark(mark)
@@ -196,10 +198,14 @@ class ResourceBuild:
             await self._lifecycle.refresh(progress.candidate)
         await assign_pending_stamps(self._context, progress.candidate, session, sender)
 
-    async def _count_live(self, progress: BuildProgress) -> None:
-        """Count the documents that go live, and record the `_seq_no` up to which all writes are the build's own."""
+    async def _count_live(self, progress: BuildProgress, succeeds: str = "") -> None:
+        """Count the documents that go live, and record the `_seq_no` up to which all writes are the build's own.
+
+        `succeeds` is the identity of the index that it replaces, which stays in the mark until the next publication.
+        """
         candidate, report = progress.candidate, self._job.report
-        await self._lifecycle.update_meta(candidate, built_to=await refresh_to_seq_no(self._context, candidate))
+        built_to = await refresh_to_seq_no(self._context, candidate)
+        await self._lifecycle.update_meta(candidate, built_to=built_to, succeeds=succeeds)
         report.documents = await self._lifecycle.count(candidate, LIVE_QUERY)
         report.tombstones = await self._lifecycle.count(candidate, DELETED_QUERY)
 

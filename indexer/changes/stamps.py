@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import structs
 
-from cluster.control_index import Mark
 from indexer.changes.change_kind import ChangeKind
 from indexer.clock import now_milliseconds
+from indexer.control.lives import begin_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.control_index import Mark
     from indexer.documents.builder import PendingDocument
     from indexer.indices.scan import IndexRow
 
@@ -79,25 +80,37 @@ class LiveStamps:
             return known.clock, known.sequence
         return self.next_stamp()
 
-    def next_mark(self, generation: str, *, epoch: int | None = None) -> Mark:
-        """Return the mark to publish, at or above every assigned stamp and the present; later stamps are above it."""
-        epoch = self.mark.epoch if epoch is None else epoch
+    def next_mark(self, generation: str, index: str) -> Mark:
+        """Return the mark to publish, at or above every assigned stamp and the present; later stamps are above it.
+
+        `index` is the identity of the generation's index.
+        """
         self.clock = max(self.clock, now_milliseconds())
-        self.mark = Mark(self.clock, self.sequence, epoch, generation, self.mark.forgotten)
+        self.mark = structs.replace(
+            self.mark,
+            clock=self.clock,
+            sequence=self.sequence,
+            generation=generation,
+            index=index,
+        )
         return self.mark
+
+    def begin_life(self) -> None:
+        """Declare in every later mark that the data do not continue those before (`indexer.control.lives`)."""
+        self.mark = begin_life(self.mark, self.mark.control)
+        self.clock = max(self.clock, self.mark.clock)
 
     def raise_forgotten(self, sequence: int) -> None:
         """Declare in every later mark that tombstones up to `sequence` may be gone."""
         self.mark = structs.replace(self.mark, forgotten=max(self.mark.forgotten, sequence))
 
 
-async def baseline_mark(client: AsyncElasticsearch, indices: Sequence[str], mark: Mark | None) -> Mark:
-    """Return the mark to stamp above; without one, the highest stamps of the indices.
+async def baseline_mark(client: AsyncElasticsearch, indices: Sequence[str], mark: Mark) -> Mark:
+    """Return the mark to stamp above: `mark`, or the highest stamps of the indices if they are higher.
 
     Stamps above the mark that an interrupted run left in the indices count too; these must be refreshed.
     """
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
     maxima = (await client.search(index=indices, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
-    known = mark or Mark(clock=0, sequence=0, epoch=0, generation=indices[0])
-    return structs.replace(known, clock=max(known.clock, clock), sequence=max(known.sequence, sequence))
+    return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))

@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from indexer.changes.document_copies import restamped_write, write_all
 from indexer.changes.moves import move_pages
 from indexer.changes.stamps import LiveStamps, baseline_mark
+from indexer.control.lives import begin_life, continued, first_mark, mark_of_unknown, read_identities
 from indexer.control.mark_store import MarkStore
 from indexer.errors import RefusedError
 from indexer.indices.adaptive_limit import AdaptiveLimit
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from cluster.control_index import Mark
     from indexer.context import IndexerContext
+    from indexer.control.lives import StoredIdentities
     from indexer.indices.lifecycle import Generations
     from mappings import Resource
 
@@ -52,6 +52,7 @@ class WriteSession:
     stamps: LiveStamps
     previous: str | None
     mark_store: MarkStore
+    identity: str  # of the live index
 
     def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
         """Return a sender that writes only while the fence exists; of equal versions the last one sent wins."""
@@ -60,10 +61,15 @@ class WriteSession:
 
     async def publish(self) -> None:
         """Refresh the live index, then publish the mark; raise LockedError if the lock was lost."""
-        mark = self.stamps.next_mark(self.live)
+        mark = self.stamps.next_mark(self.live, self.identity)
         await self.lifecycle.refresh(self.live)
         await self.lock.verify()
         await self.publish_mark(mark)
+
+    async def begin_life(self) -> None:
+        """Publish that the data do not continue those that were published before; raise as `publish`."""
+        self.stamps.begin_life()
+        await self.publish()
 
     async def publish_forgotten(self, sequence: int) -> None:
         """Publish that tombstones up to `sequence` may be gone, before any is deleted; raise as `publish`."""
@@ -109,28 +115,34 @@ async def _open_session(context: IndexerContext, lifecycle: GenerationLifecycle,
         await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
     await refresh_to_seq_no(context, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
-    mark = await mark_store.claim()
+    mark, stored = await mark_store.claim(), await read_identities(context, live)
     retained = present.history[: context.settings.kept_generations]
     previous = [index for index in retained[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
     for index in previous:  # stale updates may have been stamped there and never published
         await lifecycle.refresh(index)
-    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], _mark_to_continue(mark, present)))
-    session = WriteSession(context, lifecycle, lock, live, fence, stamps, previous[0] if previous else None, mark_store)
+    known = _mark_to_continue(mark, present, stored, live)
+    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known))
+    session = WriteSession(
+        context, lifecycle, lock, live, fence, stamps, next(iter(previous), None), mark_store, stored.generation
+    )
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await recover_moves(session, published)
-    if mark is not None and stamps.mark.epoch > mark.epoch:
+    if mark is not None and stamps.mark.life != mark.life:
         await session.publish()
     return session
 
 
-def _mark_to_continue(mark: Mark | None, present: Generations) -> Mark | None:
-    """Return the mark to continue from, in the next epoch if it belongs to none of the live generation's predecessors.
+def _mark_to_continue(mark: Mark | None, present: Generations, stored: StoredIdentities, live: str) -> Mark:
+    """Return the mark to continue from, in a new life if it belongs to none of the live generation's predecessors.
 
-    That happens when a rollback, or the first build after a loss, was killed between its swap and its mark.
+    That happens when a rollback, or the first build after a loss, was killed between its swap and its mark, or when an
+    earlier generation was restored.
     """
-    if mark is None or mark.generation in present.history:
-        return mark
-    return structs.replace(mark, epoch=mark.epoch + 1)
+    if mark is None:
+        return mark_of_unknown(live, stored)
+    if mark.generation not in present.history:
+        return begin_life(mark, stored.control)
+    return continued(mark, stored, live)
 
 
 async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, token: int) -> tuple[str, str]:
@@ -147,11 +159,11 @@ async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, 
 async def first_generation_mark(mark_store: MarkStore, context: IndexerContext, generation: str) -> Mark:
     """Return the mark of the first generation, whose stamps are the source's; call before its swap.
 
-    If an earlier first generation is gone, its sequence is void and the epoch rises.
+    If an earlier first generation is gone, a new life begins.
     """
-    known = await mark_store.read()
-    epoch = 0 if known is None else known.epoch + 1
-    return LiveStamps(await baseline_mark(context.client, [generation], known)).next_mark(generation, epoch=epoch)
+    known, stored = await mark_store.read(), await read_identities(context, generation)
+    mark = first_mark(generation, stored) if known is None else begin_life(known, stored.control)
+    return LiveStamps(await baseline_mark(context.client, [generation], mark)).next_mark(generation, stored.generation)
 
 
 async def recover_moves(session: WriteSession, above: int) -> None:

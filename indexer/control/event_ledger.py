@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from elasticsearch import ConflictError
+from msgspec.structs import replace
 
 from cluster.control_index import Mark, mark_id
-from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, split_archive
+from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, renumbered, split_archive
+from indexer.clock import now_microseconds
+from indexer.control.lives import read_identity
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
 from mappings import RESOURCES
@@ -55,6 +58,23 @@ async def publish_events(
         pass
 
 
+async def renumber_events(context: IndexerContext) -> None:
+    """Continue above every number that can have been used, also in a control index that was restored unnoticed."""
+    while not await retry(lambda: _renumber_once(context), context.settings.retry_seconds):
+        pass
+
+
+async def _renumber_once(context: IndexerContext) -> bool:
+    """Try once; return False if another run has appended meanwhile."""
+    head, condition, _ = await _read(context)
+    control = await read_identity(context, context.connection.control_index)
+    try:
+        await _write(context, HEAD_ID, replace(renumbered(head, now_microseconds()), control=control), **condition)
+    except ConflictError:
+        return False
+    return True
+
+
 async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -> bool:
     """Try once; return False if another run has appended meanwhile."""
     head, condition, marks = await _read(context)
@@ -62,6 +82,7 @@ async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -
     ledger = advance(recent, marks)
     if ledger is recent or not allows(ledger.count - recent.count):
         return True
+    ledger = advance(await _in_this_life(context, recent), marks)
     if archive is not None:
         await _write(context, archive_id(head.archived), archive)
     try:
@@ -93,6 +114,16 @@ def _existing(document: dict[str, Any]) -> dict[str, Any] | None:
     if error["type"] != _NO_INDEX:
         raise ElasticsearchError(f"The control index cannot be read: {error_reason(document)}.")
     return document if document.get("found") else None
+
+
+async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:
+    """Return the ledger, with numbers that none before can have used if it is new or was restored."""
+    control = await read_identity(context, context.connection.control_index)
+    if head.control == control:
+        return head
+    # A ledger of an earlier version has no identity. It continues.
+    is_continued = not head.control and head.end > 0
+    return replace(head if is_continued else renumbered(head, now_microseconds()), control=control)
 
 
 async def _write(context: IndexerContext, identifier: str, document: msgspec.Struct, **condition: Any) -> None:

@@ -8,6 +8,7 @@ from indexer.changes.replay import assign_pending_stamps, replay
 from indexer.changes.stamps import baseline_mark
 from indexer.changes.write_session import open_write_session
 from indexer.control.event_ledger import publish_events
+from indexer.control.lives import read_identity
 from indexer.errors import RefusedError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
@@ -33,7 +34,7 @@ async def rollback_target(context: IndexerContext, resource: Resource) -> tuple[
 async def rollback(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None] = ignore_wait) -> str:
     """Bring back the generation that the live one replaced, with all updates since the swap, and return its name.
 
-    The mark's epoch rises because records revert to earlier states. Raises RefusedError, ElasticsearchError or
+    A new life begins, because records revert to earlier states. Raises RefusedError, ElasticsearchError or
     LockedError.
     """
     control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
@@ -46,8 +47,10 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             present = await lifecycle.generations()
             live, target = _target(present, resource)
             fence = await create_fence(context, f"{lifecycle.alias}-builder", lock.token, target)
+            session.stamps.begin_life()
             await _catch_up(session, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
-            mark = session.stamps.next_mark(target, epoch=session.stamps.mark.epoch + 1)
+            mark = session.stamps.next_mark(target, await read_identity(context, target))
+            await lifecycle.update_meta(target, succeeds=session.identity)
             await lifecycle.swap(target, live, {session.fence: live, fence: target})
             await session.publish_mark(mark)
             await publish_events(context)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from service.feed import hit_parser, json_lines
+from service.feed.published_mark import published_mark
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import header_identifier
 from service.search.query import scope_clauses
@@ -40,34 +41,37 @@ async def read_changes_page(call: RequestContext, view: FeedView, positions: Fee
             break
         call.require(resource, view.required_fields(resource))
         hits = await _search(call, resource, position, mark, remaining)
-        await _refuse_pruned(call, resource, position)
+        await _newest_mark(call, resource, position)
         page.entries += _encode_changes(view, resource, hits)
         is_full = len(hits) == remaining
         reached = hits[-1].header.sequence if is_full else mark.sequence
-        page.positions[resource] = position.advanced_to(reached)
+        page.positions[resource] = position.advanced_to(reached, mark)
         page.at_end = page.at_end and reached >= mark.sequence
     return page
 
 
 async def current_mark(call: RequestContext, resource: Resource, position: FeedPosition) -> Mark | None:
-    """Return the mark of a resource, at least as new as the position; raise FeedTokenExpired."""
-    marks = call.services.marks[resource]
-    mark = await marks.get()
-    if mark is None or position.epoch > mark.epoch:
-        # Another process has seen a newer mark than this one has cached.
-        await marks.refresh()
-        mark = marks.current
-    if mark is not None and position.is_expired(mark):
+    """Return the mark of a resource, at least as new as the position; raise FeedTokenExpired or another ApiError."""
+    mark = await published_mark(call, resource)
+    if not _continues(position, mark):
+        # Another process may have read a newer mark than this one has cached.
+        mark = await _newest_mark(call, resource, position)
+    return mark
+
+
+async def _newest_mark(call: RequestContext, resource: Resource, position: FeedPosition) -> Mark | None:
+    """Return the mark as it is now; raise FeedTokenExpired.
+
+    Read after a search, it shows whether tombstones were pruned meanwhile: marks are updated before the pruning.
+    """
+    mark = await call.services.marks[resource].refreshed()
+    if not _continues(position, mark):
         raise FeedTokenExpired(resource)
     return mark
 
 
-async def _refuse_pruned(call: RequestContext, resource: Resource, position: FeedPosition) -> None:
-    """Raise FeedTokenExpired if tombstones were pruned during the search: marks are updated before the pruning."""
-    marks = call.services.marks[resource]
-    await marks.refresh()
-    if marks.current is not None and position.is_expired(marks.current):
-        raise FeedTokenExpired(resource)
+def _continues(position: FeedPosition, mark: Mark | None) -> bool:
+    return position.is_unread if mark is None else not position.is_expired(mark)
 
 
 async def _search(call: RequestContext, resource: Resource, position: FeedPosition, mark: Mark, size: int) -> list[Hit]:

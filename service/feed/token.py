@@ -25,32 +25,44 @@ _RESOURCE_NUMBERS = {resource: number for number, resource in enumerate(RESOURCE
 
 
 class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The last `sequence` read of a resource, within an `epoch` of its mark.
+    """The last `sequence` read of a resource, within an `epoch` and a `life` of its mark.
 
-    `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy.
+    `floor` is the sequence of the mark when reading began: deletions before it were never part of the copy. `life` is
+    empty if the mark had none.
     """
 
     epoch: int
     sequence: int
     floor: int
+    life: str = ""
 
     @classmethod
     def start(cls, mark: Mark | None) -> FeedPosition:
         """Return the position before the first change."""
-        return cls(0, 0, 0) if mark is None else cls(mark.epoch, 0, mark.sequence)
+        return cls(0, 0, 0) if mark is None else cls(mark.epoch, 0, mark.sequence, mark.life)
 
     @classmethod
     def latest(cls, mark: Mark | None) -> FeedPosition:
         """Return the position after the last published change."""
-        return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence)
+        return cls(0, 0, 0) if mark is None else cls(mark.epoch, mark.sequence, mark.sequence, mark.life)
 
-    def advanced_to(self, sequence: int) -> FeedPosition:
-        """Return the position at a later sequence."""
-        return FeedPosition(self.epoch, sequence, self.floor)
+    @property
+    def is_unread(self) -> bool:
+        """Whether the resource had never been loaded, so that nothing of it was read."""
+        return self == FeedPosition(0, 0, 0)
+
+    def advanced_to(self, sequence: int, mark: Mark) -> FeedPosition:
+        """Return the position at a later sequence of the life of a mark."""
+        return FeedPosition(mark.epoch, sequence, self.floor, mark.life)
 
     def is_expired(self, mark: Mark) -> bool:
-        """Whether the changes after this position are lost: the index was rolled back, or tombstones were pruned."""
-        return self.epoch != mark.epoch or mark.forgotten > max(self.sequence, self.floor)
+        """Whether changes after this position are unknown: other data are served, or tombstones were pruned."""
+        return not (self.is_unread or self._is_of(mark)) or mark.forgotten > max(self.sequence, self.floor)
+
+    def _is_of(self, mark: Mark) -> bool:
+        """Whether the position is one of the mark's life, at or before the mark."""
+        known = mark.sequence if self.life == mark.life else -1 if self.life else mark.named_at
+        return self.epoch == mark.epoch and self.sequence <= known
 
 
 FeedPositions = dict["Resource", FeedPosition]

@@ -53,6 +53,7 @@ class Finding:
     problem: str = ""
     detail: str = ""
     remedy: str = ""
+    is_replaced: bool = False  # the data are not those of the mark: the change feed is refused
     missing: frozenset[str] = frozenset()  # search fields that the live index lacks: requests that use them are refused
 
     @property

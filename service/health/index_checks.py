@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cluster.control_index import mark_id
@@ -19,11 +19,13 @@ from service.health.checks import (
     missing_privilege,
 )
 from service.health.live_index import LiveIndex
+from service.health.replaced_data import read_marks, replaced_finding, replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from cluster.connection import ConnectionSettings
+    from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.health.checks import StatusReader
 
@@ -39,6 +41,15 @@ class IndexInventory:
 
     by_name: IndicesByName
     never_built: frozenset[str] = frozenset()  # aliases that are missing because nothing was ever loaded for them
+    marks: Mapping[str, Mark] = field(default_factory=dict)  # by alias
+
+    def replacement(self, alias: str, control_index: str) -> str | None:
+        """Return a sentence if the data behind an alias, or the control index, were replaced; None if not."""
+        mark, live = self.marks.get(alias), self.by_name[alias] or {}
+        control = (self.by_name[control_index] or {}).get(control_index)
+        if mark is None or control is None or len(live) != 1:
+            return None
+        return replacement(mark, *next(iter(live.items())), control)
 
 
 async def run_checks(engine: StatusReader, connection: ConnectionSettings) -> list[Finding]:
@@ -49,11 +60,11 @@ async def run_checks(engine: StatusReader, connection: ConnectionSettings) -> li
 
 async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -> IndexInventory:
     """Read the metadata of all indices that the service uses; raise ApiError if Elasticsearch is unavailable."""
-    aliases = [*map(connection.alias, RESOURCES)]
+    aliases, marks = [*map(connection.alias, RESOURCES)], await read_marks(engine, connection)
     names = [*aliases, connection.keys_index, connection.control_index]
     status, body = await _get(engine, ",".join(names))
     if status == 200:
-        return IndexInventory({name: _indices_behind(name, body) for name in names})
+        return IndexInventory({name: _indices_behind(name, body) for name in names}, marks=marks)
     if status == 401:
         raise EngineUnavailable("Elasticsearch rejected the credentials.")
     # One of them is missing or not readable: find out which.
@@ -63,7 +74,7 @@ async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -
         for name, (status, body) in zip(names, responses, strict=True)
     }
     missing = [alias for alias in aliases if by_name[alias] == {}]
-    return IndexInventory(by_name, await _never_built(engine, connection, missing))
+    return IndexInventory(by_name, await _never_built(engine, connection, missing), marks)
 
 
 async def _never_built(engine: StatusReader, connection: ConnectionSettings, missing: Sequence[str]) -> frozenset[str]:
@@ -96,6 +107,8 @@ def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> I
             yield _nothing_loaded(resource, alias)
         else:
             yield from LiveIndex(resource, alias, live).findings()
+            if (detail := indices.replacement(alias, connection.control_index)) is not None:
+                yield replaced_finding(resource, detail)
     for index, missing in ((connection.keys_index, _no_keys), (connection.control_index, _no_watermarks)):
         yield _support_index(indices.by_name[index], index, missing(index))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import ENGINE_SUBJECT, Finding, FindingState, blocked_resources, missing_fields
 from service.health.index_checks import run_checks
+from service.health.replaced_data import replaced_aliases
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,6 +64,7 @@ class HealthMonitor:
         else:
             self._checked_at, self._unreachable = time.monotonic(), None
             self._engine.blocked_aliases = blocked_resources(self._findings, self._connection)
+            self._engine.replaced_aliases = replaced_aliases(self._findings, self._connection)
             self._engine.missing = missing_fields(self._findings, self._connection)
         _log_changes(before, self.findings()[0])
 

@@ -62,6 +62,20 @@ class CachedValue(Generic[Value]):
             raise self._failure
         return self._value  # type: ignore[return-value]  # read at least once by now
 
+    async def get_renewed(self) -> Value:
+        """Return the value, at most `stale_seconds` old; raise the failure of its refresh."""
+        value = await self.get()
+        if self._failure is not None and time.monotonic() - self._read_at >= self._ages.stale_seconds:
+            raise self._failure
+        return value
+
+    async def refreshed(self) -> Value:
+        """Return the value as read now; raise the failure."""
+        await self.refresh()
+        if self._failure is not None:
+            raise self._failure
+        return self._value  # type: ignore[return-value]  # read just now
+
     async def refresh(self) -> None:
         """Read the value again now, however old it is; keep it if that fails."""
         # A refresh that is already running may have read a state before this call.

@@ -15,7 +15,14 @@ from elastic_transport import (
     TransportError,
 )
 
-from service.errors import DeadlineExceeded, EngineUnavailable, NotElasticsearch, RebuildDue, ResourceUnavailable
+from service.errors import (
+    DataReplaced,
+    DeadlineExceeded,
+    EngineUnavailable,
+    NotElasticsearch,
+    RebuildDue,
+    ResourceUnavailable,
+)
 from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
 from service.search.retry_budget import RetryBudget
 from service.search.search_response import document_source, require_complete
@@ -74,6 +81,8 @@ class SearchEngine:
         self.last_response_at = float("-inf")
         # Unusable aliases and the titles of their resources; kept up to date by `service.health.monitor`.
         self.blocked_aliases: Mapping[str, str] = {}
+        # Aliases whose data are not those that their marks describe; kept up to date by `service.health.monitor`.
+        self.replaced_aliases: frozenset[str] = frozenset()
         # Search fields that live indices lack, by alias; kept up to date by `service.health.monitor`, mostly empty.
         self.missing: Mapping[str, MissingFields] = {}
         # By default partial results come as 200 with rows missing.
@@ -128,6 +137,11 @@ class SearchEngine:
         """Raise ResourceUnavailable for an unusable index."""
         if (title := self.blocked_aliases.get(index)) is not None:
             raise ResourceUnavailable(title)
+
+    def require_continued(self, index: str) -> None:
+        """Raise DataReplaced if the data behind an alias were restored or replaced, and the indexer has not run yet."""
+        if index in self.replaced_aliases:
+            raise DataReplaced
 
     async def search_complete(self, path: str, body: bytes) -> bytes:
         """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time."""

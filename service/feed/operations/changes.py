@@ -11,6 +11,7 @@ from service.errors import InvalidRequest
 from service.feed import token
 from service.feed.changes_page import ChangesPage, read_changes_page
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
+from service.feed.published_mark import published_mark
 from service.feed.token import FeedPosition
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
@@ -62,7 +63,7 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
     """Return the positions to continue from; raise FeedTokenExpired or InvalidRequest."""
     chosen = call.parameters["resources"]
     if (sent := call.parameters["since"]) is None:
-        marks = {resource: await call.services.marks[resource].get() for resource in chosen or RESOURCES}
+        marks = {resource: await published_mark(call, resource) for resource in chosen or RESOURCES}
         return {resource: FeedPosition.start(mark) for resource, mark in marks.items()}
     tokens = token.decode_tokens(sent, "since")
     if missing := [resource.alias for resource in chosen or () if resource not in tokens.positions]:

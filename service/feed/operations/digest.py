@@ -11,6 +11,7 @@ from service.errors import ResourceUnavailable
 from service.feed import buckets, token
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.parameters import BucketPrefixes, FeedFilters
+from service.feed.published_mark import published_mark
 from service.feed.token import FeedPosition
 from service.feed.view import FeedView
 from service.http.responses import json_response
@@ -47,7 +48,7 @@ async def read_digest(call: RequestContext) -> web.Response:
 
     Counts and digests come by identifier bucket; prefixes of 4 digits also list the records."""
     resource, view = resource_from_path(call), FeedView(call)
-    mark = await call.services.marks[resource].get()
+    mark = await published_mark(call, resource)
     if mark is None:
         raise ResourceUnavailable(resource.title)
     bucket_list = await _search_buckets(call, view, resource, mark)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mappings import RESOURCES
 from service.errors import NotFound, Overloaded
 from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
+from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import SnapshotPosition, stream_snapshot
 from service.feed.streaming import StreamedResponse, StreamPayload
 from service.feed.view import FeedView
@@ -37,7 +38,7 @@ async def take_snapshot(call: RequestContext) -> web.Response:
     lane = call.services.admission.lane(RequestKind.SNAPSHOT)
     if lane.running >= lane.slots:
         raise Overloaded
-    mark = await call.services.marks[resource].get()
+    mark = await published_mark(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
     coding = negotiate_coding(call.headers)

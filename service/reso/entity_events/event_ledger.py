@@ -163,8 +163,9 @@ class EventLedgerReader:
         return self._ledger
 
     async def _read_archives(self, head: LedgerHead) -> None:
-        """Read the archives that are not loaded yet; those before the first are void."""
-        if head.first != self._first or head.end < self._ledger.end:
+        """Read the archives that are not loaded yet; those before the first are void, as are all of a lost ledger."""
+        known = self._ledger.head
+        if (head.first, head.control) != (self._first, known.control) or head.end < known.end:
             self._archived, self._first, self._next = {}, head.first, head.first
         while self._next < head.archived:
             numbers = range(self._next, min(self._next + _CONCURRENT_READS, head.archived))

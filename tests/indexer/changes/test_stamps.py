@@ -103,7 +103,7 @@ def test_stamps_never_fall_below_assigned_or_published_ones() -> None:
     given = [stamps.next_stamp() for _ in range(3)]
     assert [sequence for _, sequence in given] == [8, 9, 10]
     assert all(clock > present() + 50_000 for clock, _ in given)
-    published = stamps.next_mark("new")
+    published = stamps.next_mark("new", "its-uuid")
     assert published.clock >= max(clock for clock, _ in given)
     assert (published.sequence, published.epoch, published.generation) == (10, 2, "new")
     assert stamps.next_stamp() == (published.clock + 1, 11)

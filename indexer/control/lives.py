@@ -1,0 +1,91 @@
+"""Lives of the data: a mark continues the one before it, or begins a new life (decision 18)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from cluster.control_index import Mark
+from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity
+from indexer.clock import now_milliseconds
+
+if TYPE_CHECKING:
+    from indexer.context import IndexerContext
+
+_NAME_BYTES = 6
+_SECOND = 1_000  # milliseconds
+
+
+class StoredIdentities(NamedTuple):
+    """The identities of the control index and of one generation."""
+
+    control: str
+    generation: str
+
+
+async def read_identities(context: IndexerContext, generation: str) -> StoredIdentities:
+    """Return the identities as Elasticsearch has them now; empty for an index that does not exist."""
+    control = context.connection.control_index
+    found = await _read(context, control, generation)
+    return StoredIdentities(found.get(control, ""), found.get(generation, ""))
+
+
+async def read_identity(context: IndexerContext, index: str) -> str:
+    """Return the identity of one index, empty if it does not exist."""
+    return (await _read(context, index)).get(index, "")
+
+
+async def _read(context: IndexerContext, *indices: str) -> dict[str, str]:
+    settings = [UUID_SETTING, HISTORY_SETTING]
+    read = context.client.indices.get_settings
+    response = await read(index=[*indices], name=settings, flat_settings=True, ignore_unavailable=True)
+    return {index: index_identity(body["settings"]) for index, body in response.items()}
+
+
+def first_mark(generation: str, stored: StoredIdentities) -> Mark:
+    """Return the mark before the first change of a generation."""
+    return Mark(clock=0, sequence=0, epoch=0, generation=generation, life=_new_name(), control=stored.control)
+
+
+def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
+    """Return the mark of a live generation that has none: the control index was lost."""
+    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored.control)
+
+
+def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
+    """Return the mark to continue from, in a new life if its data were restored or replaced since it was published."""
+    if is_replaced(mark, stored, live):
+        return begin_life(mark, stored.control)
+    if not mark.life:
+        mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
+    return structs.replace(mark, control=stored.control)
+
+
+def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
+    """Whether the control index, or the generation of the mark, is not the one that the mark was published for."""
+    is_other_index = mark.generation == live and _differ(mark.index, stored.generation)
+    return is_other_index or _differ(mark.control, stored.control)
+
+
+def begin_life(mark: Mark, control: str) -> Mark:
+    """Return the mark in a new life. Its clock is the next second, so that no reader of the earlier life has it."""
+    second = (max(mark.clock, now_milliseconds()) // _SECOND + 1) * _SECOND
+    return structs.replace(
+        mark,
+        clock=second,
+        epoch=mark.epoch + 1,
+        life=_new_name(),
+        named_at=-1,
+        resend_before=second,
+        control=control,
+    )
+
+
+def _new_name() -> str:
+    return secrets.token_urlsafe(_NAME_BYTES)
+
+
+def _differ(known: str, stored: str) -> bool:
+    return bool(known and stored) and known != stored

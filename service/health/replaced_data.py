@@ -1,0 +1,67 @@
+"""Checks whether the data behind an alias are those that the indexer's mark describes (decision 18)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cluster.control_index import Mark, mark_id
+from cluster.index_identity import index_identity
+from mappings import RESOURCES
+from service.health.checks import Finding, FindingState, get_within_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cluster.connection import ConnectionSettings
+    from mappings.resource import Resource
+    from service.health.checks import StatusReader
+
+    Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
+
+
+async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> dict[str, Mark]:
+    """Return the marks by alias; raise ApiError. A mark that is missing or not readable is omitted.
+
+    Read them before the indices: an index that is swapped in meanwhile names the one that it succeeds.
+    """
+    aliases = [*map(connection.alias, RESOURCES)]
+    paths = (f"/{connection.control_index}/_doc/{mark_id(alias)}" for alias in aliases)
+    responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
+    found = {alias: body["_source"] for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
+    return {alias: msgspec.convert(source, Mark) for alias, source in found.items()}
+
+
+def replacement(mark: Mark, index: str, facts: Facts, control: Facts) -> str | None:
+    """Return a sentence for operators if an index, or the control index, is not the one that a mark describes."""
+    if _differs(mark.control, control):
+        return "The control index was restored or replaced since the last run."
+    succeeds = facts["mappings"].get("_meta", {}).get("succeeds")
+    if _differs(mark.index, facts) and succeeds != mark.index:
+        return f"{index} was restored or replaced since the last run, which published {mark.generation}."
+    return None
+
+
+def _differs(known: str, facts: Facts) -> bool:
+    stored = index_identity(facts["settings"])
+    return bool(known and stored) and known != stored
+
+
+def replaced_finding(resource: Resource, detail: str) -> Finding:
+    """Return the finding: records are served, changes, snapshots and digests are refused."""
+    return Finding(
+        subject=resource.alias,
+        state=FindingState.WARNING,
+        problem="its data were restored or replaced, so changes are refused",
+        detail=detail,
+        remedy="`brokerage index restored` lets consumers start again from what is there.",
+        is_replaced=True,
+    )
+
+
+def replaced_aliases(findings: Iterable[Finding], connection: ConnectionSettings) -> frozenset[str]:
+    """Return the aliases of the resources with such a finding."""
+    subjects = {finding.subject for finding in findings if finding.is_replaced}
+    return frozenset(connection.alias(resource) for resource in RESOURCES if resource.alias in subjects)
