@@ -37,6 +37,7 @@ class DisasterGame:
         """Make the consumers: followers and pollers of both resources, and the client of the product."""
         tally["runs"] += 1
         self.tally = tally
+        self.is_unseen = False  # what befell the indices, by the service
         self.run = DisasterRun(world, f"run-{tally['runs']}", tally)
         folder = world.folder / "copies" / f"run-{tally['runs']}"
         folder.mkdir(parents=True)
@@ -61,6 +62,9 @@ class DisasterGame:
     async def read(self, which: int, pages: float, process: int) -> None:
         """Let a consumer read. If it believes to be current while the indexer is idle, that must be so."""
         reader = self.readers[which % len(self.readers)]
+        if self.is_unseen:
+            await self.run.look()
+            self.is_unseen = False
         is_current = await reader.read(self.run.process(process), self.run.world.keys, pages)
         is_told = reader not in self.pollers or not self.run.steps  # that records went back
         if is_current and is_told and self.run.is_idle:
@@ -88,8 +92,8 @@ class DisasterGame:
         await work
         self.announce()
 
-    async def restore(self, backup: str, scope: str, resource: Resource) -> None:
-        """Lose indices; restoring them is up to the operators."""
+    async def restore(self, backup: str, scope: str, resource: Resource, *, is_declared: bool) -> None:
+        """Lose indices; restoring them, and declaring it, is up to the operators."""
         run = self.run
         pattern = {
             "everything": run.pattern,
@@ -97,9 +101,10 @@ class DisasterGame:
             "control": run.bench.connection.control_index,
         }[scope]
         await run.lose(pattern)
-        run.steps = [lambda: run.restore(backup, pattern), self._end_restore]
+        run.steps = [lambda: self._restore(backup, pattern), *([run.begin_new_lives] if is_declared else [])]
 
-    async def _end_restore(self) -> None:
+    async def _restore(self, backup: str, pattern: str) -> None:
+        await self.run.restore(backup, pattern)
         self.announce()
 
     async def lose_everything(self) -> None:
@@ -136,6 +141,7 @@ class DisasterGame:
         await self.move_service(HOME)
         for resource in FOLLOWED:
             await self._publish(resource)
+        await run.look()
         for number, reader in enumerate(self.readers):
             await self._become_current(reader, number % 2)
 

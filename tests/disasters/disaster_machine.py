@@ -35,6 +35,7 @@ one_change = st.tuples(records, st.one_of(st.sampled_from(FORMS), st.sampled_fro
 some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one: one[0])
 # How many steps the indexer may take before it pauses.
 rooms = st.sampled_from([math.inf, math.inf, math.inf, 0, 1, 2, 3])
+scopes = st.sampled_from(["everything", "one resource", "control"])
 numbers, two = st.integers(0, 11), st.integers(0, 1)
 seconds = st.sampled_from([0.0, 2.0, -2.0, _HOUR, -_HOUR, _DAYS, -_DAYS])
 
@@ -60,6 +61,7 @@ class DisasterMachine(RuleBasedStateMachine):
         self.tally[name] += 1
         self.tally["steps"] += name != "run"
         result = self.runner.run(work)
+        self.game.is_unseen = self.game.is_unseen or name not in {"read", "update"}
         self.is_sound = True
         return result
 
@@ -120,11 +122,11 @@ class DisasterMachine(RuleBasedStateMachine):
         self.do("backup", self.run.back_up())
 
     @precondition(lambda self: self.run.backups and not self.run.steps)
-    @rule(which=numbers, scope=st.sampled_from(["everything", "one resource", "control"]), resource=resources)
-    def restore(self, which: int, scope: str, resource: Resource) -> None:
+    @rule(which=numbers, scope=scopes, resource=resources, is_declared=st.booleans())
+    def restore(self, which: int, scope: str, resource: Resource, is_declared: bool) -> None:
         """Lose indices; operators restore them step by step."""
         backup = self.run.backups[which % len(self.run.backups)]
-        self.do(f"restore of {scope}", self.game.restore(backup, scope, resource))
+        self.do(f"restore of {scope}", self.game.restore(backup, scope, resource, is_declared=is_declared))
 
     @precondition(lambda self: not self.run.steps and self.rebuilds < _REBUILDS)
     @rule()

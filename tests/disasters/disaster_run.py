@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch import ApiError
 
 from cluster.control_index import read_mark
+from indexer import begin_new_lives
 from indexer.errors import IndexerError
 from mappings.stored_document import is_move
+from service.health.probes import HEALTH_MONITOR
 from tests.chaos.machine_model import state_of
 from tests.disasters.backups import back_up, delete, restore
 from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
@@ -191,6 +193,19 @@ class DisasterRun:
         write(self.bench.folder, lines)
         with suppress(IndexerError):
             await self.bench.build_folder(ALL)
+        await self.world.store_keys(self.bench.connection)
+
+    async def begin_new_lives(self) -> None:
+        """Run `brokerage index restored`."""
+        try:
+            await begin_new_lives(self.bench.engine())
+        except IndexerError as error:
+            self.tally[f"index restored: {type(error).__name__}"] += 1
+
+    async def look(self) -> None:
+        """Let the service look at its indices, as it does periodically."""
+        for process in self.processes:
+            await process.http.server.app[HEALTH_MONITOR].check_now()  # type: ignore[attr-defined]
 
     async def close(self, resource: Resource) -> None:
         """Close the live index."""
