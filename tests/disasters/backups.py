@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 async def back_up(world: DisasterWorld, repository: str, name: str, pattern: str) -> None:
     """Take a snapshot of the indices of a pattern; the repository is created with its first one."""
-    location = str(world.folder / "backups" / repository)
+    location = str(world.backups / repository)
     await world.admin.snapshot.create_repository(
         name=repository, repository={"type": "fs", "settings": {"location": location}}, verify=False
     )
@@ -31,5 +31,5 @@ async def restore(world: DisasterWorld, repository: str, name: str, pattern: str
 
 async def delete(world: DisasterWorld, pattern: str) -> None:
     """Delete the indices of a pattern, closed ones included."""
-    if names := list(await world.admin.indices.get(index=pattern, expand_wildcards="all")):
+    if names := list(await world.admin.indices.get(index=pattern, expand_wildcards="all", ignore_unavailable=True)):
         await world.admin.indices.delete(index=names)

@@ -74,7 +74,9 @@ class DisasterGame:
         for resource in reader.resources:
             served = await self.run.served(resource)
             if served is None:
-                raise Lie(f"{type(reader).__name__}: nothing is served of {resource.alias}, and it is current: {reader}")
+                raise Lie(
+                    f"{type(reader).__name__}: nothing is served of {resource.alias}, and it is current: {reader}"
+                )
             if not served.is_settled:
                 self.tally["unsettled"] += 1
             elif missing := reader.missing(resource, served.names):

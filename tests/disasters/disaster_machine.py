@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from indexer import rollback
-from mappings import LISTING, SOLD_LISTING
 from tests.chaos.machine_model import FORMS
 from tests.disasters.disaster_game import DisasterGame
-from tests.disasters.disaster_world import FOREIGN, HOME
+from tests.disasters.disaster_world import FOLLOWED, FOREIGN, HOME
 from tests.disasters.source_records import RECORDS
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine
 
-    from mappings import Resource
     from tests.disasters.disaster_run import DisasterRun
     from tests.disasters.disaster_world import DisasterWorld
     from tests.disasters.source_records import Change
@@ -29,7 +27,8 @@ _BACKUPS = 3
 _REBUILDS = 2  # they cost as much as all the rest
 _HOUR, _DAYS = 3_600.0, 400 * 86_400.0
 
-resources = st.sampled_from([LISTING, LISTING, SOLD_LISTING])
+RESOURCES = {resource.alias: resource for resource in FOLLOWED}
+aliases = st.sampled_from(["listings", "listings", "sold_listings"])
 records = st.integers(0, RECORDS - 1)
 one_change = st.tuples(records, st.one_of(st.sampled_from(FORMS), st.sampled_from(["deletion", "touch"])))
 some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one: one[0])
@@ -77,30 +76,30 @@ class DisasterMachine(RuleBasedStateMachine):
         return self.run.is_idle
 
     @precondition(lambda self: self.may_write)
-    @rule(resource=resources, changes=some_changes, room=rooms)
-    def update(self, resource: Resource, changes: list[Change], room: float) -> None:
+    @rule(alias=aliases, changes=some_changes, room=rooms)
+    def update(self, alias: str, changes: list[Change], room: float) -> None:
         """Insert, change, move, delete or touch records."""
-        self.do("update", self.run.update(resource, self.run.sources[resource].changed(changes), room))
+        self.do("update", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].changed(changes), room))
 
     @precondition(lambda self: self.may_write)
-    @rule(resource=resources)
-    def send_again(self, resource: Resource) -> None:
+    @rule(alias=aliases)
+    def send_again(self, alias: str) -> None:
         """Send the present state of every record, as sources do after a restore."""
-        self.do("everything sent again", self.run.update(resource, self.run.sources[resource].full()))
+        self.do("everything sent again", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full()))
 
     @precondition(lambda self: self.may_write and self.rebuilds < _REBUILDS)
-    @rule(resource=resources, lacking=st.frozensets(records, max_size=3), room=rooms)
-    def rebuild(self, resource: Resource, lacking: frozenset[int], room: float) -> None:
+    @rule(alias=aliases, lacking=st.frozensets(records, max_size=3), room=rooms)
+    def rebuild(self, alias: str, lacking: frozenset[int], room: float) -> None:
         """Rebuild from a full source that lacks some records."""
         self.rebuilds += 1
-        self.do("rebuild", self.run.rebuild(resource, self.run.sources[resource].full(lacking), room))
+        self.do("rebuild", self.run.rebuild(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full(lacking), room))
 
     @precondition(lambda self: self.may_write and self.rebuilds)
-    @rule(resource=resources, room=rooms)
-    def roll_back(self, resource: Resource, room: float) -> None:
+    @rule(alias=aliases, room=rooms)
+    def roll_back(self, alias: str, room: float) -> None:
         """Roll back to the previous generation."""
-        work = rollback(self.run.gated.engine(), resource)
-        self.do("rollback", self.game.announced(self.run.roll_back(resource, work, room)))
+        work = rollback(self.run.gated.engine(), RESOURCES[alias])
+        self.do("rollback", self.game.announced(self.run.roll_back(RESOURCES[alias], work, room)))
 
     @precondition(lambda self: not self.run.is_idle)
     @rule(room=st.sampled_from([1, 1, 2, math.inf]))
@@ -122,11 +121,11 @@ class DisasterMachine(RuleBasedStateMachine):
         self.do("backup", self.run.back_up())
 
     @precondition(lambda self: self.run.backups and not self.run.steps)
-    @rule(which=numbers, scope=scopes, resource=resources, is_declared=st.booleans())
-    def restore(self, which: int, scope: str, resource: Resource, is_declared: bool) -> None:
+    @rule(which=numbers, scope=scopes, alias=aliases, is_declared=st.booleans())
+    def restore(self, which: int, scope: str, alias: str, is_declared: bool) -> None:
         """Lose indices; operators restore them step by step."""
         backup = self.run.backups[which % len(self.run.backups)]
-        self.do(f"restore of {scope}", self.game.restore(backup, scope, resource, is_declared=is_declared))
+        self.do(f"restore of {scope}", self.game.restore(backup, scope, RESOURCES[alias], is_declared=is_declared))
 
     @precondition(lambda self: not self.run.steps and self.rebuilds < _REBUILDS)
     @rule()
@@ -158,10 +157,10 @@ class DisasterMachine(RuleBasedStateMachine):
         """Restart the service."""
         self.do("service restarted", self.run.restart_service())
 
-    @rule(resource=resources)
-    def close(self, resource: Resource) -> None:
+    @rule(alias=aliases)
+    def close(self, alias: str) -> None:
         """Close an index."""
-        self.do("index closed", self.run.close(resource))
+        self.do("index closed", self.run.close(RESOURCES[alias]))
 
     @precondition(lambda self: self.run.closed)
     @rule()

@@ -235,4 +235,4 @@ class DisasterRun:
         await delete(self.world, self.pattern)
         if self.backups:
             await self.world.admin.snapshot.delete_repository(name=self.repository)
-            shutil.rmtree(self.world.folder / "backups" / self.repository)
+            shutil.rmtree(self.world.backups / self.repository)

@@ -73,7 +73,8 @@ class DisasterWorld:
     """What the runs share. The indexer writes through `gated`, an operator acts through `admin`."""
 
     url: str
-    folder: Path  # of backups and sources
+    folder: Path  # of sources and copies
+    backups: Path
     admin: AsyncElasticsearch
     gated: AsyncElasticsearch
     gate: StepGate
@@ -123,7 +124,7 @@ class DisasterWorld:
 
 
 @asynccontextmanager
-async def opened_world(url: str, folder: Path) -> AsyncIterator[DisasterWorld]:
+async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[DisasterWorld]:
     """Open the clients and replace the clocks of indexer and service."""
     settings = ConnectionSettings(url=(url,))
     async with AsyncExitStack() as stack:
@@ -137,7 +138,7 @@ async def opened_world(url: str, folder: Path) -> AsyncIterator[DisasterWorld]:
             stack.enter_context(patch(f"{module}.time", service_clock))
         stack.enter_context(patch("indexer.lock.distributed_lock.time", Hurry(_LOCK_STEP_SECONDS)))
         stack.enter_context(patch("consumer.http_client.sleep", lambda _: asyncio.sleep(0)))
-        world = DisasterWorld(url, folder, admin, gated, StepGate(gated.transport), clock, service_clock)
+        world = DisasterWorld(url, folder, backups, admin, gated, StepGate(gated.transport), clock, service_clock)
         await world.build(HOME)
         await back_up(world, HOME, "base", f"{HOME}-*")
         for name, records in FOREIGN.items():

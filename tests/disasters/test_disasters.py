@@ -11,12 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from embedded import EmbeddedCluster, NodeOptions
 from tests.disasters.disaster_machine import DisasterMachine
 from tests.disasters.disaster_world import DisasterWorld, opened_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from embedded import EmbeddedCluster
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +29,13 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="module")
-def world(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisasterWorld]:
-    """A cluster of its own, with a folder for backups."""
-    folder = tmp_path_factory.mktemp("disasters")
-    options = NodeOptions(ephemeral=True, heap_mb=512, settings={"path.repo": str(folder / "backups")})
-    with EmbeddedCluster(options) as cluster:
-        making = opened_world(cluster.url, folder)
-        yield runner.run(making.__aenter__())
-        runner.run(making.__aexit__(None, None, None))
+def world(
+    cluster: EmbeddedCluster, backups: Path, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DisasterWorld]:
+    """What all runs share."""
+    making = opened_world(cluster.url, tmp_path_factory.mktemp("disasters"), backups)
+    yield runner.run(making.__aenter__())
+    runner.run(making.__aexit__(None, None, None))
 
 
 def test_no_consumer_is_told_a_lie(
