@@ -115,7 +115,8 @@ class DisasterGame:
         self.run.steps = [self._reindex]
 
     async def _reindex(self) -> None:
-        await self.run.reindex()
+        if not await self.run.reindex():
+            self.run.steps.insert(0, self._reindex)  # until it is possible
         self.announce()
 
     async def step(self) -> None:
@@ -135,11 +136,11 @@ class DisasterGame:
         """End all disasters, publish a change of each resource, and let everyone read to the end."""
         run = self.run
         await run.go_on()
-        while run.steps:
-            await self.step()
+        run.set_clocks()
         await run.open()
         await run.fill_disk(is_full=False)
-        run.set_clocks()
+        while run.steps:
+            await self.step()
         await self.move_service(HOME)
         for resource in FOLLOWED:
             await self._publish(resource)

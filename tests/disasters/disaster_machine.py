@@ -35,6 +35,7 @@ some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one
 # How many steps the indexer may take before it pauses.
 rooms = st.sampled_from([math.inf, math.inf, math.inf, 0, 1, 2, 3])
 scopes = st.sampled_from(["everything", "one resource", "control"])
+some_readers = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 numbers, two = st.integers(0, 11), st.integers(0, 1)
 seconds = st.sampled_from([0.0, 2.0, -2.0, _HOUR, -_HOUR, _DAYS, -_DAYS])
 
@@ -58,9 +59,9 @@ class DisasterMachine(RuleBasedStateMachine):
         """Run a step and count it; if it fails, the run is not settled at its end."""
         self.is_sound = False
         self.tally[name] += 1
-        self.tally["steps"] += name != "run"
+        self.tally["steps"] += name not in {"run", "settled"}
         result = self.runner.run(work)
-        self.game.is_unseen = self.game.is_unseen or name not in {"read", "update"}
+        self.game.is_unseen = self.game.is_unseen or name not in {"read", "update", "service restarted"}
         self.is_sound = True
         return result
 
@@ -107,10 +108,18 @@ class DisasterMachine(RuleBasedStateMachine):
         """Resume the paused indexer."""
         self.do("indexer resumed", self.run.go_on(room))
 
-    @rule(which=numbers, pages=st.sampled_from([1, 2, math.inf, math.inf]), process=two)
-    def read(self, which: int, pages: float, process: int) -> None:
-        """Let a consumer read; one that believes to be current must be."""
-        self.do("read", self.game.read(which, pages, process))
+    @rule(which=some_readers, pages=st.sampled_from([1, 2, math.inf, math.inf]), process=two)
+    def read(self, which: list[int], pages: float, process: int) -> None:
+        """Let consumers read; one that believes to be current must be."""
+        for number in which:
+            self.do("read", self.game.read(number, pages, process))
+
+    @precondition(lambda self: self.may_write)
+    @rule(alias=aliases, changes=some_changes, which=some_readers, process=two)
+    def publish(self, alias: str, changes: list[Change], which: list[int], process: int) -> None:
+        """Publish changes, and let consumers read them."""
+        self.update(alias, changes, math.inf)
+        self.read(which, math.inf, process)
 
     # Disasters.
 
@@ -152,6 +161,7 @@ class DisasterMachine(RuleBasedStateMachine):
         """Point the service at foreign indices, or back."""
         self.do("service at " + place, self.game.move_service(place))
 
+    @precondition(lambda self: self.game.is_unseen)
     @rule()
     def restart_service(self) -> None:
         """Restart the service."""

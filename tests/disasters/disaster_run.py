@@ -187,13 +187,16 @@ class DisasterRun:
         await self.lose(pattern)
         await restore(self.world, self.repository, backup, pattern)
 
-    async def reindex(self) -> None:
-        """Build everything again from the source, as after a loss."""
-        lines = {resource: source.full() for resource, source in self.sources.items()}
-        write(self.bench.folder, lines)
-        with suppress(IndexerError):
-            await self.bench.build_folder(ALL)
+    async def reindex(self) -> bool:
+        """Build everything again from the source, as after a loss; return whether that was possible."""
+        write(self.bench.folder, {resource: source.full() for resource, source in self.sources.items()})
         await self.world.store_keys(self.bench.connection)
+        try:
+            summary = await self.bench.build_folder(ALL, force=True)
+        except IndexerError as error:
+            self.tally[f"reindex: {type(error).__name__}"] += 1
+            return False
+        return summary.exit_code == 0
 
     async def begin_new_lives(self) -> None:
         """Run `brokerage index restored`."""
