@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from typing import TYPE_CHECKING
 
 from mappings import LISTING, SOLD_LISTING
@@ -38,8 +39,9 @@ class DisasterGame:
         tally["runs"] += 1
         self.tally = tally
         self.is_unseen = False  # what befell the indices, by the service
-        self.run = DisasterRun(world, f"run-{tally['runs']}", tally)
-        folder = world.folder / "copies" / f"run-{tally['runs']}"
+        name = f"run-{secrets.token_hex(4)}"
+        self.run = DisasterRun(world, name, tally)
+        folder = world.folder / "copies" / name
         folder.mkdir(parents=True)
         self.pollers = [
             WatermarkPoller(FeedQuery(LISTING, "two", {"platform_company_id": CHILDREN[0]}, _CHILD), 2, tally),

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from elasticsearch import ApiError
+from elasticsearch import ApiError, NotFoundError
 
 from cluster.control_index import read_mark
 from indexer import begin_new_lives
@@ -228,7 +228,8 @@ class DisasterRun:
         """Block writes as Elasticsearch does at the flood stage, or end that."""
         self.is_full = is_full
         block = {"index.blocks.read_only_allow_delete": True if is_full else None}
-        await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
+        with suppress(NotFoundError):  # nothing is there
+            await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
 
     async def end(self) -> None:
         """Stop everything, and remove the backups."""

@@ -40,7 +40,9 @@ class Refused(Exception):
 class Reader(Protocol):
     """A consumer of some resources."""
 
-    resources: tuple[Resource, ...]
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resources that it copies."""
 
     async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
         """Read at most this number of pages; return whether the copy is believed to be current."""

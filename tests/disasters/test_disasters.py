@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from mappings import LISTING
+from tests.chaos.machine_model import FORMS
+from tests.disasters.disaster_game import DisasterGame, Lie
 from tests.disasters.disaster_machine import DisasterMachine
 from tests.disasters.disaster_world import DisasterWorld, opened_world
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from embedded import EmbeddedCluster
+    from tests.disasters.source_records import Change
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +43,44 @@ def world(
     runner.run(making.__aexit__(None, None, None))
 
 
+async def _restore_unnoticed(world: DisasterWorld, *, is_declared: bool) -> None:
+    """Undo a change by a restore, and publish as many changes afterwards as were undone."""
+    game = DisasterGame(world, Counter())
+    run, listings = game.run, game.run.sources[LISTING]
+
+    async def publish(*changes: Change) -> None:
+        assert await run.update(LISTING, listings.changed(changes))
+        for number in range(len(game.readers)):
+            await game.read(number, math.inf, 0)
+
+    try:
+        await game.start([(0, FORMS[5]), (1, FORMS[6])])
+        await publish((0, FORMS[7]))
+        await run.back_up()
+        await publish((1, FORMS[8]))
+        await game.restore(run.backups[0], "everything", LISTING, is_declared=is_declared)
+        while run.steps:
+            await game.step()
+        await publish((2, FORMS[9]))
+        await game.settle()
+    finally:
+        await game.end()
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_restore_is_noticed(world: DisasterWorld, runner: asyncio.Runner, *, is_declared: bool) -> None:
+    runner.run(_restore_unnoticed(world, is_declared=is_declared))
+
+
+def test_a_lie_is_found_without_lives(
+    world: DisasterWorld, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.health.index_checks.replacement", lambda *_: None)
+    monkeypatch.setattr("indexer.control.lives.is_replaced", lambda *_: False)
+    with pytest.raises(Lie, match="served and copied"):
+        runner.run(_restore_unnoticed(world, is_declared=False))
+
+
 def test_no_consumer_is_told_a_lie(
     world: DisasterWorld, runner: asyncio.Runner, amount: Callable[[int, int], int]
 ) -> None:
@@ -46,12 +89,11 @@ def test_no_consumer_is_told_a_lie(
         run_state_machine_as_test(
             DisasterMachine,
             settings=settings(
-                max_examples=int(os.environ.get("RUNS", amount(4, 500))),
-                stateful_step_count=amount(25, 50),
+                max_examples=int(os.environ.get("DISASTER_RUNS") or amount(3, 500)),
+                stateful_step_count=amount(20, 50),
                 derandomize=amount(1, 0) == 1,
                 database=None,
                 print_blob=True,
-                phases=[Phase.explicit, Phase.generate] if os.environ.get("RUNS") else list(Phase),
                 suppress_health_check=list(HealthCheck),
             ),
         )
