@@ -26,7 +26,7 @@ _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
 _MEMORY_BYTES = 8 * 2**30
 
-# No test asserts a time, hypothesis neither: a busy machine is no defect.
+# No test asserts a time, hypothesis included: a busy machine is not a defect.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
@@ -103,6 +103,6 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticse
 async def remove_indices(client: AsyncElasticsearch, prefix: str) -> None:
     """Delete by exact names what carries a prefix."""
     names = list(await client.indices.get(index=f"{prefix}*", expand_wildcards="all"))
-    # All names stand in the address, which may have 4,096 bytes.
+    # All names are in the URL, which may have 4,096 bytes.
     for at in range(0, len(names), _DELETED_TOGETHER):
         await client.indices.delete(index=names[at : at + _DELETED_TOGETHER])

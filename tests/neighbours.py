@@ -10,7 +10,7 @@ _PORTS = range(20_000, 32_000)
 
 
 def neighbours() -> tuple[int, int]:
-    """Return two ports in a row that nobody has."""
+    """Return two consecutive free ports."""
     while True:
         port = random.choice(_PORTS)  # noqa: S311 - no secret
         if _is_free(port) and _is_free(port + 1):

@@ -1,4 +1,4 @@
-"""Other processes, as the kernel tells of them."""
+"""Other processes, as the kernel reports them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def fingerprint(pem: bytes) -> str:
 
 
 class Authority:
-    """An authority that signs, whose certificate servers show beside their own, as Elasticsearch does."""
+    """An authority that signs, whose certificate servers send along with their own, as Elasticsearch does."""
 
     def __init__(self, folder: Path) -> None:
         """Keep the certificate in a file of the folder."""

@@ -1,4 +1,4 @@
-"""Waiting for what happens elsewhere, in another task, process or server; and a clock for which nobody has to wait."""
+"""Waiting for what happens elsewhere, in another task, process or server; and a clock that tests move."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
 
-async def until_told(ask: Callable[[], Awaitable[object]]) -> None:
+async def until_true(ask: Callable[[], Awaitable[object]]) -> None:
     """Ask until the answer is yes; raise TimeoutError when it never is."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        while not await ask():  # noqa: ASYNC110 - who is asked tells nothing by itself
+        while not await ask():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
 from indexer.build.resource_build import ResourceBuild
+from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
 from indexer.documents import companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
@@ -82,6 +83,7 @@ class _Run:
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
         known = await self._companies()
         await self._preflight(resources)
+        await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
             report.note = None
             if not self.source.has(resource):

@@ -12,6 +12,8 @@ from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity
 from indexer.clock import now_milliseconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from indexer.context import IndexerContext
 
 _NAME_BYTES = 6
@@ -28,19 +30,19 @@ class StoredIdentities(NamedTuple):
 async def read_identities(context: IndexerContext, generation: str) -> StoredIdentities:
     """Return the identities as Elasticsearch has them now; empty for an index that does not exist."""
     control = context.connection.control_index
-    found = await _read(context, control, generation)
+    found = await read_all_identities(context, [control, generation])
     return StoredIdentities(found.get(control, ""), found.get(generation, ""))
 
 
 async def read_identity(context: IndexerContext, index: str) -> str:
     """Return the identity of one index, empty if it does not exist."""
-    return (await _read(context, index)).get(index, "")
+    return (await read_all_identities(context, [index])).get(index, "")
 
 
-async def _read(context: IndexerContext, *indices: str) -> dict[str, str]:
-    settings = [UUID_SETTING, HISTORY_SETTING]
-    read = context.client.indices.get_settings
-    response = await read(index=[*indices], name=settings, flat_settings=True, ignore_unavailable=True)
+async def read_all_identities(context: IndexerContext, indices: Sequence[str]) -> dict[str, str]:
+    """Return the identities of those of the indices that exist, as Elasticsearch has them now."""
+    settings, read = [UUID_SETTING, HISTORY_SETTING], context.client.indices.get_settings
+    response = await read(index=indices, name=settings, flat_settings=True, ignore_unavailable=True)
     return {index: index_identity(body["settings"]) for index, body in response.items()}
 
 

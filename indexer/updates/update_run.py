@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from elasticsearch import ApiError, TransportError
 
+from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import EventRateLimit, publish_events
 from indexer.documents.companies import companies_from_index
 from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.preflight import preflight
+from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.source.lines import RejectedLine
 from indexer.updates.bounded_queue import BoundedQueue
@@ -41,6 +43,7 @@ async def update(context: IndexerContext, source: Source, *, on_progress: OnProg
     """
     with translate_client_errors():
         await preflight(context.client, needed_bytes=0, force=False)
+        await begin_due_lives(context, ignore_wait)
         companies = await companies_from_index(context.client, context.connection.alias(COMPANY))
         with source.changes() as stream:
             run = _UpdateRun(context, companies, stream, on_progress)

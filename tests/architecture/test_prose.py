@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.graph import PRODUCT, ROOT
 from tests.architecture.prose import BANNED, package_findings, page_findings, pages
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 # Stored names: mirrors of RESO sources exist that have a table `told`.
 STORED = {("indexer/reso/mirror/mirror_store.py", "told"), ("indexer/reso/publish/sent_log.py", "told")}
+THIS_FILE = Path(__file__).relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -21,10 +19,11 @@ def test_pages_contain_no_banned_words(page: Path) -> None:
     assert page_findings(page) == []
 
 
-@pytest.mark.parametrize("package", sorted({*PRODUCT, "bench"}))
+@pytest.mark.parametrize("package", sorted({*PRODUCT, "bench", "tests"}))
 def test_docstrings_comments_and_messages_contain_no_banned_words(package: str) -> None:
     found = [finding.split(":") for finding in package_findings(package)]
-    assert [finding for finding in found if (finding[0], finding[-1].strip()) not in STORED] == []
+    unknown = [finding for finding in found if (finding[0], finding[-1].strip()) not in STORED]
+    assert [finding for finding in unknown if finding[0] != THIS_FILE] == []
 
 
 @pytest.mark.parametrize("text", ["A build that was killed is gone on with.", "It is no UTF-8.", "Whoever runs it."])

@@ -44,7 +44,7 @@ _MB = 1_000_000
 
 
 class Worker:
-    """A process whose child works when told to."""
+    """A process whose child works on request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         """Begin with the child's program."""

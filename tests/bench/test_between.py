@@ -1,4 +1,4 @@
-"""What stands between a client and Elasticsearch in a run: the tap changes nothing."""
+"""The tap between a client and Elasticsearch during a run changes nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ async def _echo(request: web.Request) -> web.Response:
     """Answer what came, and how."""
     if request.path == "/packed":
         return web.Response(body=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
-    told = [request.method, request.raw_path, (await request.read()).decode(), request.headers.get("x-name", "")]
-    return web.json_response(told, status=404 if request.path == "/missing" else 200, headers={"x-answer": "yes"})
+    seen = [request.method, request.raw_path, (await request.read()).decode(), request.headers.get("x-name", "")]
+    return web.json_response(seen, status=404 if request.path == "/missing" else 200, headers={"x-answer": "yes"})
 
 
 @pytest.fixture

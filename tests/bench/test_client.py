@@ -41,7 +41,7 @@ async def test_a_body_with_a_length_is_read_whole_and_counted(pool: Pool) -> Non
     assert (kept.status, kept.header("content-type")) == (200, "application/octet-stream")
 
 
-async def test_a_body_is_not_kept_unless_asked_for(pool: Pool) -> None:
+async def test_a_body_is_not_kept_unless_requested(pool: Pool) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=b"x" * 1000)
 
@@ -84,7 +84,7 @@ async def test_chunks_may_come_byte_by_byte(pool: Pool) -> None:
         assert (await connection.fetch(get(url, "/"), keep=True)).body == b"hello, world"
 
 
-async def test_another_status_raises_and_tells_the_body(pool: Pool) -> None:
+async def test_another_status_raises_an_error_with_the_body(pool: Pool) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=503, text="not now")
 

@@ -16,9 +16,9 @@ from bench.tap import Heard
 from bench.templates import Absent, Templates
 
 OPTIONS = Options(listings=10, size=SMALLEST, docs=Path("docs"), page=7, large_page=70)
-EVERYBODY = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
+PUBLIC = {arm.answers: "http://127.0.0.1:1" for group in GROUPS.values() for arm in group}
 HEARD = {"page": Heard("POST", "/listings/_search", b'{"gt":"one:5eed5eed"}')}
-TEMPLATES = Templates(OPTIONS, EVERYBODY, HEARD, "key", ["a-1", "b-2", "c-3"])
+TEMPLATES = Templates(OPTIONS, PUBLIC, HEARD, "key", ["a-1", "b-2", "c-3"])
 
 
 def test_a_cursor_is_as_deep_as_it_says() -> None:
@@ -34,7 +34,7 @@ def test_values_lie_within_their_depth_and_differ_by_round() -> None:
     assert cursor(0.96) <= min(values) < max(values) <= cursor(0.97)
 
 
-def test_everybody_is_asked_for_the_same_places_in_a_round() -> None:
+def test_every_arm_reads_the_same_places_in_a_round() -> None:
     def places(arm: Arm) -> list[bytes]:
         template = TEMPLATES.of(arm)
         assert template.variety is not None
@@ -50,13 +50,13 @@ def test_everybody_is_asked_for_the_same_places_in_a_round() -> None:
     assert len(set(found[0])) == 5
 
 
-def test_the_same_body_is_the_one_that_was_overheard() -> None:
+def test_the_same_body_is_the_one_that_was_recorded() -> None:
     request = TEMPLATES.of(Arm(arms.RAW)).request
     assert request == post("http://127.0.0.1:1", "/listings/_search", HEARD["page"].body)
 
 
-@pytest.mark.parametrize(("servers", "arm"), [(EVERYBODY, Arm(arms.RAW, "large page")), ({}, Arm(arms.RAW))])
-def test_what_was_not_overheard_or_does_not_run_is_absent(servers: dict[str, str], arm: Arm) -> None:
+@pytest.mark.parametrize(("servers", "arm"), [(PUBLIC, Arm(arms.RAW, "large page")), ({}, Arm(arms.RAW))])
+def test_arms_that_were_not_recorded_or_do_not_run_are_absent(servers: dict[str, str], arm: Arm) -> None:
     templates = Templates(OPTIONS, servers, HEARD, "key", ["a-1"])
     with pytest.raises(Absent):
         templates.of(arm)
@@ -75,7 +75,7 @@ def test_a_question_is_asked_with_the_sizes_of_the_run() -> None:
     assert {name: query["page_size"] for name, query in asked.items()} == {"page": ["7"], "large page": ["70"]}
 
 
-def test_an_encoding_is_asked_for_and_expected() -> None:
+def test_an_encoding_is_requested_and_expected() -> None:
     template = TEMPLATES.of(Arm(arms.SERVICE, encoding="zstd"))
     assert b"\r\nAccept-Encoding: zstd\r\n" in template.request
     assert template.encoding == "zstd"

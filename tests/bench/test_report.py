@@ -28,7 +28,7 @@ def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["results.json"]
 
 
-def test_only_what_stands_between_the_marks_is_replaced() -> None:
+def test_only_the_text_between_the_marks_is_replaced() -> None:
     text = f"# Title\n\nbefore\n\n{BEGIN}\nold\n{END}\n\nafter\n"
     once = between_marks(text, "new")
     assert once == f"# Title\n\nbefore\n\n{BEGIN}\n\nnew\n\n{END}\n\nafter\n"

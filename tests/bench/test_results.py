@@ -1,4 +1,4 @@
-"""What an earlier run measured is kept beside what is measured anew, where both are of the same data and programs."""
+"""Earlier measurements are kept with new ones if both are of the same data and programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def earlier() -> Results:
     return found
 
 
-def test_stages_that_are_not_measured_anew_are_kept(earlier: Results, tmp_path: Path) -> None:
+def test_stages_that_are_not_measured_again_are_kept(earlier: Results, tmp_path: Path) -> None:
     write(earlier, tmp_path / "results.json")
     later = msgspec.structs.replace(earlier.environment, date="2027-01-01")
     found = begun(tmp_path / "results.json", later)

@@ -1,4 +1,4 @@
-"""Rounds over real servers: arms take turns, warm-up is forgotten, and an arm that fails loses no other."""
+"""Rounds over real servers: arms alternate, warm-up is dropped, and an arm that fails loses no other."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Server:
     page: bytes = PAGE
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Respond with a page to everybody; the service's requests differ by their paths."""
+        """Respond to every request with a page; the service's requests differ by their paths."""
         name = {"/v1/listings": arms.SERVICE, "/v1/listings/a": "show"}.get(request.path, arms.RAW)
         self.asked.append(name)
         if name == arms.SERVICE and self.asked.count(name) > self.fails_from:
@@ -102,7 +102,7 @@ async def test_a_measurement_holds_what_was_asked_in_rounds_that_count(
         assert set(each.cpu_ms) == {CLIENT}
 
 
-async def test_an_arm_that_fails_is_told_and_loses_no_other(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+async def test_an_arm_that_fails_is_reported_and_loses_no_other(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     measured, found = await _measured(monkeypatch, pool, Server(fails_from=6), *GROUP)
     assert list(measured) == [GROUP[1].name, GROUP[2].name]
     assert {len(each.rounds) for each in measured.values()} == {4}
@@ -116,7 +116,7 @@ async def test_an_encoding_is_never_measured_by_another(monkeypatch: pytest.Monk
     assert found.absent == {f"latency: {zstd.name}": "requested zstd, but the response is identity"}
 
 
-async def test_a_page_that_lacks_records_is_no_page(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
+async def test_a_page_that_lacks_records_is_rejected(monkeypatch: pytest.MonkeyPatch, pool: Pool) -> None:
     measured, found = await _measured(monkeypatch, pool, Server(page=PAGE[:30]), Arm(arms.SERVICE))
     assert measured == {}
     assert list(found.absent.values()) == ["the response has 1 listings instead of 2"]

@@ -41,21 +41,21 @@ async def test_a_walk_reaches_the_last_record(pool: Pool, size: int, pages: int)
     assert walked == (pages, 100 * pages)
 
 
-async def test_a_walk_that_ends_early_is_no_walk(pool: Pool) -> None:
+async def test_a_walk_that_ends_early_is_rejected(pool: Pool) -> None:
     async with serving(_service) as url:
         [connection] = await pool.take(url, 1)
         with pytest.raises(WalkError, match="one ended at page 4 of 5"):
             await walk(connection, ServiceWay(url, "/v1/listings", "key", 3), Company("one", 13, "z"))
 
 
-async def test_a_walk_that_does_not_reach_the_last_record_is_no_walk(pool: Pool) -> None:
+async def test_a_walk_that_does_not_reach_the_last_record_is_rejected(pool: Pool) -> None:
     async with serving(_service) as url:
         [connection] = await pool.take(url, 1)
         with pytest.raises(WalkError, match="one ended at 00000008-aaaa and not at 00000009-aaaa"):
             await walk(connection, ServiceWay(url, "/v1/listings", "key", 3), Company("one", 9, IDENTIFIERS[-1]))
 
 
-async def test_a_walk_that_goes_round_in_circles_is_no_walk(pool: Pool) -> None:
+async def test_a_walk_that_repeats_pages_is_rejected(pool: Pool) -> None:
     async def always_the_first(_: web.Request) -> web.Response:
         return web.Response(headers={"Link": '<http://x?last_platform_listing_id=a>; rel="next"'})
 
@@ -74,7 +74,7 @@ async def test_a_walk_that_goes_round_in_circles_is_no_walk(pool: Pool) -> None:
         (None, None),
     ],
 )
-def test_the_cursor_of_the_service_stands_in_its_link(link: str | None, cursor: str | None) -> None:
+def test_the_cursor_of_the_service_is_in_its_link(link: str | None, cursor: str | None) -> None:
     head = b"HTTP/1.1 200 OK\r\n" + (f"Link: {link}\r\n".encode() if link else b"") + b"\r\n"
     assert ServiceWay("http://x", "/", "key", 1).cursor(Answer(head, 0, ())) == cursor
 

@@ -30,7 +30,7 @@ COMMANDS = dict(_walk(main, (_PROGRAM,)))
 
 
 def examples(command: click.Command) -> list[str]:
-    """Return the lines that the help of a command tells to type."""
+    """Return the command lines in the help of a command."""
     return [line.removeprefix("$ ") for line in (command.epilog or "").splitlines() if line.startswith("$ ")]
 
 

@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 120
 
 
 class RunningCommand:
-    """A command that goes on until it is told to stop."""
+    """A command that runs until it is stopped."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         """Watch a process whose output is piped."""

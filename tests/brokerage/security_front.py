@@ -1,4 +1,4 @@
-"""Elasticsearch's security before a real node, which has none here: who asks, and what he may do, are scripted."""
+"""Elasticsearch's security before a real node, which has none here: users and their privileges are scripted."""
 
 from __future__ import annotations
 

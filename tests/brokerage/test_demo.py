@@ -89,7 +89,7 @@ def test_a_killed_demo_takes_its_node_with_it(own_cache: dict[str, str]) -> None
     assert _nodes_of(cache) == []
 
 
-def test_a_taken_port_is_told_before_anything_is_started() -> None:
+def test_a_taken_port_is_reported_before_anything_is_started() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -27,8 +27,8 @@ _LINES = [(path, line) for path, command in COMMANDS.items() for line in example
 def test_every_command_has_examples_and_exit_codes(path: str) -> None:
     command = COMMANDS[path]
     assert examples(command)
-    (told,) = re.findall(r"Exit codes: (.*)\.$", command.epilog or "")
-    codes = {int(code) for code in re.findall(r"\b\d+\b", told)}
+    (listed,) = re.findall(r"Exit codes: (.*)\.$", command.epilog or "")
+    codes = {int(code) for code in re.findall(r"\b\d+\b", listed)}
     assert {ExitCode.SUCCESS, ExitCode.USAGE} <= codes
     assert codes <= set(ExitCode) | _STOPPED
 
@@ -71,14 +71,14 @@ def test_colours_are_for_terminals_alone() -> None:
     assert "\x1b" not in run("settings", environment={}).stdout
 
 
-def test_settings_are_told_in_json_by_group_and_without_secrets() -> None:
+def test_settings_are_printed_as_json_by_group_and_without_secrets() -> None:
     environment = {"BROKERAGE_PORT": "81", "BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret"}
     shown = run("settings", "--json", environment=environment)
-    told = {each["variable"]: each for each in orjson.loads(shown.stdout)}
-    assert {each["group"] for each in told.values()} == {
+    listed = {each["variable"]: each for each in orjson.loads(shown.stdout)}
+    assert {each["group"] for each in listed.values()} == {
         kind.__name__[: -len("Settings")].lower() for kind in SETTINGS_TYPES
     }
-    port = told["BROKERAGE_PORT"]
+    port = listed["BROKERAGE_PORT"]
     assert (port["group"], port["value"], port["origin"]) == ("service", "81", "environment")
-    assert told["BROKERAGE_ELASTICSEARCH_API_KEY"]["value"] == "********"
+    assert listed["BROKERAGE_ELASTICSEARCH_API_KEY"]["value"] == "********"
     assert "very-secret" not in shown.stdout

@@ -39,11 +39,11 @@ async def verify(client: AsyncElasticsearch, prefix: str, on_engine: dict[str, s
     return lambda *arguments: run("index", "verify", *map(str, arguments), environment=on_engine)
 
 
-def test_an_equal_index_is_told_in_a_line_per_resource(verify: Verify, source: Path, prefix: str) -> None:
+def test_an_equal_index_is_reported_in_a_line_per_resource(verify: Verify, source: Path, prefix: str) -> None:
     for options in ([], ["--full"]):
-        told = verify(source, *options)
-        assert (told.returncode, told.stderr) == (0, "")
-        first, second = told.stdout.splitlines()
+        printed = verify(source, *options)
+        assert (printed.returncode, printed.stderr) == (0, "")
+        first, second = printed.stdout.splitlines()
         assert first.startswith(f"companies: 1 of the source in {prefix}companies-v0001: equal (")
         assert second.startswith(f"teams: 5 of the source in {prefix}teams-v0001: equal (")
 
@@ -56,23 +56,23 @@ def test_what_differs_is_named_with_both_times_and_the_code_is_1(verify: Verify,
         b"{",
     ]
     write(source, {TEAM: [*lines, deletion(TEAM, "t0", NEW)]})
-    told = verify(source, "teams")
-    assert told.returncode == 1
-    assert "1 missing, 1 surplus, 1 different, 1 unreadable (" in told.stdout
+    printed = verify(source, "teams")
+    assert printed.returncode == 1
+    assert "1 missing, 1 surplus, 1 different, 1 unreadable (" in printed.stdout
     moment, later = "2026-01-02T03:04:05.678000Z", "2026-02-01T00:00:00.000000Z"
-    assert told.stdout.splitlines()[1:4] == [
+    assert printed.stdout.splitlines()[1:4] == [
         f"  missing: lost, the source {moment}, index absent",
         f"  surplus: t0, the source {later}, index {moment}",
         f"  different: t1, the source {later}, index {moment}",
     ]
-    assert told.stdout.splitlines()[4].startswith("  unreadable: teams.ndjson, line 6:")
+    assert printed.stdout.splitlines()[4].startswith("  unreadable: teams.ndjson, line 6:")
 
 
 def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
     write(source, {TEAM: [*TEAMS, envelope(TEAM, {"uuid": "lost"})]})
-    told = verify(source, "teams", "--json")
-    said = orjson.loads(told.stdout)
-    assert (told.returncode, said["exit_code"], list(said["resources"])) == (1, 1, ["teams"])
+    printed = verify(source, "teams", "--json")
+    said = orjson.loads(printed.stdout)
+    assert (printed.returncode, said["exit_code"], list(said["resources"])) == (1, 1, ["teams"])
     teams = said["resources"]["teams"]
     assert teams.pop("seconds") > 0
     assert teams == {
@@ -94,13 +94,13 @@ def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
     }
 
 
-async def test_a_resource_that_is_not_live_is_told(
+async def test_a_resource_that_is_not_live_is_reported(
     verify: Verify, source: Path, client: AsyncElasticsearch, prefix: str
 ) -> None:
     await client.indices.delete(index=f"{prefix}teams-v0001")
-    told = verify(source)
-    assert told.returncode == 1
-    assert told.stdout.splitlines()[1] == "teams: the source has records, but no generation is live."
+    printed = verify(source)
+    assert printed.returncode == 1
+    assert printed.stdout.splitlines()[1] == "teams: the source has records, but no generation is live."
 
 
 def test_without_a_source_the_earlier_generation_is_compared(
@@ -112,10 +112,10 @@ def test_without_a_source_the_earlier_generation_is_compared(
     write(source, {TEAM: TEAMS[1:]})
     assert run("index", "reindex", str(source), "teams", environment=on_engine).returncode == 0
     for arguments in ([], ["teams"], ["--against", "teams-v0001"]):
-        told = verify(*arguments)
-        assert told.returncode == 1
-        assert told.stdout.startswith(f"teams: 5 of {prefix}teams-v0001 in {prefix}teams-v0002: 1 missing (")
-        assert told.stdout.splitlines()[1].startswith(f"  missing: t0, {prefix}teams-v0001 2026-")
+        printed = verify(*arguments)
+        assert printed.returncode == 1
+        assert printed.stdout.startswith(f"teams: 5 of {prefix}teams-v0001 in {prefix}teams-v0002: 1 missing (")
+        assert printed.stdout.splitlines()[1].startswith(f"  missing: t0, {prefix}teams-v0001 2026-")
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_without_a_source_the_earlier_generation_is_compared(
         (["nowhere"], "The source nowhere does not exist"),
     ],
 )
-def test_wrong_usage_is_told_with_code_2(
+def test_wrong_usage_exits_with_code_2(
     on_engine: dict[str, str], source: Path, arguments: list[str], says: str
 ) -> None:
     given = [str(source) if argument == "SOURCE" else argument for argument in arguments]
-    told = run("index", "verify", *given, environment=on_engine)
-    assert told.returncode == 2
-    assert says in told.stderr
+    printed = run("index", "verify", *given, environment=on_engine)
+    assert printed.returncode == 2
+    assert says in printed.stderr
 
 
-def test_an_engine_that_is_away_is_told_with_code_3(source: Path, unused_tcp_port: int) -> None:
+def test_an_engine_that_is_away_exits_with_code_3(source: Path, unused_tcp_port: int) -> None:
     away = {"ELASTICSEARCH_URL": f"http://127.0.0.1:{unused_tcp_port}", "BROKERAGE_BULK_RETRY_SECONDS": "0"}
-    told = run("index", "verify", str(source), environment=away)
-    assert told.returncode == 3
-    assert told.stderr.startswith("Elasticsearch cannot be reached")
+    printed = run("index", "verify", str(source), environment=away)
+    assert printed.returncode == 3
+    assert printed.stderr.startswith("Elasticsearch cannot be reached")

@@ -24,17 +24,17 @@ def _text(port: int, path: str = "/metrics") -> str:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_each_worker_tells_its_metrics_on_a_port_of_its_own(on_engine: dict[str, str], workers: int) -> None:
+def test_each_worker_serves_its_metrics_on_its_own_port(on_engine: dict[str, str], workers: int) -> None:
     (port,), metrics = free_ports(1), neighbours()
     environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(metrics[0])}
     with running("serve", "--port", str(port), "--workers", str(workers), environment=environment):
-        for told in metrics[:workers]:
-            _wait_for(told, "/metrics")
+        for reported in metrics[:workers]:
+            _wait_for(reported, "/metrics")
         _wait_for(port)
-        pages = [_text(told) for told in metrics[:workers]]
+        pages = [_text(reported) for reported in metrics[:workers]]
         assert all("brokerage_shared_searches_total 0.0" in page for page in pages)
-        for told in metrics[:workers]:
-            console = json.loads(_text(told, "/console/data.json"))
+        for reported in metrics[:workers]:
+            console = json.loads(_text(reported, "/console/data.json"))
             assert (console["workers"], console["away"]) == (workers, [])
         assert (_status(port, "/metrics"), _status(metrics[0], "/v1/companies")) == (404, 404)
         assert _status(metrics[1], "/metrics") == (200 if workers == 2 else 0)
@@ -57,7 +57,7 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_taken_port_of_the_metrics_is_told_as_such(on_engine: dict[str, str], taken: int, workers: str) -> None:
+def test_a_taken_metrics_port_is_reported_as_such(on_engine: dict[str, str], taken: int, workers: str) -> None:
     (port,) = free_ports(1)
     ended = run(
         "serve",

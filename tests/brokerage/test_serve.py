@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 
 def _answer(port: int, path: str) -> tuple[int, str]:
-    """Return status and body of one request, 0 while nobody listens."""
+    """Return status and body of one request, 0 while nothing listens."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -70,7 +70,7 @@ def test_readiness_says_why_it_is_not_there(on_engine: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_taken_port_is_told_in_one_sentence(on_engine: dict[str, str], workers: str) -> None:
+def test_a_taken_port_is_reported_in_one_sentence(on_engine: dict[str, str], workers: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

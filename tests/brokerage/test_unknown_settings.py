@@ -1,4 +1,4 @@
-"""A variable that is misspelt keeps every command from starting."""
+"""An unknown variable keeps every command from starting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 AWAY = {"ELASTICSEARCH_URL": "http://127.0.0.1:9"}
-MISSPELT = {**AWAY, "BROKERAGE_DEADLIN_SECONDS": "2"}
+UNKNOWN_NAME = {**AWAY, "BROKERAGE_DEADLIN_SECONDS": "2"}
 SAID = "BROKERAGE_DEADLIN_SECONDS is not a setting. Did you mean BROKERAGE_DEADLINE_SECONDS?\n"
 
 
@@ -29,19 +29,19 @@ def run_command(command: str, environment: dict[str, str]) -> Result:
 @pytest.mark.parametrize(
     "command", ["serve", "demo", "node", "keys list", "index status", "index reindex {source}", "index verify"]
 )
-def test_no_command_starts_with_a_misspelt_variable(command: str, tmp_path: Path) -> None:
-    result = run_command(command.format(source=tmp_path), MISSPELT)
+def test_no_command_starts_with_an_unknown_variable(command: str, tmp_path: Path) -> None:
+    result = run_command(command.format(source=tmp_path), UNKNOWN_NAME)
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", SAID)
 
 
-def test_settings_lists_all_there_are_before_it_tells_of_it() -> None:
-    result = run_command("settings", MISSPELT)
+def test_settings_lists_all_settings_before_it_reports_the_unknown_one() -> None:
+    result = run_command("settings", UNKNOWN_NAME)
     assert (result.exit_code, result.stderr) == (2, SAID)
     assert "BROKERAGE_DEADLINE_SECONDS" in result.stdout
 
 
 def test_help_can_be_had_all_the_same() -> None:
-    assert run_command("serve --help", MISSPELT).exit_code == 0
+    assert run_command("serve --help", UNKNOWN_NAME).exit_code == 0
 
 
 @pytest.mark.parametrize("origins", ["https://portal.example/", "portal.example", "https://A.example", "null", "a b"])

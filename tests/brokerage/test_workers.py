@@ -63,7 +63,7 @@ def test_a_worker_that_hangs_does_not_keep_the_others_from_ending(on_engine: dic
         assert not is_running(hung)
 
 
-def test_connections_that_a_worker_has_not_accepted_are_answered_by_its_successor(on_engine: dict[str, str]) -> None:
+def test_connections_that_a_worker_has_not_accepted_are_served_by_its_successor(on_engine: dict[str, str]) -> None:
     with running("serve", "--port", "0", "--workers", "2", environment=on_engine) as service, ExitStack() as opened:
         port, workers = _port(service), service.workers(2)
         for pid in workers:
@@ -86,7 +86,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(on_engine: dict[str, str]
         wait_until(lambda: not any(is_running(pid) for pid in workers))
 
 
-def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[str, str], tmp_path: Path) -> None:
+def test_settings_that_became_invalid_replace_no_worker(on_engine: dict[str, str], tmp_path: Path) -> None:
     secret = tmp_path / "key"
     secret.write_text("x")
     environment = {**on_engine, "BROKERAGE_ELASTICSEARCH_API_KEY_FILE": str(secret)}
@@ -94,9 +94,10 @@ def test_settings_that_cannot_be_used_any_more_replace_nobody(on_engine: dict[st
         port, before = _port(service), service.workers(2)
         secret.unlink()
         service.process.send_signal(signal.SIGHUP)
-        told = service.read_until("cannot be read")
+        printed = service.read_until("cannot be read")
         assert (
-            "Rolling replacement stopped; the remaining old workers stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE" in told
+            "Rolling replacement stopped; the remaining old workers stay: BROKERAGE_ELASTICSEARCH_API_KEY_FILE"
+            in printed
         )
         assert workers_of(service.process.pid) == before
         _wait_for(port)

@@ -33,17 +33,17 @@ def main() -> int:
 async def _play(given: argparse.Namespace) -> ChaosResults:
     """Run the chosen scenarios on one cluster, each after it has recovered."""
     played = ChaosResults()
-    _tell("starting three nodes and loading them")
+    _report("starting three nodes and loading them")
     async with scenario_cluster(SHORT if given.short else FULL) as ground:
         for name in given.only or SCENARIOS:
             started = time.monotonic()
-            _tell(name)
+            _report(name)
             await ground.nodes.complete()
             outcome = await _outcome(name, ground)
             played.take(name, outcome, time.monotonic() - started)
-            _tell(f"{name}: {outcome.requests} requests, {outcome.wrong} wrong, {outcome.failed} failed")
+            _report(f"{name}: {outcome.requests} requests, {outcome.wrong} wrong, {outcome.failed} failed")
             for sentence in outcome.violations:
-                _tell(f"    {sentence}")
+                _report(f"    {sentence}")
     return played
 
 
@@ -57,7 +57,7 @@ async def _outcome(name: str, ground: ScenarioCluster) -> ScenarioResult:
         return ScenarioResult(fault=name, requests=0, wrong=0, failed=0, outage_seconds=0.0, violations=[broken])
 
 
-def _tell(what: str) -> None:
+def _report(what: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 

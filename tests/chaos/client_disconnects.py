@@ -36,7 +36,7 @@ class _SearchMonitor:
     stage: LoadedCluster
     serving: RunningServe
 
-    async def under_way(self) -> int:
+    async def in_flight(self) -> int:
         """Return the number of searches that Elasticsearch is running."""
         found = await self._get("/_tasks?actions=*search*&detailed=true")
         tasks = [task for node in found["nodes"].values() for task in node["tasks"].values()]
@@ -85,7 +85,7 @@ async def hang_ups(
             *(_hang_up(serving.url, stage.key, path, at, patience) for at, path in enumerate(paths[1:]))
         )
         await asyncio.sleep(_LIMIT_SECONDS)
-        left, ended = await sight.under_way(), await sight.finished() - finished
+        left, ended = await sight.in_flight(), await sight.finished() - finished
         figures = {
             f"searches running {_LIMIT_SECONDS:.0f} s after the last disconnect": str(left),
             "searches cancelled": str(clients - ended),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.chaos.expected_pages import FeedWalkSpec
 
-_TOLD = (503, 504)  # statuses that must come with Retry-After
+_REPORTED = (503, 504)  # statuses that must come with Retry-After
 _UNTOLD_SECONDS = 1.0  # the wait after a broken connection
 _LAST_WALK_SECONDS = 120.0
 _CLIENT_SECONDS = 60.0  # longer than any deadline: it is the service that has to answer in time
@@ -78,13 +78,13 @@ class FeedReaders:
         self.tally.add(started, str(response.status), walk.path)
         if response.status < 500:
             self.judge.find(f"{walk} behind {after}: status {response.status}: {body[:200]!r}")
-        await asyncio.sleep(self._told(response))
+        await asyncio.sleep(self._reported(response))
         return None
 
-    def _told(self, response: aiohttp.ClientResponse) -> float:
+    def _reported(self, response: aiohttp.ClientResponse) -> float:
         retry_after = response.headers.get("Retry-After")
         if retry_after is None:
-            self.tally.untold += response.status in _TOLD
+            self.tally.untold += response.status in _REPORTED
             return _UNTOLD_SECONDS
         return float(retry_after)
 

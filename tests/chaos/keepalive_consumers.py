@@ -39,7 +39,7 @@ class ConsumerTotals:
     wrong: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     connections: int = 0
-    told_to_close: int = 0
+    asked_to_close: int = 0
     outage_seconds: float = 0.0
     _good: float = field(default_factory=time.monotonic)
 
@@ -52,7 +52,7 @@ class ConsumerTotals:
         """Return the row of the report."""
         self.good()
         causes = {cause: str(self.failed.count(cause)) for cause in dict.fromkeys(self.failed)}
-        connections = {"connections": str(self.connections), "closed by the service": str(self.told_to_close)}
+        connections = {"connections": str(self.connections), "closed by the service": str(self.asked_to_close)}
         return ScenarioResult(
             fault=fault,
             requests=self.requests,
@@ -103,7 +103,7 @@ class KeepAliveConsumer:
             self._tally.good()
         self._answered = True
         if (answer.header("connection") or "").lower() == "close":
-            self._tally.told_to_close += 1
+            self._tally.asked_to_close += 1
             self._leave()
 
     def _leave(self) -> None:

@@ -97,7 +97,7 @@ class MachineReaders:
         first = consumer.begin(replica)
         self.witness()
         held, key = self._way(first)
-        held.hold = let_go = asyncio.Event()
+        held.hold = release = asyncio.Event()
         held.is_holding.clear()
         early = asyncio.create_task(consumer.go_on(held, key))
         await held.is_holding.wait()
@@ -106,7 +106,7 @@ class MachineReaders:
         second.witness(self.play.truth, self.play.identifiers)
         late = asyncio.create_task(second.page(held, key))
         await until(lambda: late.done() or held.joined())
-        let_go.set()
+        release.set()
         await asyncio.gather(early, late)
 
     async def compare(self) -> None:

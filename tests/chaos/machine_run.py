@@ -50,7 +50,7 @@ class MachineRun:
         self._number = 0  # of the change
         self._owner: dict[str, str] = {}
         self._first: dict[str, str] = {}  # the name of each record's first state
-        self._told: set[tuple[str, int]] = set()  # the moments of each record that were ever given
+        self._served: set[tuple[str, int]] = set()  # the moments of each record that were ever given
         self._work: asyncio.Task[Any] | None = None
         self._outcome: Callable[[], States] | None = None
         self._finish: Callable[[], None] = self._notice
@@ -96,9 +96,9 @@ class MachineRun:
             moment = known.moment - 1
         if change == "overtaken":  # older than the change before this one
             moment -= _MOMENTS + 1
-        while (name, moment) in self._told:
+        while (name, moment) in self._served:
             moment -= 1
-        self._told.add((name, moment))
+        self._served.add((name, moment))
         return moment
 
     def _lines(self, states: States) -> list[dict[str, Any]]:

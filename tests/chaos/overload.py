@@ -126,9 +126,9 @@ def _judged(seconds: float, once: LoadRun, many: LoadRun) -> tuple[dict[str, str
         "refusal": f"p50 {percentile(times(many.of(PAGE, REFUSED, 0)), 50) * 1e3:.1f} ms, p99 {refusal * 1e3:.1f} ms",
         "memory": f"{once.peak / _MEGABYTE:.0f} MB, then {many.peak / _MEGABYTE:.0f} MB",
         "recovery": f"{recovered:.2f} s",
-        "shows": told_shows(once, many),
+        "shows": shows_text(once, many),
         "outcomes": ", ".join(f"{count} {name}" for name, count in outcomes(many).items()),
-        "CPU": told_processor(seconds, once, many),
+        "CPU": processor_text(seconds, once, many),
         "generator delay": f"p99 {percentile([each.late for each in many.report.sent], 99) * 1e3:.1f} ms",
     }
     holds = {
@@ -147,14 +147,14 @@ def outcomes(done: LoadRun) -> Counter[str]:
     return Counter(f"{each.kind}s {each.outcome}" for each in done.report.sent)
 
 
-def told_shows(once: LoadRun, many: LoadRun) -> str:
+def shows_text(once: LoadRun, many: LoadRun) -> str:
     """Return the p99 of shows at both loads, and how many of them failed."""
     before, after = (percentile(times(each.of(SHOW, OK, 0)), 99) * 1e3 for each in (once, many))
     failed = len(many.of(SHOW)) - len(many.of(SHOW, OK))
     return f"p99 {after:.0f} ms, at capacity {before:.0f} ms; {failed} of {len(many.of(SHOW))} failed"
 
 
-def told_processor(seconds: float, once: LoadRun, many: LoadRun) -> str:
+def processor_text(seconds: float, once: LoadRun, many: LoadRun) -> str:
     """Return the CPU usage of generator and service in the overload, and the service's per successful page."""
     each = [done.service_seconds / max(1, len(done.of(PAGE, OK))) * 1e3 for done in (many, once)]
     return (

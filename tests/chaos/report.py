@@ -22,12 +22,12 @@ def concluded(played: ChaosResults, page: Path | None, order: Iterable[str] = ()
 
     Rows of earlier runs stay unless they are replaced; `order` names those that come first.
     """
-    found = stored.ChaosResults() if page is None else stored.read(_beside(page))
+    found = stored.ChaosResults() if page is None else stored.read(_results_path(page))
     found.join(played)
     ordered = [*(name for name in order if name in found.rows), *found.rows]
     found.rows = {name: found.rows[name] for name in ordered}
     if page is not None:
-        stored.write(found, _beside(page))
+        stored.write(found, _results_path(page))
         write_page(found, page)
     print(table(found))
     for name, sentences in found.violations.items():
@@ -35,7 +35,7 @@ def concluded(played: ChaosResults, page: Path | None, order: Iterable[str] = ()
     return 1 if found.violations else 0
 
 
-def _beside(page: Path) -> Path:
+def _results_path(page: Path) -> Path:
     """Return the path of a page's results."""
     return page.with_suffix("") / "results.json"
 

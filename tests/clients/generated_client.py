@@ -97,6 +97,6 @@ async def typescript_client(root: str, folder: Path) -> GeneratedClient:
 
 def _require_node() -> None:
     if not NODE.exists():
-        pytest.fail("`node` is missing beside Python: `make develop`.")
+        pytest.fail("`node` is missing: run `make develop`.")
     if not (MODULES / "typescript").is_dir():
         pytest.fail("The packages of the TypeScript client are missing: `make tests/clients/node_modules`.")

@@ -135,7 +135,7 @@ async def test_the_program_walks_the_feed(
 async def test_a_refusal_ends_the_program_with_what_the_service_said(
     python: GeneratedClient, asking: dict[str, str]
 ) -> None:
-    walked = await python.run(sys.executable, "walk.py", **{**asking, "COMPANY": "nobody"})
+    walked = await python.run(sys.executable, "walk.py", **{**asking, "COMPANY": "unknown"})
     assert (walked.code, walked.output) == (1, "")
     assert walked.errors.startswith("invalid-parameter: platform_company_id")
 
@@ -165,7 +165,7 @@ async def test_every_form_of_an_answer_has_a_type_of_its_own(models: Any, client
     assert answer.parsed.additional_properties == answer.parsed.listings[0].additional_properties == {}
 
 
-def _told(listing: Any) -> dict[str, Any]:
+def _compared(listing: Any) -> dict[str, Any]:
     """Return a listing as it is written back, its moment as a moment."""
     return {**listing.to_dict(), "ModificationTimestamp": listing.modification_timestamp}
 
@@ -177,7 +177,7 @@ def _read(record: dict[str, Any]) -> dict[str, Any]:
 async def test_a_listing_is_typed_to_its_inmost_members(models: Any, client: Any, world: World) -> None:
     page = (await asked(client, "/listings", **_EVERYTHING, market_status=models.ListListingsMarketStatus.ALL)).parsed
     source = {line["record"]["PlatformListingId"]: line["record"] for line in world.of("listings", COMPANY)}
-    assert [_told(listing) for listing in page.listings] == [_read(source[name]) for name in sorted(source)]
+    assert [_compared(listing) for listing in page.listings] == [_read(source[name]) for name in sorted(source)]
     images = [image for listing in page.listings for image in listing.listing_images]
     assert {type(image) for image in images} == {models.ListingImage}
     shared = {type(listing.shared_partner_data) for listing in page.listings}
@@ -194,7 +194,7 @@ async def test_what_a_later_version_adds_breaks_nothing(models: Any, world: Worl
     [listing] = page.listings
     assert (listing.status, listing["Mood"], page["Total"]) == ("Auctioned", "sunny", 1)
     assert {image["Alt"] for image in listing.listing_images} == {"front"}
-    assert _told(listing) == _read(record)
+    assert _compared(listing) == _read(record)
     assert models.ProbeState.from_dict({"status": "dreaming"}).status == "dreaming"
 
 
@@ -211,7 +211,7 @@ async def test_several_property_types_are_sent_as_the_service_reads_them(
 
 
 async def test_a_refusal_is_a_typed_problem(models: Any, client: Any) -> None:
-    answer = await asked(client, "/listings", platform_company_id="nobody", page_size=0)
+    answer = await asked(client, "/listings", platform_company_id="unknown", page_size=0)
     assert (answer.status_code, type(answer.parsed)) == (400, models.Problem)
     assert (answer.parsed.status, answer.parsed.code) == (400, "invalid-parameter")
     assert {type(fault) for fault in answer.parsed.errors} == {models.Fault}

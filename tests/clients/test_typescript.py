@@ -58,7 +58,7 @@ async def test_the_program_walks_the_feed(
 async def test_a_refusal_ends_the_program_with_what_the_service_said(
     typescript: GeneratedClient, asking: dict[str, str]
 ) -> None:
-    walked = await typescript.run(NODE, "out/walk.js", **{**asking, "COMPANY": "nobody"})
+    walked = await typescript.run(NODE, "out/walk.js", **{**asking, "COMPANY": "unknown"})
     assert (walked.code, walked.output) == (1, "")
     assert "invalid-parameter: platform_company_id" in walked.errors
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Example:
     """One setting of each kind."""
 
-    name: str = setting("X_NAME", "nobody", "A text.")
+    name: str = setting("X_NAME", "unknown", "A text.")
     port: int = setting("X_PORT", 80, "A whole number.")
     seconds: float = setting("X_SECONDS", 1.5, "A number.")
     strict: bool = setting("X_STRICT", default=False, note="A truth value.")
@@ -27,7 +27,7 @@ class Example:
 
 
 def test_without_variables_the_defaults_hold() -> None:
-    assert load_settings(Example, {}) == Example("nobody", 80, 1.5, False, (), "")
+    assert load_settings(Example, {}) == Example("unknown", 80, 1.5, False, (), "")
 
 
 def test_variables_are_read_by_type() -> None:
@@ -65,7 +65,7 @@ def test_an_unusable_value_is_refused_with_the_variable_and_the_value(variable: 
     assert repr(text) in str(caught.value)
 
 
-def test_a_value_may_stand_in_a_file(tmp_path: Path) -> None:
+def test_a_value_may_be_in_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("s3cret\n", encoding="utf-8")
     assert load_settings(Example, {"X_TOKEN_FILE": str(secret)}).token == "s3cret"
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_there_is_refused_with_variable_and_path(tmp_path: Pa
     assert str(tmp_path / "absent") in str(caught.value)
 
 
-def test_a_file_that_is_no_text_is_refused_with_the_variable(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused_naming_the_variable(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingError, match="X_TOKEN_FILE"):
         load_settings(Example, {"X_TOKEN_FILE": str(tmp_path / "token")})

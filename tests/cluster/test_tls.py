@@ -126,7 +126,7 @@ def test_what_the_settings_name_is_believed_and_looked_at_once_a_connection(
         (("other file", "signs"), "is not signed by the one in"),
     ],
 )
-def test_what_they_do_not_name_is_refused_and_the_setting_is_told(
+def test_an_unknown_certificate_is_refused_naming_the_setting(
     run: Run, shown: Certificates, kind: type[Any], settings: tuple[str, ...], said: str
 ) -> None:
     certificate = shown.own.server(shown.leaf)
@@ -143,7 +143,7 @@ def test_another_name_is_refused(run: Run, shown: Certificates, kind: type[Any],
 
 
 @pytest.mark.parametrize("kind", NODES)
-def test_the_fingerprint_of_the_nodes_own_certificate_stands_for_its_name(
+def test_the_fingerprint_of_the_nodes_own_certificate_replaces_its_name(
     run: Run, shown: Certificates, kind: type[Any]
 ) -> None:
     shown.leaf = shown.own.ca.issue_cert("elsewhere.example")
@@ -163,7 +163,7 @@ def test_an_expired_certificate_is_refused(run: Run, shown: Certificates, kind: 
 
 @pytest.mark.parametrize("kind", NODES)
 def test_an_authority_that_is_only_shown_signs_nothing(run: Run, shown: Certificates, kind: type[Any]) -> None:
-    # Whoever listens in between can show the cluster's authority, whose certificate is public, behind one of his own.
+    # An eavesdropper can show the cluster's authority, whose certificate is public, behind one of his own.
     impostor = shown.own.server(shown.other.ca.issue_cert("localhost"))
     with pytest.raises(TlsRefusal, match="is not signed by the one in BROKERAGE_ELASTICSEARCH_FINGERPRINT"):
         run(asked(impostor, kind, shown.given("signs")))
@@ -171,7 +171,7 @@ def test_an_authority_that_is_only_shown_signs_nothing(run: Run, shown: Certific
 
 @pytest.mark.parametrize("kind", NODES)
 @pytest.mark.parametrize("setting", ["file", "signs"])
-def test_plain_http_where_tls_is_spoken_is_told(run: Run, shown: Certificates, kind: type[Any], setting: str) -> None:
+def test_plain_http_to_a_tls_port_is_reported(run: Run, shown: Certificates, kind: type[Any], setting: str) -> None:
     async def scenario() -> None:
         async def bad_request(connection: Any) -> None:
             await connection.reader.read(1)

@@ -38,11 +38,11 @@ class EngineSettings:
         ("BROKERAGE_FILE", None),
     ],
 )
-def test_a_misspelt_variable_is_told_with_the_nearest_setting(name: str, nearest: str | None) -> None:
+def test_an_unknown_variable_is_reported_with_the_nearest_setting(name: str, nearest: str | None) -> None:
     assert unknown_settings({name: "1", "BROKERAGE_PORT": "1"}, (WebSettings, EngineSettings)) == {name: nearest}
 
 
-def test_settings_their_files_and_what_is_not_ours_are_no_strangers() -> None:
+def test_settings_their_files_and_variables_of_others_are_not_reported() -> None:
     known = {"BROKERAGE_PORT": "1", "BROKERAGE_WORKERS_FILE": "/f", "BROKERAGE_INDEX_PREFIX": "p"}
     assert (
         unknown_settings(
@@ -52,12 +52,12 @@ def test_settings_their_files_and_what_is_not_ours_are_no_strangers() -> None:
     )
 
 
-def test_all_of_them_are_told_in_order() -> None:
+def test_all_of_them_are_reported_in_order() -> None:
     assert [*unknown_settings({"BROKERAGE_B": "", "BROKERAGE_A": ""}, (WebSettings,))] == ["BROKERAGE_A", "BROKERAGE_B"]
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "is_told"),
+    ("name", "value", "is_reported"),
     [
         ("BROKERAGE_ES_SERVICE_HOST", "10.0.0.1", False),
         ("BROKERAGE_ES_SERVICE_PORT", "9200", False),
@@ -69,5 +69,7 @@ def test_all_of_them_are_told_in_order() -> None:
         ("BROKERAGE_WORKERZ", "tcp://10.0.0.1:9200", True),
     ],
 )
-def test_what_an_orchestrator_tells_of_its_services_is_passed_over(name: str, value: str, is_told: bool) -> None:
-    assert bool(unknown_settings({name: value}, (WebSettings,))) is is_told
+def test_variables_that_an_orchestrator_sets_for_its_services_are_ignored(
+    name: str, value: str, is_reported: bool
+) -> None:
+    assert bool(unknown_settings({name: value}, (WebSettings,))) is is_reported

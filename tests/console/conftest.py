@@ -1,4 +1,4 @@
-"""A service before a stand-in that holds two listings, and whose holdings are read anew each time."""
+"""A service over a stand-in that holds two listings, without caches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def publish(stand_in: StandIn, moment: float, sequence: int) -> None:
 
 @pytest.fixture
 def stand_in(empty_stand_in: StandIn) -> StandIn:
-    """What stands for Elasticsearch."""
+    """The stand-in for Elasticsearch."""
     empty_stand_in.add("companies", "acme", {"platform_company_id": "acme"}, numeric_id="1")
     for name in ("L1", "L2"):
         empty_stand_in.add("listings", name, {"PlatformListingId": name})
@@ -55,7 +55,7 @@ def key(stand_in: StandIn) -> str:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep nothing that was read, and find no process late or slow: a busy machine is no defect."""
+    """Cache nothing, and find no process late or slow: a busy machine is not a defect."""
     monkeypatch.setattr("service.console.resource_summaries._AGES", CacheAges(0.0, 0.0))
     monkeypatch.setattr("service.console.notices.MAX_LOOP_LAG_SECONDS", float("inf"))
     monkeypatch.setattr("service.console.notices.MAX_P99_SECONDS", float("inf"))

@@ -29,7 +29,7 @@ FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
 
 @dataclass
 class MovableClock:
-    """Seconds since 1970, which stand still unless they are moved."""
+    """Seconds since 1970, which advance only when moved."""
 
     now: float = field(default_factory=time.time)
 
@@ -73,7 +73,7 @@ class ConsoleService:
             return await answer.json()
 
     async def notices(self) -> list[str]:
-        """Return what is told not to be well."""
+        """Return the faults that are shown."""
         return [notice["text"] for notice in (await self.data())["notices"]]
 
 

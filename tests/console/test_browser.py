@@ -12,7 +12,7 @@ from tests.console.conftest import BUILD, LAST
 from tests.console.console_service import FEED
 from tests.service.stand_in import refusal
 from tests.site.test_browser import NARROW, WIDE, open_visit
-from tests.waiting import until_told
+from tests.waiting import until_true
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -40,7 +40,7 @@ async def test_the_page_is_sound_and_says_that_all_is_well(
         assert visit.is_clean()
 
 
-async def test_it_says_in_words_what_is_wrong_and_that_it_has_passed(
+async def test_it_describes_what_is_wrong_and_that_it_has_passed(
     browser: Browser, operating: ConsoleService, stand_in: StandIn, key: str
 ) -> None:
     async with open_visit(browser, operating, NARROW) as visit:
@@ -81,8 +81,8 @@ async def test_the_keyboard_reaches_everything_and_stays_where_it_is(
         await visit.page.set_viewport_size(NARROW["viewport"])
         await visit.page.keyboard.press("ArrowRight")
         # Asked from here: a page whose policy forbids `eval` cannot wait for what does not hold at once.
-        await until_told(lambda: visit.page.evaluate("document.activeElement.scrollLeft > 0"))
-        # What is drawn anew takes neither the focus nor the place.
+        await until_true(lambda: visit.page.evaluate("document.activeElement.scrollLeft > 0"))
+        # Redrawing takes neither the focus nor the scroll position.
         operating.clock.now += 1
         await expect(visit.page.locator("#since")).to_have_text("12:00:01 UTC")
         assert await visit.page.evaluate(_FOCUSED) == "data"

@@ -1,4 +1,4 @@
-"""What `/console/data.json` tells, exactly."""
+"""The exact content of `/console/data.json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ONE = f"{FEED}&page_size=1"
 
 
-async def test_all_is_well_and_what_is_held_is_told(operating: ConsoleService) -> None:
+async def test_all_is_well_and_the_held_data_is_shown(operating: ConsoleService) -> None:
     data = await operating.data()
     assert (data["level"], data["headline"], data["notices"]) == ("well", "All is well.", [])
     held = {each.pop("resource"): each for each in data["resources"]}
@@ -61,7 +61,7 @@ async def test_rates_are_of_the_last_minute_and_charts_of_ten(operating: Console
     assert (await operating.data())["figures"]["routes"] == []
 
 
-async def test_probes_and_pages_are_no_requests_of_partners(operating: ConsoleService) -> None:
+async def test_probes_and_pages_do_not_count_as_requests_of_partners(operating: ConsoleService) -> None:
     for path in ("/livez", "/docs", "/nothing"):
         await operating.get(path)
     assert (await operating.data())["figures"]["minute"]["requests"] == 0
@@ -79,7 +79,7 @@ async def test_failures_are_wrong_and_pass(operating: ConsoleService, stand_in: 
     assert await operating.notices() == []
 
 
-async def test_what_the_watch_finds_is_told_with_its_remedy(operating: ConsoleService, stand_in: StandIn) -> None:
+async def test_what_the_monitor_finds_is_shown_with_its_remedy(operating: ConsoleService, stand_in: StandIn) -> None:
     stand_in.indices["teams-v0001"]["aliases"] = {}
     stand_in.documents["control", "mark-teams"] = stand_in.documents["control", "mark-listings"]
     await operating.watch.check_now()
@@ -99,7 +99,7 @@ async def test_an_old_index_needs_a_look(operating: ConsoleService, stand_in: St
     assert [notice["text"] for notice in data["notices"]] == ["listings: no changes published for 25 hours."]
 
 
-async def test_the_lag_of_the_last_run_and_an_unfinished_build_are_told(
+async def test_the_lag_of_the_last_run_and_an_unfinished_build_are_shown(
     operating: ConsoleService, stand_in: StandIn
 ) -> None:
     stand_in.documents["control", "last-listings"] = LAST
@@ -123,7 +123,7 @@ async def test_a_refused_build_needs_a_look(operating: ConsoleService, stand_in:
     assert "`brokerage index reindex SOURCE listings`" in notice["remedy"]
 
 
-async def test_who_asks_for_the_same_page_again_and_again_is_stuck_until_it_goes_on(
+async def test_a_consumer_that_repeats_the_same_page_is_stuck_until_it_advances(
     operating: ConsoleService, key: str
 ) -> None:
     for _ in range(STUCK_AFTER_REPEATS - 1):
@@ -146,7 +146,7 @@ async def test_polling_the_last_page_is_not_stuck(operating: ConsoleService, key
 
 @pytest.mark.parametrize("page", [_ONE, FEED], ids=["within a walk", "between walks"])
 async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: str, page: str) -> None:
-    pause, told = 60.0, "stopped in the middle of a walk" if page is _ONE else "did not return for its next walk"
+    pause, text = 60.0, "stopped in the middle of a walk" if page is _ONE else "did not return for its next walk"
     for number in range(MIN_KNOWN_PAUSES + 1):
         cursor = "" if page is FEED else f"&last_platform_listing_id=L{number}"
         operating.clock.now += pause
@@ -154,7 +154,7 @@ async def test_who_does_not_come_back_is_missed(operating: ConsoleService, key: 
     operating.clock.now += LATE_PAUSES * pause
     assert await operating.notices() == []
     operating.clock.now += 1
-    assert await operating.notices() == [f"North portal (listings) {told}."]
+    assert await operating.notices() == [f"North portal (listings) {text}."]
     await operating.get(page, key)
     assert await operating.notices() == []
 
@@ -207,7 +207,7 @@ async def test_refusals_stand_with_the_key(operating: ConsoleService, stand_in: 
     assert (data["figures"]["minute"]["refused"], data["notices"]) == (2, [])
 
 
-async def test_no_key_is_told(operating: ConsoleService, key: str) -> None:
+async def test_no_key_is_shown(operating: ConsoleService, key: str) -> None:
     await operating.get(FEED, key)
     await operating.get(f"{FEED}&api-key={key}")
     assert await operating.get(f"{FEED}&last_platform_listing_id={key}", key) == 200
@@ -226,7 +226,7 @@ async def test_the_console_comes_while_elasticsearch_is_away(operating: ConsoleS
     assert data["notices"][0]["text"].startswith("elasticsearch: it is unreachable.")
 
 
-def test_nothing_counted_is_no_figure() -> None:
+def test_without_counts_there_is_no_figure() -> None:
     drawn = compute_figures([], NOON)
     assert (drawn.minute.requests, drawn.minute.slowest, drawn.loop_late, drawn.routes) == (0, None, None, [])
     assert len(drawn.charts.requests) == STEP_COUNT - 1

@@ -1,4 +1,4 @@
-"""The console over a real node: what it tells is what the indexer made."""
+"""The console over a real node shows what the indexer made."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
         assert (await reindex(engine, opened, resources=[LISTING])).exit_code == 1
     expected = {each.resource: each for each in await status(engine)}
     async with serve_console(connection) as operating:
-        told = {each["resource"]: each for each in (await operating.data())["resources"]}
-    assert {name: (held["records"], held["generations"]) for name, held in told.items()} == {
+        reported = {each["resource"]: each for each in (await operating.data())["resources"]}
+    assert {name: (held["records"], held["generations"]) for name, held in reported.items()} == {
         name: (each.documents, [each.live]) for name, each in expected.items()
     }
     for name, each in expected.items():
         assert each.last is not None
         lag = (each.last.at - each.last.newest) / 1000
-        assert told[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
+        assert reported[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
     build = expected["listings"].build
     assert build is not None
-    assert {**told["listings"]["build"]} == {name: getattr(build, name) for name in told["listings"]["build"]}
+    assert {**reported["listings"]["build"]} == {name: getattr(build, name) for name in reported["listings"]["build"]}
     assert build.refusal
-    assert {name for name, held in told.items() if held["build"] is not None} == {"listings"}
+    assert {name for name, held in reported.items() if held["build"] is not None} == {"listings"}
     mark = await read_mark(client, connection.control_index, connection.alias(LISTING))
     assert mark is not None
-    assert (told["listings"]["mark"], told["listings"]["sequence"]) == (mark.clock / 1000, mark.sequence)
-    assert told["listings"]["generations"] == [f"{connection.prefix}listings-v0002"]
-    assert told["listings"]["replaced"] == f"{connection.prefix}listings-v0001"
-    assert told["listings"]["records"] > 0
+    assert (reported["listings"]["mark"], reported["listings"]["sequence"]) == (mark.clock / 1000, mark.sequence)
+    assert reported["listings"]["generations"] == [f"{connection.prefix}listings-v0002"]
+    assert reported["listings"]["replaced"] == f"{connection.prefix}listings-v0001"
+    assert reported["listings"]["records"] > 0

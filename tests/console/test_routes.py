@@ -30,6 +30,6 @@ async def test_the_page_may_load_what_is_ours_and_nothing_else(operating: Consol
     assert policy == {**closed, **own, "img-src": "'self' data:"}
 
 
-async def test_the_metrics_are_beside_it(operating: ConsoleService) -> None:
+async def test_the_metrics_are_on_the_same_port(operating: ConsoleService) -> None:
     status, _, body = await operating.private("/metrics")
     assert (status, b"brokerage_index_mark_sequence" in body) == (200, True)

@@ -1,4 +1,4 @@
-"""Several workers of a host as one: each console tells of all, and of who does not answer."""
+"""Several workers of a host as one: each console shows all, and which do not respond."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ONE = f"{FEED}&page_size=1"
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_each_console_tells_of_all_workers(stand_in: StandIn, key: str) -> None:
+async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> None:
     ports, connection = neighbours(), ConnectionSettings(url=(stand_in.url,))
     settings: dict[str, Any] = {"workers": 2, "metrics_port": ports[0]}
     async with AsyncExitStack() as stack, serve_console(connection, MovableClock(NOON), ports[0], **settings) as first:
@@ -44,17 +44,17 @@ async def test_each_console_tells_of_all_workers(stand_in: StandIn, key: str) ->
         second = await stack.enter_async_context(serve_console(connection, MovableClock(NOON), ports[1], **settings))
         for worker in (first, second, second):
             await worker.get(_ONE, key)
-        for told in (await first.data(), await second.data()):
-            assert (told["workers"], told["away"], told["notices"]) == (2, [], [])
-            assert told["figures"]["minute"]["requests"] == 3
-            assert [(lane["kind"], lane["places"]) for lane in told["lanes"]] == [
+        for reported in (await first.data(), await second.data()):
+            assert (reported["workers"], reported["away"], reported["notices"]) == (2, [], [])
+            assert reported["figures"]["minute"]["requests"] == 3
+            assert [(lane["kind"], lane["places"]) for lane in reported["lanes"]] == [
                 ("page", 32),
                 ("show", 128),
                 ("change", 2000),
                 ("snapshot", 8),
             ]
-            assert [reader["seen"]["repeats"] for reader in told["consumers"]] == [3]
-            assert len(told["keys"]) == 1
+            assert [reader["seen"]["repeats"] for reader in reported["consumers"]] == [3]
+            assert len(reported["keys"]) == 1
 
 
 @pytest.mark.parametrize(

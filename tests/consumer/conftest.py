@@ -55,7 +55,7 @@ async def served() -> AsyncIterator[ServedStandIn]:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that clients would have waited before another attempt: nobody has to."""
+    """The seconds that clients would have waited before another attempt; they do not wait here."""
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -70,11 +70,11 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 async def open_pull(
     url: str, folder: Path, *, key: str = KEY, resources: tuple[str, ...] = RESOURCES, **scope: str
 ) -> AsyncIterator[tuple[CopyUpdater, list[PullStatus]]]:
-    """Open a pull into a folder; the standings that it tells are kept."""
-    told: list[PullStatus] = []
+    """Open a pull into a folder; the statuses that it reports are kept."""
+    statuses: list[PullStatus] = []
     with SqliteCopy(folder, resources, str(scope)) as copy:
         async with Feed(url, key, scope) as feed:
-            yield CopyUpdater(feed, copy, resources, told.append), told
+            yield CopyUpdater(feed, copy, resources, statuses.append), statuses
 
 
 def copied(folder: Path) -> dict[str, dict[str, tuple[str, Any]]]:

@@ -59,7 +59,7 @@ class MarketSource:
                 self._put(self._unused(resource), MarketState(self.chance.choice(COMPANIES), self._fresh()))
 
     def changes(self, count: int) -> dict[Resource, list[Line]]:
-        """Let so much happen, one after the other; return the lines that tell of it."""
+        """Make so many changes, one after the other; return their lines."""
         lines: dict[Resource, list[Line]] = {LISTING: [], OFFICE: []}
         listings, offices = self._names(LISTING), self._names(OFFICE)
         for _ in range(count):

@@ -77,7 +77,7 @@ class PullProcess:
                 await asyncio.sleep(0.001)
 
     def _token(self) -> str | None:
-        """Return where the copy of the listings goes on from, None before its first snapshot is complete."""
+        """Return the token from which the listings continue, None before the first snapshot is complete."""
         where = f"file:{self.folder / 'copy.sqlite3'}?mode=ro"
         try:
             with closing(sqlite3.connect(where, uri=True)) as connection:
@@ -113,9 +113,9 @@ class PullProcess:
         """Return what came of all of them."""
         ended = PullResults()
         for path in self.folder.parent.glob("pull-*.out"):
-            told = [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
-            for name in {each["resource"] for each in told if each["event"] == "progress"}:
-                one = [each for each in told if each.get("resource") == name]
+            statuses = [orjson.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+            for name in {each["resource"] for each in statuses if each["event"] == "progress"}:
+                one = [each for each in statuses if each.get("resource") == name]
                 ended.snapshots += max(each["snapshots"] for each in one)
                 ended.changes += max(each["changed"] + each["removed"] for each in one)
                 stages = pairwise(each["stage"] for each in one)

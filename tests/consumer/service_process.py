@@ -63,7 +63,7 @@ class ServiceProcess:
             return body
 
     async def settled(self) -> None:
-        """Return once everything that is searchable is told as published."""
+        """Return once everything searchable is published."""
         async with asyncio.timeout(60):
             for resource in FOLLOWED:
                 while orjson.loads(await self.get(f"digest/{resource.alias}"))["unsettled"]:  # noqa: ASYNC110 - another process
@@ -74,10 +74,10 @@ class ServiceProcess:
         _, *lines, last = (await self.get(f"snapshot/{resource.alias}")).splitlines()
         records = [msgspec.json.decode(line, type=SnapshotRecord) for line in lines]
         held = {one.id: (one.company, one.sequence, one.content, bytes(one.record)) for one in records}
-        told = orjson.loads(last)
+        logged = orjson.loads(last)
         assert ConsumerCopy.digest({name: (one[2], {}) for name, one in held.items()}) == (
-            told["count"],
-            told["digest"],
+            logged["count"],
+            logged["digest"],
         )
         return held
 

@@ -1,4 +1,4 @@
-"""A small service that keeps its records in memory and breaks where it is told to: the injector of faults."""
+"""A small service with records in memory and faults on request: the fault injector."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class StandInService:
         self.cuts: list[int] = []  # so many lines of each next snapshot are sent, then the connection is cut
         self.ends = 0  # so many snapshots end in order, but without their last line
         self.lies = 0  # so many snapshots end with a digest that is not theirs
-        self.lost: dict[str, set[str]] = defaultdict(set)  # changes of these are not told
+        self.lost: dict[str, set[str]] = defaultdict(set)  # changes of these are not sent
         self.unsettled = 0
         self.endless = ""  # the snapshot of this resource never comes to its last lines
         self.on_request: Callable[[int], None] = lambda _: None
@@ -106,14 +106,14 @@ class StandInService:
         asked = list(filter(None, query.get("resources", "").split(","))) or list(places) or list(RESOURCES)
         if any(places.get(name, 0) < 0 for name in asked):
             return problem(410, "token-expired")
-        told: list[tuple[str, StandInRecord]] = []
+        reported: list[tuple[str, StandInRecord]] = []
         size = int(query.get("page_size", "200"))
         for name in sorted(asked, key=RESOURCES.index):
             entries = sorted(self.held[name].values(), key=lambda entry: entry.sequence)
             for entry in entries:
-                if entry.sequence > places.get(name, 0) and len(told) <= size:
-                    told.append((name, entry))
-        page, more = told[:size], told[size:]
+                if entry.sequence > places.get(name, 0) and len(reported) <= size:
+                    reported.append((name, entry))
+        page, more = reported[:size], reported[size:]
         after = {name: places.get(name, 0) for name in asked}
         for name, entry in page:
             after[name] = entry.sequence
@@ -130,19 +130,19 @@ class StandInService:
         proof = RunningDigest()
         for entry in entries:
             proof.add(entry.id, entry.content)
-        told = [{"resource": name, "token": token, "as_of": TIME, "count": len(entries), "schema": "0" * 16}]
-        told += [_line(entry) for entry in entries]
+        reported = [{"resource": name, "token": token, "as_of": TIME, "count": len(entries), "schema": "0" * 16}]
+        reported += [_line(entry) for entry in entries]
         if self.ends:
             self.ends -= 1
-            return self._stream(name, told)
+            return self._stream(name, reported)
         digest = proof.digest if not self.lies else "f" * 16
         self.lies = max(0, self.lies - 1)
-        told.append({"complete": True, "count": len(entries), "digest": digest, "last": None})
-        return self._stream(name, told)
+        reported.append({"complete": True, "count": len(entries), "digest": digest, "last": None})
+        return self._stream(name, reported)
 
-    def _stream(self, name: str, told: list[Any]) -> Reply:
-        cut = self.cuts.pop(0) if self.cuts else len(told)
-        return _Lines(lines=[orjson.dumps(line) for line in told], cut=cut, is_endless=self.endless == name)
+    def _stream(self, name: str, reported: list[Any]) -> Reply:
+        cut = self.cuts.pop(0) if self.cuts else len(reported)
+        return _Lines(lines=[orjson.dumps(line) for line in reported], cut=cut, is_endless=self.endless == name)
 
     def _digest(self, name: str, query: dict[str, str]) -> Reply:
         prefixes = list(filter(None, query.get("prefixes", "").split(",")))
@@ -154,7 +154,7 @@ class StandInService:
             if not prefixes or at.startswith(tuple(prefixes)):
                 whole.add(entry.id, entry.content)
                 buckets[at[:length]].append(entry)
-        told = [
+        reported = [
             self._bucket(prefix, entries, is_last=bool(prefixes) and len(prefixes[0]) == 4)
             for prefix, entries in buckets.items()
         ]
@@ -166,7 +166,7 @@ class StandInService:
                 "count": whole.count,
                 "digest": whole.digest,
                 "unsettled": 0,
-                "buckets": told,
+                "buckets": reported,
             }
         )
 
@@ -174,8 +174,8 @@ class StandInService:
         proof = RunningDigest()
         for entry in entries:
             proof.add(entry.id, entry.content)
-        told = {"prefix": prefix, "count": proof.count, "digest": proof.digest, "unsettled": self.unsettled}
-        return told | ({"records": [{"id": e.id, "content": e.content} for e in entries]} if is_last else {})
+        reported = {"prefix": prefix, "count": proof.count, "digest": proof.digest, "unsettled": self.unsettled}
+        return reported | ({"records": [{"id": e.id, "content": e.content} for e in entries]} if is_last else {})
 
 
 @dataclass(frozen=True, kw_only=True)

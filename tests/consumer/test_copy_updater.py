@@ -56,8 +56,8 @@ async def test_a_copy_follows_what_changes_and_leaves(served: ServedStandIn, tmp
     asked = len(stand_in.asked)
     second = await pull_to_end(served, tmp_path)
     assert (proofs(second), copied(tmp_path)) == ({}, stand_in.contents())
-    told = {name: (one.snapshots, one.changed, one.removed, one.records) for name, one in second.statuses.items()}
-    assert (told["agents"], told["listings"]) == ((0, 1, 2, 6), (0, 1, 0, MANY + 7))
+    sent = {name: (one.snapshots, one.changed, one.removed, one.records) for name, one in second.statuses.items()}
+    assert (sent["agents"], sent["listings"]) == ((0, 1, 2, 6), (0, 1, 0, MANY + 7))
     # Every resource asks with its own token once, then all of them with one.
     tokens = [query["since"] for path, query in stand_in.asked[asked:] if path == "/v1/changes"]
     assert len({token.count("~") for token in tokens}) <= 2
@@ -88,7 +88,7 @@ async def test_a_void_token_costs_a_snapshot_of_that_resource_alone(served: Serv
     assert (pull.statuses["agents"].removed, pull.statuses["listings"].changed) == (1, 1)
 
 
-async def test_a_change_that_was_not_told_is_found_named_and_mended(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     for number in range(MANY):
         stand_in.put("listings", f"x{number}")
@@ -107,7 +107,7 @@ async def test_a_change_that_was_not_told_is_found_named_and_mended(served: Serv
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "sent"),
     [
         ("DELETE FROM listings WHERE id = 'l3'", "l3"),
         ("UPDATE listings SET content = '0000000000000000' WHERE id = 'l4'", "l4"),
@@ -118,20 +118,18 @@ async def test_a_change_that_was_not_told_is_found_named_and_mended(served: Serv
         ),
     ],
 )
-async def test_a_copy_that_was_altered_is_found_and_mended(
-    served: ServedStandIn, tmp_path: Path, statement: str, told: str
+async def test_a_copy_that_was_altered_is_found_and_repaired(
+    served: ServedStandIn, tmp_path: Path, statement: str, sent: str
 ) -> None:
     await pull_to_end(served, tmp_path)
     assert change_copy(tmp_path, statement + (" LIMIT 1" if statement.startswith("INSERT") else "")) == 1
     pull = await pull_to_end(served, tmp_path)
-    assert (proofs(pull), pull.statuses["listings"].different) == ({"listings": VerificationOutcome.REPAIRED}, [told])
+    assert (proofs(pull), pull.statuses["listings"].different) == ({"listings": VerificationOutcome.REPAIRED}, [sent])
     assert copied(tmp_path) == served.stand_in.contents()
     assert proofs(await pull_to_end(served, tmp_path)) == {}
 
 
-async def test_a_mending_that_broke_off_is_gone_on_with(
-    served: ServedStandIn, tmp_path: Path, waits: list[float]
-) -> None:
+async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Path, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number}")
     await pull_to_end(served, tmp_path)
@@ -145,11 +143,11 @@ async def test_a_mending_that_broke_off_is_gone_on_with(
     assert waits
 
 
-def test_what_a_page_tells_last_of_a_record_holds(tmp_path: Path) -> None:
+def test_the_last_change_of_a_record_in_a_page_wins(tmp_path: Path) -> None:
     stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": "", "content": "0" * 16, "record": {}}
     leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": "", "reason": "out_of_scope"}
-    told = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
-    changes = [change | {"sequence": number} for number, change in enumerate(told)]
+    sent = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
+    changes = [change | {"sequence": number} for number, change in enumerate(sent)]
     page = msgspec.json.decode(msgspec.json.encode({"changes": changes, "next": "t", "at_end": True}), type=ChangeBatch)
     with SqliteCopy(tmp_path, RESOURCES, "") as copy:
         copy.apply_changes(page, ["listings"])
@@ -157,7 +155,7 @@ def test_what_a_page_tells_last_of_a_record_holds(tmp_path: Path) -> None:
         assert copy.checkpoint("listings").token == "t"
 
 
-async def test_what_changes_while_it_is_compared_is_no_difference(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_change_during_the_comparison_is_not_a_difference(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     await pull_to_end(served, tmp_path)
 
@@ -172,7 +170,7 @@ async def test_what_changes_while_it_is_compared_is_no_difference(served: Served
     assert copied(tmp_path) == stand_in.contents()
 
 
-async def test_what_never_settles_is_told_and_not_mended(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_a_bucket_that_never_settles_is_reported_and_not_repaired(served: ServedStandIn, tmp_path: Path) -> None:
     stand_in = served.stand_in
     await pull_to_end(served, tmp_path)
     stand_in.lost["teams"] = {"t1"}
@@ -193,7 +191,7 @@ async def test_what_never_settles_is_told_and_not_mended(served: ServedStandIn, 
     assert stand_in.faults == []
 
 
-async def test_a_change_that_is_told_later_than_it_is_digested_is_no_difference(
+async def test_a_change_that_is_sent_later_than_its_digest_is_not_a_difference(
     served: ServedStandIn, tmp_path: Path
 ) -> None:
     stand_in = served.stand_in
@@ -217,7 +215,7 @@ async def test_a_copy_is_one_of_one_thing(served: ServedStandIn, tmp_path: Path)
         await pull_once(pull, PullPlan(tmp_path))
     with pytest.raises(CopyError, match=r"is a copy of .*acme.*, not of {}: use another folder"):
         SqliteCopy(tmp_path, ("agents",), "{}")
-    # More may be asked for, less not.
+    # More may be requested, less not.
     async with open_pull(served.url, tmp_path, platform_company_id="acme") as (pull, _):
         await pull_once(pull, PullPlan(tmp_path))
     assert [one.snapshots for one in pull.statuses.values()] == [1, 1, 0, 1, 1, 1]

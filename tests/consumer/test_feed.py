@@ -23,7 +23,7 @@ async def read(feed: Feed, resource: str = "listings", after: str | None = None)
     return header.token, [record.id async for record in records]
 
 
-async def test_a_snapshot_that_is_cut_goes_on_behind_its_last_record(served: ServedStandIn, waits: list[float]) -> None:
+async def test_a_truncated_snapshot_resumes_after_its_last_record(served: ServedStandIn, waits: list[float]) -> None:
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number:04}", text="é" * 300)
     expected = [entry.id for entry in served.stand_in.live("listings")]
@@ -74,17 +74,17 @@ async def test_a_snapshot_that_is_not_what_it_says_is_read_again(served: ServedS
 async def test_passing_failures_are_waited_out_as_the_service_wishes(served: ServedStandIn, waits: list[float]) -> None:
     busy, away = respond_with(429, "rate-limited", **{"Retry-After": "7"}), respond_with(503, "overloaded")
     served.stand_in.faults = [busy, away, hang_up, hang_up, respond_with(504, "deadline-passed")]
-    told: list[str] = []
+    messages: list[str] = []
     # The first time it is hung up on a connection that had been used, which aiohttp itself tries again.
     async with Feed(served.url, KEY) as feed:
-        feed.on_wait = lambda _, reason: told.append(reason)
+        feed.on_wait = lambda _, reason: messages.append(reason)
         pages = [page async for page in feed.changes(page_size=10)]
     assert [len(page.changes) for page in pages] == [10, 10, 10, 10, 2]
     assert [page.at_end for page in pages] == [False] * 4 + [True]
     assert 7 <= waits[0] < 8
     assert all(wait <= 2.0**number for number, wait in enumerate(waits[1:], 1))
-    assert told[0] == "/v1/changes returned 429 rate-limited: Made up."
-    assert len(told) == len(waits) == 4
+    assert messages[0] == "/v1/changes returned 429 rate-limited: Made up."
+    assert len(messages) == len(waits) == 4
 
 
 async def test_attempts_are_bounded(served: ServedStandIn, waits: list[float]) -> None:

@@ -1,6 +1,6 @@
 """A copy that follows a real service through updates, moves, rebuilds and a rollback, killed again and again.
 
-Nothing may be missed on the way: the pull compares itself with the service as it goes, and no difference is mended.
+Nothing may be missed on the way: the pull compares itself with the service as it goes, and no difference is repaired.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FollowedService:
         shutil.rmtree(folder)
 
     async def rebuild(self, *, drift: int = 0) -> None:
-        """Rebuild listings and offices from the source, of which so many changes have not been told by updates."""
+        """Rebuild listings and offices from the source, of which so many changes were not sent by updates."""
         self.market.changes(drift)
         own = replace(self.bench, folder=self.bench.folder.parent / "whole")
         async with connect(own.connection, connections=4, timeout=60) as client:
@@ -141,7 +141,7 @@ async def test_a_copy_follows_whatever_happens(world: FollowedService, amount: C
     code, ended, requests = await world.follower.once(), world.follower.ended(), world.service.requests()
     print(
         f"\n{world.written:,} changes in {took:.0f} s ({world.written / took:.0f}/s), {dict(world.counts)}; "
-        f"{world.follower.kills} kills, {ended.snapshots} snapshots, {ended.changes:,} changes told, "
+        f"{world.follower.kills} kills, {ended.snapshots} snapshots, {ended.changes:,} changes sent, "
         f"{ended.verifications} verifications: {ended.proofs}, {dict(requests)}, {sum(requests.values()):,} requests"
     )
     assert ended.different == []

@@ -24,9 +24,9 @@ _ROW = re.compile(r"(?m)^\| `(\w+)` \| `([0-9a-f]{16})` \| `([0-9a-f]{4})` \| `(
 
 def test_the_numbers_of_the_guide_are_those_of_client_and_service() -> None:
     ours, theirs, rows = RunningDigest(), Digest(), _ROW.findall(TEXT)
-    for identifier, content, told_bucket, told_hash in rows:
-        assert f"{bucket_of(identifier):04x}" == told_bucket == sha256(identifier.encode()).hexdigest()[:4]
-        assert f"{record_hash(identifier, content):016x}" == told_hash
+    for identifier, content, bucket_line, hash_line in rows:
+        assert f"{bucket_of(identifier):04x}" == bucket_line == sha256(identifier.encode()).hexdigest()[:4]
+        assert f"{record_hash(identifier, content):016x}" == hash_line
         ours.add(identifier, content)
         number = int(content, 16)
         theirs.add(identifier, number - 2**64 if number >= 2**63 else number)

@@ -62,7 +62,7 @@ async def test_exit_codes_and_sentences(served: ServedStandIn, tmp_path: Path) -
     )
 
 
-async def test_the_scope_is_asked_for(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_the_scope_is_requested(served: ServedStandIn, tmp_path: Path) -> None:
     options = ("--company", "acme", "--parent-company", "holding", "--market-status", "on-market")
     code, _, err = await run(
         tmp_path, "--url", served.url, *options, "--include-deactivated", "--resources", "listings,agents"
@@ -81,7 +81,7 @@ async def test_the_scope_is_asked_for(served: ServedStandIn, tmp_path: Path) -> 
     assert f"is a copy of {served.url} platform_company_id=acme" in err
 
 
-async def test_an_export_is_written_anew_where_something_changed(served: ServedStandIn, tmp_path: Path) -> None:
+async def test_an_export_is_rewritten_where_something_changed(served: ServedStandIn, tmp_path: Path) -> None:
     where = (tmp_path, "--url", served.url, "--format", "ndjson")
     assert (await run(*where))[0] == 0
     written = {name: (tmp_path / f"{name}.ndjson").stat() for name in RESOURCES}

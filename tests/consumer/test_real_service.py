@@ -96,8 +96,8 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     whole, part = tmp_path / "whole", tmp_path / "part"
     narrow = ("--company", COMPANY_KEY, "--market-status", "on-market")
     for folder, options in (whole, ()), (part, narrow):
-        code, told = await world.pull(folder, *options)
-        assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+        code, reported = await world.pull(folder, *options)
+        assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
     assert contents(whole) == await world.held()
     assert contents(part) == await world.held(COMPANY_KEY)
 
@@ -115,31 +115,35 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
         }
     )
     assert summary.exit_code == 0
-    code, told = await world.pull(whole)
-    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
-    assert (told["agents"]["changed"], told["agents"]["removed"]) == (0, 2)
-    assert (told["listings"]["snapshots"], told["listings"]["changed"], told["listings"]["removed"]) == (0, 5, 1)
+    code, reported = await world.pull(whole)
+    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+    assert (reported["agents"]["changed"], reported["agents"]["removed"]) == (0, 2)
+    assert (reported["listings"]["snapshots"], reported["listings"]["changed"], reported["listings"]["removed"]) == (
+        0,
+        5,
+        1,
+    )
     expected = await world.held()
     assert contents(whole) == expected
-    code, told = await world.pull(part, *narrow)
-    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    code, reported = await world.pull(part, *narrow)
+    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
     # Moved away, off the market, deleted; moved here, changed, new.
-    assert (told["listings"]["removed"], told["listings"]["changed"]) == (3, 3)
+    assert (reported["listings"]["removed"], reported["listings"]["changed"]) == (3, 3)
     expected = await world.held(COMPANY_KEY)
     del expected["listings"]["l4"]
     assert contents(part) == expected
 
     await rollback(world.bench.engine(), LISTING)
     await world.bench.update({LISTING: [one(LISTING, "l8", LATEST, ListPrice=2)]})
-    code, told = await world.pull(whole)
-    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
-    assert [name for name, each in told.items() if each["snapshots"]] == ["listings"]
+    code, reported = await world.pull(whole)
+    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
+    assert [name for name, each in reported.items() if each["snapshots"]] == ["listings"]
     assert contents(whole)["listings"] == (await world.held())["listings"]
 
     change_copy(whole, "DELETE FROM listings WHERE id IN ('l10', 'l11')")
     change_copy(whole, "UPDATE teams SET record = '{}' WHERE id = 'teams-1'")
-    code, told = await world.pull(whole)
-    assert (code, told["listings"]["different"], told["teams"]["different"]) == (5, ["l10", "l11"], ["teams-1"])
-    code, told = await world.pull(whole)
-    assert (code, {each["proof"] for each in told.values()}) == (0, {"equal"})
+    code, reported = await world.pull(whole)
+    assert (code, reported["listings"]["different"], reported["teams"]["different"]) == (5, ["l10", "l11"], ["teams-1"])
+    code, reported = await world.pull(whole)
+    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
     assert contents(whole)["listings"] == (await world.held())["listings"]

@@ -38,12 +38,12 @@ async def test_scopes_and_refusals_are_those_of_the_index(world: World, key: str
             body = await answer.read()
         if index.status == 200:
             expected = {each["platform_office_id"] for each in index.body["offices"]}
-            assert _told(path, body) == (len(expected) if path.startswith("/digest") else expected)
+            assert _contents(path, body) == (len(expected) if path.startswith("/digest") else expected)
         else:
             assert {each["parameter"] for each in orjson.loads(body)["errors"]} == index.parameters
 
 
-def _told(path: str, body: bytes) -> set[str] | int:
+def _contents(path: str, body: bytes) -> set[str] | int:
     if path.startswith("/digest"):
         count: int = orjson.loads(body)["count"]
         return count

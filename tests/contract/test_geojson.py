@@ -74,8 +74,8 @@ async def test_every_form_is_the_json_one_with_places(
         is_page = name in plain.body
         found = placed.body["features"] if is_page else [placed.body]
         assert [each["properties"] for each in found] == (plain.body[name] if is_page else [plain.body])
-        beside = {key: value for key, value in plain.body.items() if key != name} if is_page else {}
-        assert {key: placed.body[key] for key in beside} == beside
+        others = {key: value for key, value in plain.body.items() if key != name} if is_page else {}
+        assert {key: placed.body[key] for key in others} == others
         for each in found:
             lower = {key.lower(): value for key, value in each["properties"].items()}
             assert each["id"] == lower.get("platformlistingid", lower.get("platform_listing_id"))

@@ -43,11 +43,11 @@ async def test_head_has_the_status_and_the_headers_of_get(world: World, path: st
     ):
         assert (head.status, await head.read()) == (got.status, b"")
         assert got.status == (304 if "If-None-Match" in sent and "ETag" in got.headers else 200)
-        assert _told(head) == _told(got)
+        assert _headers(head) == _headers(got)
         # The length that GET sends: 304 has none, and that of a stream is not known before.
-        assert ("content-length" in _told(head)) is (got.status == 200 and path != _STREAMED)
+        assert ("content-length" in _headers(head)) is (got.status == 200 and path != _STREAMED)
 
 
-def _told(response: ClientResponse) -> dict[str, str]:
-    told = {name.lower(): value for name, value in response.headers.items()}
-    return {name: value for name, value in told.items() if name not in _VARYING}
+def _headers(response: ClientResponse) -> dict[str, str]:
+    reported = {name.lower(): value for name, value in response.headers.items()}
+    return {name: value for name, value in reported.items() if name not in _VARYING}

@@ -159,7 +159,7 @@ async def test_an_unknown_but_well_formed_agent_uuid_answers_nothing(world: Worl
 
 @pytest.mark.parametrize("parameter", ["platform_agent_id", "source_agent_id", "platform_office_id"])
 async def test_a_reference_to_nothing_is_refused(world: World, parameter: str) -> None:
-    reply = await world.get("/listings", platform_company_id=COMPANY, **{parameter: "nobody@nowhere.example"})
+    reply = await world.get("/listings", platform_company_id=COMPANY, **{parameter: "unknown@nowhere.example"})
     assert (reply.status, reply.parameters) == (400, {parameter})
 
 

@@ -68,9 +68,9 @@ async def test_paging_and_walks_bring_the_headers_that_are_described(world: Worl
     described = {name.lower() for name in documented_response(operation.path, 200)["headers"]}
     for path in request_paths(world, operation)[:1]:
         reply = await world.get(path, **request_parameters(world, operation) | _first_page(operation))
-        told = {name.lower() for name in reply.headers}
-        assert {name for name in told if name.startswith("x-")} - {"x-content-type-options"} <= described
-        assert {"link", "x-page-number", "x-total-pages", "x-total-count"} & described <= told
+        reported = {name.lower() for name in reply.headers}
+        assert {name for name in reported if name.startswith("x-")} - {"x-content-type-options"} <= described
+        assert {"link", "x-page-number", "x-total-pages", "x-total-count"} & described <= reported
 
 
 def _first_page(operation: Operation) -> dict[str, object]:
@@ -92,7 +92,7 @@ async def test_a_refusal_is_the_problem_that_is_described(world: World, operatio
 
 @pytest.mark.parametrize("operation", [each for each in OPERATIONS if "{" in each.path], ids=lambda each: each.path)
 async def test_an_unknown_record_is_the_problem_that_is_described(world: World, operation: Operation) -> None:
-    reply = await world.get(operation.path.partition("{")[0] + "nobody")
+    reply = await world.get(operation.path.partition("{")[0] + "unknown")
     assert reply.status == 404
     _held(reply, operation)
 

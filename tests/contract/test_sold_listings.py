@@ -126,7 +126,7 @@ async def test_property_types_restrict_sold_listings(world: World) -> None:
 
 @pytest.mark.parametrize("parameter", ["platform_agent_id", "source_agent_id", "platform_office_id"])
 async def test_a_reference_to_nothing_is_refused(world: World, parameter: str) -> None:
-    reply = await world.get("/sold_listings", platform_company_id=COMPANY, **{parameter: "nobody"})
+    reply = await world.get("/sold_listings", platform_company_id=COMPANY, **{parameter: "unknown"})
     assert (reply.status, reply.parameters) == (400, {parameter})
 
 

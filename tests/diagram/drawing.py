@@ -56,8 +56,8 @@ def _lines(package: Package) -> Iterator[tuple[str, str]]:
     if package.parts:
         yield from (("", line) for line in textwrap.wrap(f"Parts: {', '.join(package.parts)}", _LETTERS))
     if package.face:
-        told = f"Others import: {', '.join(package.face)}"
-        yield from (("", line) for line in textwrap.wrap(told, _LETTERS, break_on_hyphens=False))
+        label = f"Others import: {', '.join(package.face)}"
+        yield from (("", line) for line in textwrap.wrap(label, _LETTERS, break_on_hyphens=False))
 
 
 def _boxes(found: dict[str, Package]) -> dict[str, Box]:

@@ -31,7 +31,7 @@ def test_the_node_is_the_pinned_version_and_listens_on_loopback_only(cluster: Em
     assert {address.rpartition(":")[0] for address in addresses} == {"127.0.0.1"}
 
 
-def test_a_misspelt_index_name_makes_no_new_index(cluster: EmbeddedCluster) -> None:
+def test_a_wrong_index_name_creates_no_index(cluster: EmbeddedCluster) -> None:
     with pytest.raises(AssertionError, match="no such index"):
         call(cluster.url, "PUT", "/hoems/_doc/1", {"city": "Kent"})
 

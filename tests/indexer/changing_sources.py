@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIRST, BEFORE, SECOND, NEWER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 3, 5, 7))
 # Later than any source is read, so that what a source lacks is newer than it.
 BEYOND = "2200-01-01T00:00:00Z"
-BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="nobody"), b'{"record": 1}']
+BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="unknown"), b'{"record": 1}']
 
 
 def team(number: int | str, name: str, updated_at: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option; it is known when the run starts in this folder."""
-    parser.addoption("--update-snapshots", action="store_true", help="write the snapshots of index bodies anew")
+    parser.addoption("--update-snapshots", action="store_true", help="rewrite the snapshots of index bodies")
 
 
 @pytest.fixture

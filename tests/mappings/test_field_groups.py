@@ -59,5 +59,5 @@ def test_nothing_is_found_sorted_or_read_back_by_what_is_guarded(resource: Resou
 def test_the_schema_says_what_may_be_empty(resource: Resource, view: View) -> None:
     schemas = record_schema(resource, view)["properties"]
     assert isinstance(schemas, dict)
-    told = {name for name, schema in schemas.items() if "may not see" in schema.get("description", "")}
-    assert told == guarded(resource) & set(schemas)
+    described = {name for name, schema in schemas.items() if "may not see" in schema.get("description", "")}
+    assert described == guarded(resource) & set(schemas)

@@ -216,7 +216,7 @@ class ChaosProxy(BulkProxy):
         return await self._written(request)
 
     async def _written(self, request: Request, share_refused: float = 0.0) -> Reply:
-        """Write what is no poison, less the given share of it, and answer for every document."""
+        """Write all documents but the poisoned ones and the given share, and respond for every document."""
         statuses = [400 if POISON in pair else self._status(share_refused) for pair in pairs(request)]
         return await self.write(request, statuses)
 

@@ -43,7 +43,7 @@ def between_chunks(answer: bytes) -> int | None:
 
 
 def _first_chunk(answer: bytes) -> tuple[int, int] | None:
-    """Return where the first chunk begins and ends; None while that cannot be told."""
+    """Return where the first chunk begins and ends; None while that is unknown."""
     head, ended, rest = answer.partition(_HEAD_END)
     if not ended:
         return None

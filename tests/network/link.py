@@ -144,7 +144,7 @@ async def _due(queue: asyncio.Queue[tuple[float, bytes]], way: Way) -> bytes:
 
 
 async def _write(writer: asyncio.StreamWriter, piece: bytes) -> bool:
-    """Pass a piece on; False when nobody is there."""
+    """Pass a piece on; False if the peer is gone."""
     try:
         writer.write(piece)
         await writer.drain()

@@ -29,7 +29,7 @@ _ALL = {
 }
 
 
-def _told(events: list[Entity]) -> list[tuple[str, str]]:
+def _named(events: list[Entity]) -> list[tuple[str, str]]:
     return [(each["ResourceName"], each["ResourceRecordKey"]) for each in events]
 
 
@@ -40,9 +40,9 @@ def _numbers(events: list[Entity]) -> list[int]:
 async def test_from_the_beginning_every_record_has_an_event_in_ascending_order(market: MarketClient) -> None:
     found = await market.walk("EntityEvent", "all", {"Prefer": "maxpagesize=2"})
     assert _numbers(found) == sorted(set(_numbers(found)))
-    told = _told(found)
-    assert {name: {key for entity, key in told if entity == name} for name in _ALL} == _ALL
-    assert len(told) == sum(map(len, _ALL.values())) + 1  # one key is that of two documents
+    named = _named(found)
+    assert {name: {key for entity, key in named if entity == name} for name in _ALL} == _ALL
+    assert len(named) == sum(map(len, _ALL.values())) + 1  # one key is that of two documents
 
 
 async def test_the_url_of_an_event_leads_to_its_record(market: MarketClient) -> None:
@@ -57,15 +57,15 @@ async def test_a_follower_gets_changes_deletions_and_departures(market: MarketCl
     await market.update(
         listing("L0", "a", 10, price=7), deleted_listing("L2", "a", 10), listing("L4", "b", 10, price=8)
     )
-    told = {key: set(_told(await market.events(marks[key], key))) for key in marks}
-    assert told["a"] == {("Property", name) for name in ("L0", "L2", "L4")}
-    assert told["b"] == {("Property", "L4")}
-    assert told["ab"] == told["all"] == told["a"]
+    named = {key: set(_named(await market.events(marks[key], key))) for key in marks}
+    assert named["a"] == {("Property", name) for name in ("L0", "L2", "L4")}
+    assert named["b"] == {("Property", "L4")}
+    assert named["ab"] == named["all"] == named["a"]
     statuses = {name: (await market.request(f"Property('{name}')", "a")).status for name in ("L0", "L2", "L4")}
     assert statuses == {"L0": 200, "L2": 404, "L4": 404}
     await market.update(office("O2", "b", 11), resource=OFFICE)
     await market.update(sold("S1", "b", price=77) | {"updated_at": "2026-01-09T00:00:00Z"}, resource=SOLD_LISTING)
-    assert set(_told(await market.events(marks["b"], "b"))) == {
+    assert set(_named(await market.events(marks["b"], "b"))) == {
         ("Property", "L4"),
         ("Office", "O2"),
         ("Property", "S1"),
@@ -102,7 +102,8 @@ async def test_random_filters_on_events_answer_what_python_finds(market: MarketC
     await market.update(listing("L1", "a", 10), deleted_listing("L3", "b", 10))
     for key in ("all", "a", "b"):
         everything = await market.events(0, key)
-        numbers = [0, 1, 2, 3, *_numbers(everything), await market.last_event_number() + 5]
+        # A number below the first one or above the last one is not of these data: to continue from it gets 410.
+        numbers = [0, *_numbers(everything)]
         keys = [*sorted({each["ResourceRecordKey"] for each in everything}), "x", "L2", "L3"]
         leaves = st.one_of(
             number_comparisons("EntityEventSequence", numbers),

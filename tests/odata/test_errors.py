@@ -200,11 +200,11 @@ async def test_long_urls_are_taken_here_and_not_elsewhere(odata_over_socket: ODa
 
 
 async def test_head_has_the_headers_of_get(odata: ODataClient) -> None:
-    told = await odata.request("Teams", method="GET")
+    reported = await odata.request("Teams", method="GET")
     head = await odata.request("Teams", method="HEAD")
     assert (head.status, head.raw) == (200, b"")
     assert {name: head.headers[name] for name in ("ETag", "OData-Version", "Vary")} == {
-        name: told.headers[name] for name in ("ETag", "OData-Version", "Vary")
+        name: reported.headers[name] for name in ("ETag", "OData-Version", "Vary")
     }
-    again = await odata.request("Teams", "all", {"If-None-Match": told.headers["ETag"]})
+    again = await odata.request("Teams", "all", {"If-None-Match": reported.headers["ETag"]})
     assert (again.status, again.headers["OData-Version"]) == (304, "4.01")

@@ -94,8 +94,8 @@ async def test_a_filter_means_what_odata_says(world: World, odata: ODataClient, 
 
 def test_the_table_distinguishes_records(world: World) -> None:
     everything = expected_entities(world, "Property")
-    told = [sum(map(holds, everything)) for _, holds in _TABLE]
-    assert sum(0 < count < len(everything) for count in told) > 20
+    counts = [sum(map(holds, everything)) for _, holds in _TABLE]
+    assert sum(0 < count < len(everything) for count in counts) > 20
 
 
 _PROPERTY = (

@@ -37,10 +37,10 @@ async def _types(odata: ODataClient, name: str) -> tuple[str, dict[str, tuple[st
         if entity.get("Name") == name:
             (reference,) = entity.findall(f"{_EDM}Key/{_EDM}PropertyRef")
             properties = entity.findall(f"{_EDM}Property")
-            told = {
+            described = {
                 str(each.get("Name")): (str(each.get("Type")), each.get("Nullable") != "false") for each in properties
             }
-            return str(reference.get("Name")), told
+            return str(reference.get("Name")), described
     raise AssertionError(name)
 
 

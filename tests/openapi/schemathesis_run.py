@@ -131,6 +131,6 @@ def _record_scenario(findings: FuzzFindings, event: events.ScenarioFinished) -> 
         findings.statuses[status] += 1
         for check in recorder.checks.get(case, ()):
             if check.status is not Status.SUCCESS:
-                told = check.failure_info.failure if check.failure_info else check.status
-                line = f"{interaction.request.method} {interaction.request.uri} -> {status}: {told}"
+                reported = check.failure_info.failure if check.failure_info else check.status
+                line = f"{interaction.request.method} {interaction.request.uri} -> {status}: {reported}"
                 findings.failures.setdefault(check.name, []).append(line)

@@ -58,9 +58,9 @@ def test_the_schemas_know_every_member(file: str, version: str) -> None:
 
 
 def test_the_schema_refuses_what_it_does_not_know() -> None:
-    misspelt = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "minReadySecond": 1}}
+    unknown_name = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "minReadySecond": 1}}
     with pytest.raises(kubernetes_validate.ValidationError, match="minReadySecond"):
-        kubernetes_validate.validate(misspelt, VERSIONS[-1], strict=True)
+        kubernetes_validate.validate(unknown_name, VERSIONS[-1], strict=True)
 
 
 def test_the_kustomization_names_every_file_and_this_version() -> None:
@@ -124,7 +124,7 @@ def test_the_probes_ask_what_the_service_answers() -> None:
     assert {probe["port"] for probe in asked.values()} == {"http"}
 
 
-def test_a_restart_is_no_answer_to_an_elasticsearch_that_is_away() -> None:
+def test_a_restart_does_not_help_if_elasticsearch_is_away() -> None:
     probe = container(SERVICE)["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 1800
 

@@ -89,10 +89,10 @@ def _is_importable(name: str) -> bool:
     return module.is_dir() or module.with_suffix(".py").exists() or (holder.exists() and member in holder.read_text())
 
 
-def test_the_readme_tells_figures_as_they_were_measured() -> None:
-    told = dict(re.findall(r"^\| (.*) \| ([\d.]+) times \|$", _text("README.md"), re.MULTILINE))
+def test_the_readme_gives_figures_as_measured() -> None:
+    documented = dict(re.findall(r"^\| (.*) \| ([\d.]+) times \|$", _text("README.md"), re.MULTILINE))
     rows = re.findall(r"^\| (.+? / .+?) \| [^|]+ \| ([\d.]+)[^|]*\|", _text("docs/performance.md"), re.MULTILINE)
-    assert told == {words: dict(rows)[figure] for words, figure in FIGURES.items()}
+    assert documented == {words: dict(rows)[figure] for words, figure in FIGURES.items()}
 
 
 @pytest.mark.parametrize("page", ["README.md", "service/site/text/start.md"])
@@ -100,8 +100,10 @@ def test_a_shown_page_is_the_first_of_the_demo(page: str, sampled: list[dict[str
     shown = re.findall(r'"PlatformListingId": ?"([0-9a-f-]+)', _text(page))
     assert len(shown) == 2
     # Nothing lies between them, and what is shown of them is so.
-    for told, record in zip(re.findall(r"\{[^{]*\"PlatformListingId\"[^}]*\}", _text(page)), sampled[:2], strict=True):
-        values = [(name, json.loads(value)) for name, value in re.findall(r'"(\w+)": ?("[^"…]+"|\d+)', told)]
+    for documented, record in zip(
+        re.findall(r"\{[^{]*\"PlatformListingId\"[^}]*\}", _text(page)), sampled[:2], strict=True
+    ):
+        values = [(name, json.loads(value)) for name, value in re.findall(r'"(\w+)": ?("[^"…]+"|\d+)', documented)]
         assert len(values) >= 2
         assert {name: record[name] for name, _ in values} == dict(values)
     assert [record["PlatformListingId"][: len(start)] for record, start in zip(sampled, shown, strict=False)] == shown

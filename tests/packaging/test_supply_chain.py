@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, Any] = YAML(typ="safe").load(ROOT / "compose.yaml")["services"]
-# Beside the packages: what their installation reads.
+# Besides the packages: what their installation reads.
 IN_THE_BUILD = ("locks", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 
@@ -31,10 +31,10 @@ def _sbom_command() -> list[str]:
 
 
 def test_the_list_of_parts_is_the_lock(tmp_path: Path) -> None:
-    told = tmp_path / "sbom.json"
-    command = [*_sbom_command(), "-o", str(told), "locks/production.txt"]
+    sbom = tmp_path / "sbom.json"
+    command = [*_sbom_command(), "-o", str(sbom), "locks/production.txt"]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own tool
-    listed = json.loads(told.read_bytes())
+    listed = json.loads(sbom.read_bytes())
     assert listed["bomFormat"] == "CycloneDX"
     assert listed["metadata"]["component"]["name"] == "brokerage"
     lock = (ROOT / "locks/production.txt").read_text(encoding="utf-8")

@@ -59,7 +59,7 @@ def test_it_carries_every_file_of_the_packages_and_nothing_else(wheel: Path) -> 
         for path in (ROOT / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    # The site shows it: it stands beside the packages, and comes among them.
+    # The site shows it: it is outside the packages in the tree and inside one in the wheel.
     assert names == ours | {"service/site/CHANGELOG.md"}
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     data = {"embedded/artifacts.lock.json", "embedded/log4j2.properties", "sample/data/companies.json"}
@@ -78,9 +78,9 @@ def test_it_says_what_it_is(wheel: Path) -> None:
 
 def test_every_package_comes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     look = f"import importlib; print(*(importlib.import_module(name).__file__ for name in {PACKAGES}), sep='\\n')"
-    told = _run(installed / "python", "-c", look, cwd=tmp_path)
-    assert told.returncode == 0, told.stderr
-    files = told.stdout.decode().splitlines()
+    printed = _run(installed / "python", "-c", look, cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    files = printed.stdout.decode().splitlines()
     assert len(files) == len(PACKAGES)
     assert all(Path(file).is_relative_to(installed.parent) for file in files)
 

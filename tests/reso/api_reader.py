@@ -61,7 +61,7 @@ class ApiReader:
         return pages
 
     async def follow(self, resource: str, order: str, behind: Callable[[Record], str], size: int) -> list[Record]:
-        """Return the rows that come page by page, each asked for as what lies behind the last row."""
+        """Return the rows page by page, each page requested after the last row."""
         found = await self.rows(resource, orderby=order, top=str(size))
         while more := await self.rows(resource, orderby=order, top=str(size), filter=behind(found[-1])):
             found += more

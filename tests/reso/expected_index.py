@@ -36,7 +36,7 @@ _PAGE = 1000
 
 
 class Snapshot:
-    """The records of a store as they are now, of each only the fields that may be asked for."""
+    """The current records of a store, each with only the fields that may be selected."""
 
     def __init__(self, store: Store, dictionary: DataDictionary) -> None:
         """Copy everything."""
@@ -64,7 +64,7 @@ class Snapshot:
 def expected_records(store: Store) -> dict[Resource, dict[str, Any]]:
     """Return the records that are to be served, by identifier, as the indexer completes them.
 
-    None stands for one that cannot be served as it is now: it stays as it was, if it was there.
+    None is a record that cannot be served in its current form: it stays as it was, if it was there.
     """
     dictionary = load_dictionary()
     snapshot = Snapshot(store, dictionary)

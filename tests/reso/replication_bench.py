@@ -74,8 +74,10 @@ class ReplicationBench:
 
     async def status(self) -> ReplicationStatus:
         """Return what `index status` says of the only source."""
-        (told,) = {each.name: each for state in await status(self.bench.engine()) for each in state.sources}.values()
-        return told
+        (reported,) = {
+            each.name: each for state in await status(self.bench.engine()) for each in state.sources
+        }.values()
+        return reported
 
     async def live(self) -> list[str]:
         """Return the identifiers of the listings that are served."""

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 
-async def test_a_company_that_is_declared_otherwise_is_told_though_nothing_else_is(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_a_company_whose_declaration_changed_is_sent_alone(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         await into.round()
@@ -35,7 +33,7 @@ async def test_a_company_that_is_declared_otherwise_is_told_though_nothing_else_
         assert (await bench.served(COMPANY))[ACME]["record"]["name"] == "Acme & Daughters"
 
 
-async def test_another_map_reads_anew_what_it_asks_for_and_tells_everything_anew(bench: Bench, tmp_path: Path) -> None:
+async def test_another_map_reads_and_sends_everything_again(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         await into.round()
@@ -52,7 +50,7 @@ async def test_another_map_reads_anew_what_it_asks_for_and_tells_everything_anew
         assert await differences(bench, server) == {}
 
 
-async def test_another_time_zone_tells_open_houses_anew(bench: Bench, tmp_path: Path) -> None:
+async def test_another_time_zone_sends_open_houses_again(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop() as server:
         put(server, "Property", "K", **ON_SALE)
         moments = {"OpenHouseDate": "2026-07-04", "OpenHouseStartTime": "2026-07-04T17:00:00Z"}
@@ -88,7 +86,7 @@ def test_a_declared_company_that_is_another_is_refused(declared: dict[str, Any])
         ReplicationPlan("https://x", ACME, DICTIONARY, declared)
 
 
-async def test_what_cannot_be_replicated_is_told_before_anything_is_read(bench: Bench, tmp_path: Path) -> None:
+async def test_what_cannot_be_replicated_is_reported_before_anything_is_read(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(
         ServerSettings(without=frozenset({"EntityEvent", "Teams.ModificationTimestamp"}))
     ) as server:

@@ -1,4 +1,4 @@
-"""Private fields of a source are asked for and kept nowhere."""
+"""Private fields of a source are neither requested nor kept."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _files_without(text: str, folder: Path) -> str:
     return " ".join(path.name for path in files)
 
 
-async def test_nothing_private_is_asked_for_or_kept_anywhere(bench: Bench, tmp_path: Path) -> None:
-    """Dead letters included: the records that made them hold what was asked for and no more."""
+async def test_private_fields_are_neither_requested_nor_kept(bench: Bench, tmp_path: Path) -> None:
+    """Dead letters included: their records hold what was requested and no more."""
     async with serve_in_loop(ServerSettings(late_share=0.2), small_world(properties=80, hostile=0.5)) as server:
         into = ReplicationBench(bench, server, tmp_path)
         long = ON_SALE | dict.fromkeys(PRIVATE["Property"], CANARY)

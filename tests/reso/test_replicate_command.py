@@ -108,7 +108,7 @@ async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Ben
         assert (code, "nowhere.toml cannot be opened" in err) == (2, True)
 
 
-async def test_a_mirror_that_is_no_mirror_is_told(bench: Bench, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_mirror_is_reported(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         await replicate(bench, server, tmp_path)
         (file,) = (tmp_path / "replicas").glob("*.sqlite")
@@ -238,7 +238,7 @@ def test_settings_are_shown_with_their_secrets_masked() -> None:
 async def test_what_a_load_costs_the_source_is_near_the_least_possible(
     bench: Bench, tmp_path: Path, page: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Counts, not times: beside pages of the same size with the same fields and nothing else."""
+    """Counts, not times: compared with pages of the same size and fields and nothing else."""
     with serve_in_thread(ServerSettings(token=TOKEN), small_world(properties=1000, media=400, members=40)) as server:
         code, _, err = await replicate(bench, server, tmp_path, BROKERAGE_RESO_PAGE_SIZE=str(page))
         assert code == 0, err
@@ -252,6 +252,6 @@ async def test_what_a_load_costs_the_source_is_near_the_least_possible(
                 f"\npages of {page}: {requests} requests for 1,000 properties, {requests / least:.2f} of the least; "
                 f"{received / 1e6:.2f} MB, {received / least_bytes:.2f} of the least"
             )
-        # Beside the pages: metadata, and of each entity its mark, an end asked for twice, its number, its events.
+        # Besides the pages: metadata, and for each entity its mark, an end requested twice, its count, its events.
         assert requests <= least + 1 + 2 + 7 * 5 + 1 + len(server.entities)
         assert received / least_bytes < 1.2

@@ -40,7 +40,7 @@ def world(seed: int, properties: int) -> World:
 
 
 class ChangesAndKills:
-    """Changes a server's data before it answers, and kills who asks at some of the requests."""
+    """Changes a server's data before it responds, and kills the client at some of the requests."""
 
     def __init__(self, replica: ReplicaProcess, chance: random.Random, *, kills: int, until: int) -> None:
         """Choose the requests of the kills; change until the request of that number."""
@@ -74,14 +74,14 @@ async def replicated(
         killed += 1
     assert code in (0, 1), replica.said
     server.on_request = None
-    # Without events nothing but a comparison of the keys tells what vanished.
+    # Without events only a comparison of the keys shows what vanished.
     replica.settings["BROKERAGE_RESO_RECONCILE_HOURS"] = "24" if changes == "auto" else "0"
     assert await replica.run() in (0, 1), replica.said
     return replica, killed
 
 
 async def _run(replica: ReplicaProcess, seconds: float | None) -> int:
-    """Make a run, and kill it after so many seconds, while it reads or while it tells, if it has not ended."""
+    """Make a run, and kill it after so many seconds, while it reads or sends, if it has not ended."""
     killing = None if seconds is None else asyncio.get_running_loop().call_later(seconds, replica.kill)
     code = await replica.run()
     if killing is not None:

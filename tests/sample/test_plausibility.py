@@ -1,4 +1,4 @@
-"""The story that the data tells: default windows show something, dates agree, prices and places are the county's."""
+"""The data is plausible: default windows show something, dates agree, prices and places are the county's."""
 
 from __future__ import annotations
 

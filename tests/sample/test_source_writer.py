@@ -22,7 +22,7 @@ FILES = {"README.txt", *(f"{resource.alias}.ndjson" for resource in RESOURCES)}
 
 
 def content(directory: Path) -> dict[str, bytes]:
-    """Return what stands in a directory, hidden files included."""
+    """Return the contents of a directory, hidden files included."""
     return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
 
 
@@ -71,13 +71,13 @@ def test_without_a_moment_the_clocks_are_relative_to_the_present(tmp_path: Path)
     assert today - dt.timedelta(days=7) < dt.date.fromisoformat(max(days)) <= today
 
 
-def test_progress_is_told_by_resource_up_to_the_count(tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
-    write_source(tmp_path, 2500, now=NOW, on_progress=lambda name, count: told.append((name, count)))
-    assert [count for name, count in told if name == "listings"] == [1000, 2000, 2500]
+def test_progress_is_shown_by_resource_up_to_the_count(tmp_path: Path) -> None:
+    progress: list[tuple[str, int]] = []
+    write_source(tmp_path, 2500, now=NOW, on_progress=lambda name, count: progress.append((name, count)))
+    assert [count for name, count in progress if name == "listings"] == [1000, 2000, 2500]
 
 
-def test_an_earlier_sample_is_replaced_and_files_beside_it_are_kept(tmp_path: Path) -> None:
+def test_an_earlier_sample_is_replaced_and_other_files_are_kept(tmp_path: Path) -> None:
     write_source(tmp_path, 40, seed=1, now=NOW)
     (tmp_path / "notes.txt").write_text("mine")
     write_source(tmp_path, 20, seed=2, now=NOW)
@@ -143,7 +143,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_disk_that_refuses_is_told_in_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_is_reported_in_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
     with (
         files_of_at_most(3_000_000),
         pytest.raises(SampleError, match=r"cannot be written to .*source \(File too large\);"),

@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 3
 _SHOWN = 12  # characters of the secret at either end
 _FEED = "/v1/listings?platform_company_id=4101"
 _METHODS = ("POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS", "HEAD", "CONNECT", "PROPFIND", "api-key")
-# Headers that HTTP, proxies or frameworks read, and some that nobody does.
+# Headers that HTTP, proxies or frameworks read, and some that none does.
 _HEADERS = (
     "Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type",
     "Cookie", "Expect", "Forwarded", "Host", "If-Match", "If-Modified-Since", "If-None-Match", "Keep-Alive", "Origin",
@@ -52,7 +52,7 @@ class CanaryKey:
         random = self.secret[:-6]
         parts = {self.key, self.secret, random, random[:_SHOWN], random[-_SHOWN:], self.secret[-_SHOWN:]}
         parts |= {base64.b64encode(self.key.encode()).decode().rstrip("=")[:-2], self.key.encode().hex()}
-        # Escaped, once or twice, it is no less readable.
+        # Escaped, once or twice, it is just as readable.
         unescaped = unquote(text)
         haystack = "\n".join((text, unescaped, unquote(unescaped))).lower()
         return [part for part in parts if part.lower() in haystack]

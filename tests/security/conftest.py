@@ -32,7 +32,7 @@ _SCOPES = {
     "parent": KeyGrant("parent", parent_companies=(PARENT,), rate=None),
     "parent and company": KeyGrant("both", parent_companies=("4200",), companies=("rainier-gate",), rate=None),
     "all": KeyGrant("all", all_companies=True, rate=None),
-    "nothing": KeyGrant("nothing", companies=("nobody",), parent_companies=("no-parent",), rate=None),
+    "nothing": KeyGrant("nothing", companies=("unknown",), parent_companies=("no-parent",), rate=None),
 }
 
 

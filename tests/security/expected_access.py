@@ -26,7 +26,7 @@ _BUYER_AGENT, _BUYER_OFFICE = "BuyerAgentUUID", "BuyerAgentPlatformOfficeID"
 
 @dataclass(frozen=True)
 class MatrixRequest:
-    """A request: the key's name, the operation's path, what stands for its placeholder, and the query."""
+    """A request: the key's name, the operation's path, the value of its placeholder, and the query."""
 
     key: str
     path: str
@@ -35,7 +35,7 @@ class MatrixRequest:
 
     @property
     def resource(self) -> str:
-        """The resource that is asked for."""
+        """The requested resource."""
         return self.path.split("/")[1]
 
 

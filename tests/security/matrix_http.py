@@ -34,7 +34,7 @@ class MatrixResponse:
     headers: Mapping[str, str]
     text: str
 
-    def told(self, sent: str = "", instead: str = "") -> tuple[int, list[tuple[str, str]], str]:
+    def comparable(self, sent: str = "", instead: str = "") -> tuple[int, list[tuple[str, str]], str]:
         """Return all of it, less what always varies, and with another identifier wherever it repeats the one sent."""
         headers = sorted((name.lower(), text) for name, text in self.headers.items() if not _VARYING.fullmatch(name))
         body = _REQUEST_ID.sub("", self.text)
@@ -58,7 +58,7 @@ def violations(asked: MatrixRequest, verdict: ExpectedResponse, answer: MatrixRe
     if answer.status != verdict.status:
         return [f"status {answer.status} instead of {verdict.status}"]
     if answer.status != 200 or not answer.text:
-        return [] if answer.status == 200 else _told(answer)
+        return [] if answer.status == 200 else _comparable(answer)
     body = orjson.loads(answer.text)
     found = [_identifier(asked, record) for record in ([body] if asked.named is not None else _records(body))]
     expected = first_page(verdict.identifiers, asked)
@@ -68,8 +68,8 @@ def violations(asked: MatrixRequest, verdict: ExpectedResponse, answer: MatrixRe
     return wrongs + (_walk(body, verdict, expected) if is_walked(asked) else _counts(body, verdict, asked, answer))
 
 
-def _told(answer: MatrixResponse) -> list[str]:
-    """Judge a problem document: it repeats the path without the query, and nothing else is beside it."""
+def _comparable(answer: MatrixResponse) -> list[str]:
+    """Judge a problem document: it repeats the path without the query, and has no other members."""
     problem = orjson.loads(answer.text or b"{}")
     instance = str(problem.get("instance", "/v1"))
     counts = [name for name in answer.headers if name.lower().startswith(("x-total", "x-page", "link", "etag"))]
@@ -99,8 +99,10 @@ def _counts(body: Any, verdict: ExpectedResponse, asked: MatrixRequest, answer: 
         return []
     total, size = len(verdict.identifiers), int(asked.query["page_size"])
     pages = max(1, -(-total // size))
-    told = {"X-Total-Count": total, "X-Total-Pages": pages, "X-Page-Number": 1}
-    wrongs = [f"{name} {answer.headers[name]}" for name, number in told.items() if answer.headers[name] != str(number)]
+    comparable = {"X-Total-Count": total, "X-Total-Pages": pages, "X-Page-Number": 1}
+    wrongs = [
+        f"{name} {answer.headers[name]}" for name, number in comparable.items() if answer.headers[name] != str(number)
+    ]
     last = _LAST_PAGE.search(answer.headers["Link"])
     wrongs += [] if last is not None and int(last[1]) == pages else [f"Link {answer.headers['Link']}"]
     in_body = body.get("total_pages") if isinstance(body, dict) else pages

@@ -1,4 +1,4 @@
-"""The matrix, generated from the operations: every identifier of each, whoever owns it, asked for with every key."""
+"""The matrix, generated from the operations: every identifier of each, whatever its owner, requested with every key."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class IdentifierProbe:
     """One identifier that an operation takes, in one form."""
 
     path: str
-    place: str  # "path", "query", or "beside" another one in the path
+    place: str  # "path", "query", or "both": in the query, with another one in the path
     name: str
     form: str
 
@@ -134,8 +134,8 @@ def probes() -> list[IdentifierProbe]:
     for path, schema in _SCHEMAS.items():
         names = [("path", name) for name in re.findall(r"{(\w+)}", path)]
         names += [("query", name) for name, field in schema.fields.items() if isinstance(field, Text | Uuid)]
-        # The path's identifier may be repeated in the query: the same one, or another beside it.
-        names += [("beside", name) for place, name in names if place == "query" and ("path", name) in names]
+        # The path's identifier may be repeated in the query: the same one, or a different one.
+        names += [("both", name) for place, name in names if place == "query" and ("path", name) in names]
         for place, name in names:
             forms = [form for form in forms_of(path, name) if form != "name" or path in _NAMED_PATHS]
             found += [IdentifierProbe(path, place, name, form) for form in forms]
@@ -207,11 +207,11 @@ def case_request(estate: AccessModel, case: MatrixCase, sent: str) -> MatrixRequ
     query = {name: text for name, text in _WIDEST.items() if name in fields} | SHAPES[case.shape]
     about = {"key": case.owner, "number": estate.numbers.get(case.owner, "7")}
     query |= {name: text.format(**about) for name, text in CONTEXTS[case.context].items()}
-    if probe.place in {"query", "beside"}:
+    if probe.place in {"query", "both"}:
         query[probe.name] = sent
     named = None
     if "{" in probe.path:
-        is_sent = probe.place != "beside" and f"{{{probe.name}}}" in probe.path
+        is_sent = probe.place != "both" and f"{{{probe.name}}}" in probe.path
         named = sent if is_sent else _some_record(estate, case)
     return MatrixRequest(case.key, probe.path, named, query)
 
@@ -219,7 +219,7 @@ def case_request(estate: AccessModel, case: MatrixCase, sent: str) -> MatrixRequ
 def _some_record(estate: AccessModel, case: MatrixCase) -> str:
     """Return what the path names while the identifier in question is in the query: the owner's, or another's."""
     resource = case.probe.path.split("/")[1]
-    company = "evergreen-realty" if case.owner == UNKNOWN or case.probe.place == "beside" else case.owner
+    company = "evergreen-realty" if case.owner == UNKNOWN or case.probe.place == "both" else case.owner
     return str(estate.of(resource, [company])[0]["record"][IDENTIFIERS[resource]])
 
 
@@ -230,7 +230,7 @@ def first_page(verdict_identifiers: tuple[str, ...], request: MatrixRequest) -> 
 
 
 def is_walked(request: MatrixRequest) -> bool:
-    """Tell whether pages follow each other by the last identifier."""
+    """Return whether pages follow each other by the last identifier."""
     return request.resource in WALKED and request.named is None
 
 

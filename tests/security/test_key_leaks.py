@@ -98,14 +98,14 @@ def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
         _wait_for(port)
         driven = [(way, pool.submit(exchange, to, way)) for to, chosen in ways.items() for way in chosen]
         leaking = [way.name for way, answer in driven if canary.found_in(answer.result())]
-        told = exchange(metrics, get("metrics", "/metrics"))
+        exposed = exchange(metrics, get("metrics", "/metrics"))
         process.send_signal(signal.SIGTERM)
         process.wait(_PATIENCE_SECONDS)
     written = (tmp_path / "output").read_text(errors="replace")
     print(f"\ncanary: {len(driven)} ways, {len(leaking)} answers with it, {len(written)} characters written")
     assert leaking == []
-    assert canary.found_in(told) == []
-    assert "brokerage_layer_seconds" in told
+    assert canary.found_in(exposed) == []
+    assert "brokerage_layer_seconds" in exposed
     assert [line for line in written.splitlines() if canary.found_in(line)] == []
     assert [kind for kind, sign in _CRASHES.items() if sign not in written] == []
     assert f"{canary.key[:13]}_***" in written

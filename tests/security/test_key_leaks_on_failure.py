@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.service.conftest import Open
 
-# What Elasticsearch, or whoever answers in its place, may say; `{key}` is repeated as from a query.
+# What Elasticsearch, or another server in its place, may send; `{key}` is repeated as from a query.
 _FAILURES: dict[str, Reply] = {
     "refused": Reply(status=400, body=b'{"error":{"type":"parsing_exception","reason":"no {key}"},"status":400}'),
     "forbidden": Reply(status=403, body=b'{"error":{"type":"security_exception","reason":"{key}"},"status":403}'),
@@ -65,7 +65,7 @@ async def _drive(api: TestClient[Any, Any], canary: CanaryKey) -> list[tuple[int
 
 @pytest.mark.parametrize("failure", _FAILURES)
 @pytest.mark.parametrize("of", ["searches", "keys", "everything"])
-async def test_a_failure_of_elasticsearch_tells_nothing(
+async def test_a_failure_of_elasticsearch_reveals_nothing(
     open_api: Open, stand_in: StandIn, canary: CanaryKey, failure: str, of: str
 ) -> None:
     api, reply = await open_api(deadline_seconds=5.0), _FAILURES[failure]
@@ -85,7 +85,7 @@ async def test_a_failure_of_elasticsearch_tells_nothing(
     assert canary.found_in(output.getvalue()) == []
 
 
-async def test_a_deadline_an_overload_and_clients_that_leave_tell_nothing(
+async def test_a_deadline_an_overload_and_clients_that_leave_reveal_nothing(
     open_api: Open, stand_in: StandIn, canary: CanaryKey
 ) -> None:
     api = await open_api(deadline_seconds=0.6, concurrency=1, queue=1, show_concurrency=1)
@@ -102,7 +102,7 @@ async def test_a_deadline_an_overload_and_clients_that_leave_tell_nothing(
     assert canary.found_in(output.getvalue()) == []
 
 
-async def test_links_and_warnings_repeat_no_key_that_stands_in_another_parameter(
+async def test_links_and_warnings_repeat_no_key_from_another_parameter(
     open_api: Open, stand_in: StandIn, canary: CanaryKey
 ) -> None:
     api = await open_api(tolerate_unknown=True)
@@ -122,6 +122,6 @@ async def test_no_metric_has_a_label_that_a_client_chooses(
     await _drive(api, canary)
     assert api.app is not None
     metrics = await aiohttp_client(create_metrics_app(api.app[SERVICES]))
-    told = await (await metrics.get("/metrics", params={"api-key": canary.key})).text()
-    assert 'path="/listings/{platform_listing_id}"' in told
-    assert canary.found_in(told + generate_latest(REGISTRY).decode()) == []
+    exposed = await (await metrics.get("/metrics", params={"api-key": canary.key})).text()
+    assert 'path="/listings/{platform_listing_id}"' in exposed
+    assert canary.found_in(exposed + generate_latest(REGISTRY).decode()) == []

@@ -160,7 +160,7 @@ def test_what_python_would_print_is_logged_and_masked(kind: str, capsys: pytest.
 
 
 class _Unraisable:
-    """What Python tells of an error in a finalizer."""
+    """What Python reports of an error in a finalizer."""
 
     def __init__(self, error: Exception) -> None:
         self.exc_type: type[BaseException] = type(error)
@@ -170,7 +170,7 @@ class _Unraisable:
         self.object: object = None
 
 
-def test_an_interrupt_is_no_crash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_not_a_crash(capsys: pytest.CaptureFixture[str]) -> None:
     with written(is_masked=True) as output:
         sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert output.getvalue() == ""

@@ -1,6 +1,6 @@
 """No key learns anything of a foreign record: neither that it is there nor how many there are.
 
-Every operation x every identifier that it takes, in every form x whoever owns it x every kind of key x what else
+Every operation x every identifier that it takes, in every form x every owner x every kind of key x what else
 narrows the request x the shape of the answer. `--soak` takes the whole product, every other run as many cases as hold
 every pair of choices, and every operation with every owner and every key.
 """
@@ -60,7 +60,7 @@ async def _judge(world: World, estate: AccessModel, case: MatrixCase, findings: 
     findings.leaks += [f"{case}: {text}" for text in violations(request, verdict, answer)]
     if case.owner == UNKNOWN or case.owner in estate.readable[case.key]:
         return
-    # The owner is foreign: the answer must be the one for an identifier that nobody has.
+    # The owner is foreign: the response must be the one for an unknown identifier.
     for twin in unknown_twins(case.probe, sent):
         other = case_request(estate, case, twin)
         if estate.verdict(other) != verdict:
@@ -68,8 +68,8 @@ async def _judge(world: World, estate: AccessModel, case: MatrixCase, findings: 
             continue
         findings.asked += 1
         findings.compared[case.probe] += 1
-        if answer.told() != (await send_request(world, other, method)).told(twin, instead=sent):
-            findings.leaks.append(f"{case}: {sent!r} is told from {twin!r}")
+        if answer.comparable() != (await send_request(world, other, method)).comparable(twin, instead=sent):
+            findings.leaks.append(f"{case}: {sent!r} differs from {twin!r}")
 
 
 @pytest.fixture(scope="module")

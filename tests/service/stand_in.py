@@ -82,13 +82,13 @@ class HeldReply(Reply):
     """A response that is held back until it is released."""
 
     body: bytes = search_response()
-    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
     given_up: list[None] = field(default_factory=list)  # one for each request whose client has left
 
     async def send(self, request: Request) -> None:
         """Respond once it is released."""
         try:
-            await self.let_go.wait()
+            await self.release.wait()
         except asyncio.CancelledError:
             self.given_up.append(None)
             raise
@@ -125,7 +125,7 @@ class StandIn:
         """Return the response to a request."""
         first, *rest = [unquote(part) for part in urlsplit(request.target).path.strip("/").split("/")]
         if not rest or first.startswith("_") or rest == ["_doc", "readiness"]:
-            return self._tell(request.path)
+            return self._report(request.path)
         if rest == ["_bulk"]:
             return self._write(request, first)
         if (first, rest) == ("api_keys", ["_search"]):
@@ -162,7 +162,7 @@ class StandIn:
         asked = ",".join([resource.alias for resource in RESOURCES] + ["api_keys", "control"])
         self.strange = dict.fromkeys(("/_nodes/_all/_none", "/_cluster/health", f"/{asked}"), reply)
 
-    def _tell(self, path: str) -> Reply:
+    def _report(self, path: str) -> Reply:
         self.looked_at.append(path)
         if path in self.strange:
             return self.strange[path]

@@ -128,7 +128,7 @@ def test_an_unknown_company_is_named_to_a_key_for_all() -> None:
     assert refusal("all", None, "delta").detail == "parent_company_id: 'delta' is not a parent company."
 
 
-def test_beside_a_parent_the_text_tells_what_is_wrong_with_the_company() -> None:
+def test_with_a_parent_the_text_says_what_is_wrong_with_the_company() -> None:
     assert "numeric id" in refusal("parent", "acme", "northwest").detail
     assert "not a company under" in refusal("parent", "100", "northwest").detail
 

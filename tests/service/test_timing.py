@@ -60,7 +60,7 @@ def test_timer_of_one_layer_add_up_in_the_order_of_the_first(monkeypatch: pytest
     assert rows["/listings", "auth"] == (3, 3.0)
 
 
-async def test_the_client_is_told_only_where_that_is_set(open_api: Open, key: dict[str, str]) -> None:
+async def test_the_client_sees_timings_only_if_enabled(open_api: Open, key: dict[str, str]) -> None:
     silent, reporting = await open_api(), await open_api(server_timing=True)
     assert "Server-Timing" not in (await silent.get(FEED, headers=key)).headers
     for path in (FEED, "/v1/listings/L-secret", "/v1/companies"):
@@ -68,7 +68,9 @@ async def test_the_client_is_told_only_where_that_is_set(open_api: Open, key: di
         assert [PART.fullmatch(part)[1] for part in parts] == REPORTED_LAYERS  # type: ignore[index]
 
 
-async def test_several_searches_are_told_as_one_layer(open_api: Open, stand_in: StandIn, key: dict[str, str]) -> None:
+async def test_several_searches_are_reported_as_one_layer(
+    open_api: Open, stand_in: StandIn, key: dict[str, str]
+) -> None:
     stand_in.hits["agents"] = [hit("agents", "a1", b"{}")[:-1] + b',"matched_queries":["platform_agent_id"]}']
     api = await open_api(server_timing=True)
     response = await api.get(f"{FEED}&platform_agent_id=a1", headers=key)

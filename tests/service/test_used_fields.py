@@ -43,7 +43,7 @@ def test_the_fields_of_clauses_are_used(clause: Any, fields: set[str]) -> None:
     assert {*used_fields(walk_body(Selection(LISTING, ONE, (clause,)), 1, "status"))} == fields | BOOKKEEPING
 
 
-def test_what_is_read_back_and_sorted_by_is_used() -> None:
+def test_fields_read_back_and_sorted_by_are_used() -> None:
     brief = numbered_body(Selection(AGENT, Scope(None)), 0, 1, timestamps_only=True)
     assert {*used_fields(brief)} == {"platform_agent_id", "id", "clock", "modified", "deleted"}
     assert {*used_fields({"sort": ["id", {"clock": "desc"}], "_source": ["numeric_id"]})} == {

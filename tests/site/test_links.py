@@ -8,13 +8,13 @@ from service.site.assets import site_assets
 from service.site.pages import PAGE_BY_PATH
 from tests.site.page_parser import parse_page
 
-_BESIDE = {"/v1/openapi.json"}
+_OUTSIDE_THE_SITE = {"/v1/openapi.json"}
 paths = pytest.mark.parametrize("path", PAGE_BY_PATH)
 
 
 @paths
 def test_links_lead_to_what_there_is(path: str) -> None:
-    there = {*PAGE_BY_PATH, *_BESIDE, *(asset.path for asset in site_assets().values())}
+    there = {*PAGE_BY_PATH, *_OUTSIDE_THE_SITE, *(asset.path for asset in site_assets().values())}
     for address in parse_page(path).addresses:
         target, _, anchor = address.partition("#")
         assert (target or path) in there, address

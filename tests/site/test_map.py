@@ -12,7 +12,7 @@ from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
 from tests.site.test_browser import NARROW, WIDE, looks, open_visit
-from tests.waiting import until_told
+from tests.waiting import until_true
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -128,7 +128,7 @@ async def test_the_keyboard_does_all_that_the_mouse_does(browser: Browser, mappe
         before = await page.evaluate(_SHOWN)
         await page.keyboard.press("Enter")
         await expect(page.locator("#detail-title")).to_have_text(price)
-        await until_told(lambda: page.evaluate(f"before => {_SHOWN} !== before", before))
+        await until_true(lambda: page.evaluate(f"before => {_SHOWN} !== before", before))
         await expect(page.locator("#listings [aria-current=true] b")).to_have_text(price)
         await page.locator("#close").focus()
         await page.keyboard.press("Escape")

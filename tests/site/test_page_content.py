@@ -73,7 +73,7 @@ def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resource", "name", "told"),
+    ("resource", "name", "reported"),
     [
         ("listings", "LotSizeAcres", ["integer", "null", "index, show", "Acres, rounded half up."]),
         ("listings", "SoldDate", None),
@@ -102,11 +102,11 @@ def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
         ("agents", "created_timestamp", ["integer, Unix seconds", "null", "index, show", ""]),
     ],
 )
-def test_the_dictionary_says_what_a_field_is(resource: str, name: str, told: list[str] | None) -> None:
-    if told is None:
+def test_the_dictionary_says_what_a_field_is(resource: str, name: str, reported: list[str] | None) -> None:
+    if reported is None:
         assert f"{resource}-{name}" not in parse_page("/docs/fields").ids
     else:
-        assert _row(resource, name) == told
+        assert _row(resource, name) == reported
 
 
 def test_the_dictionary_names_every_field_group() -> None:
@@ -128,19 +128,19 @@ def test_the_table_of_problems_is_that_of_the_classes() -> None:
 
 
 def test_every_problem_says_what_to_do() -> None:
-    told = {code for code in problem_codes() if f"[`{code}`]" in _text("errors")}
-    assert {*problem_codes()} - told == {"refused"}
+    reported = {code for code in problem_codes() if f"[`{code}`]" in _text("errors")}
+    assert {*problem_codes()} - reported == {"refused"}
     assert {str(status) for operation in OPERATIONS for status in problem_statuses(operation)} <= {
         *re.findall(r"\d{3}", _text("errors"))
     }
 
 
 def test_every_parameter_and_operation_is_explained() -> None:
-    told = {row[0] for row in parse_page("/docs/parameters").rows}
+    reported = {row[0] for row in parse_page("/docs/parameters").rows}
     shows = {name for operation in OPERATIONS if "{" in operation.path for name in operation.schema.fields}
     indexes = {name for operation in OPERATIONS if "{" not in operation.path for name in operation.schema.fields}
-    assert shows | indexes <= told
-    assert {operation.path for operation in OPERATIONS} <= told
+    assert shows | indexes <= reported
+    assert {operation.path for operation in OPERATIONS} <= reported
 
 
 def test_the_bounds_are_those_of_the_code() -> None:
@@ -207,19 +207,19 @@ async def test_the_program_waits_and_asks_again(served: RunningService, tmp_path
     served.stand_in.out(refusal(503, "away"), "listings")
     try:
         process = await _started(walk, served, tmp_path)
-        told = await process.stderr.readline() if process.stderr else b""
+        reported = await process.stderr.readline() if process.stderr else b""
     finally:
         served.stand_in.replies.clear()
     printed, _ = await process.communicate()
     assert (process.returncode, printed) == (0, b"L1 Active 685000\n")
-    assert b"HTTP Error 503" in told
-    assert served.key.encode() not in told
+    assert b"HTTP Error 503" in reported
+    assert served.key.encode() not in reported
 
 
 async def _run(program: str, served: RunningService, folder: Path) -> str:
     process = await _started(program, served, folder)
-    printed, told = await process.communicate()
-    assert (process.returncode, told) == (0, b"")
+    printed, reported = await process.communicate()
+    assert (process.returncode, reported) == (0, b"")
     return printed.decode()
 
 

@@ -1,4 +1,4 @@
-"""The service behind its own connections, which tell of each request; what it logs, counts and traces is kept."""
+"""The service behind its own connections, which record each request; its logs, metrics and traces are kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHOW = "/v1/listings/L-1"
 
 @dataclass
 class Watched:
-    """A service that runs, and what it tells operators."""
+    """A running service, and what it shows operators."""
 
     port: int
     metrics_port: int
@@ -66,7 +66,7 @@ class Watched:
         await until(lambda: self.lines)
 
     async def text(self) -> str:
-        """Return what `/metrics` tells."""
+        """Return the text of `/metrics`."""
         async with self.http.get(f"http://127.0.0.1:{self.metrics_port}/metrics") as answer:
             assert answer.status == 200
             return await answer.text()

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 MEASURED = {"milliseconds", "upstream_milliseconds", "request_id", "trace_id", "bytes"}
 
 
-def told(fields: dict[str, Any]) -> dict[str, Any]:
+def logged(fields: dict[str, Any]) -> dict[str, Any]:
     """Return what of a line is the same in each run."""
     return {name: value for name, value in fields.items() if name not in MEASURED}
 
 
-async def test_a_line_says_who_asked_for_what_and_what_it_took(watched: Watched, key: str) -> None:
+async def test_a_line_shows_key_request_and_cost(watched: Watched, key: str) -> None:
     assert await watched.get(FEED, key) == 200
     ((message, fields),) = watched.lines
     assert message == "GET /v1/listings 200"
     expected = {"method": "GET", "route": "/v1/listings", "status": 200, "rows": 1, "key_id": key[3:13], "tier": "gold"}
-    assert told(fields) == expected
+    assert logged(fields) == expected
     assert 0 < fields["upstream_milliseconds"] < fields["milliseconds"]
     assert (fields["bytes"] > 40, len(fields["request_id"]), len(fields["trace_id"])) == (True, 16, 32)
 
@@ -57,13 +57,13 @@ async def test_an_address_is_kept_only_where_no_key_was_accepted(
     assert [fields.get("client") for _, fields in watched.lines] == [None, "2001:db8::7", "2001:db8::7", "127.0.0.1"]
 
 
-async def test_what_the_client_has_already_is_told_without_rows_and_bytes(watched: Watched, key: str) -> None:
+async def test_a_not_modified_line_has_no_rows_and_bytes(watched: Watched, key: str) -> None:
     for headers in ({}, {"If-None-Match": "*"}):
         await watched.get(FEED, key, **headers)
     await watched.get(FEED, key, method="HEAD")
     await watched.get("/v1/listings", method="OPTIONS")
-    told = [(line["method"], line["status"], line["rows"], line["bytes"] > 0) for _, line in watched.lines]
-    assert told == [
+    logged = [(line["method"], line["status"], line["rows"], line["bytes"] > 0) for _, line in watched.lines]
+    assert logged == [
         ("GET", 200, 1, True),
         ("GET", 304, 0, False),
         ("HEAD", 200, 0, False),
@@ -71,7 +71,7 @@ async def test_what_the_client_has_already_is_told_without_rows_and_bytes(watche
     ]
 
 
-async def test_who_waits_for_the_search_of_another_is_told_so(
+async def test_a_request_that_shares_a_search_is_marked_so(
     watch: Callable[..., Awaitable[Watched]], stand_in: StandIn, key: str
 ) -> None:
     mark = {"clock": 1_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}
@@ -82,7 +82,7 @@ async def test_who_waits_for_the_search_of_another_is_told_so(
     path = f"{FEED}&last_platform_listing_id=L-0"
     asking = [asyncio.create_task(watched.get(path, key)) for _ in range(2)]
     await until(lambda: len(watched.services.engine._shared_searches._tasks) == 1 and _passengers(watched) == 2)
-    held.let_go.set()
+    held.release.set()
     await asyncio.gather(*asking)
     assert sorted(fields.get("shared", False) for _, fields in watched.lines) == [False, True]
 
@@ -97,8 +97,8 @@ async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched,
     await watched.left(FEED, key)
     ((_, fields),) = watched.lines
     expected = {"method": "GET", "route": "/v1/listings", "status": 499, "rows": 0, "key_id": key[3:13], "tier": "gold"}
-    assert told(fields) == expected
-    held.let_go.set()
+    assert logged(fields) == expected
+    held.release.set()
 
 
 @pytest.mark.parametrize(

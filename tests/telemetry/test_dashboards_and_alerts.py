@@ -70,10 +70,10 @@ def _queried(families: dict[str, Metric]) -> set[str]:
 
 async def test_the_guide_lists_what_is_exported_with_its_labels(watched: Watched, key: str) -> None:
     await watched.get(FEED, key)
-    exported, told = dict(_own(await watched.families())), documented()
-    assert sorted(told) == sorted(exported)
+    exported, described = dict(_own(await watched.families())), documented()
+    assert sorted(described) == sorted(exported)
     labels = {name: {*sample.labels} - ADDED for name, family in exported.items() for sample in family.samples}
-    assert {name: told[name] for name in labels} == labels
+    assert {name: described[name] for name in labels} == labels
 
 
 async def test_queries_name_what_is_exported(watched: Watched) -> None:
@@ -85,9 +85,9 @@ async def test_queries_name_what_is_exported(watched: Watched) -> None:
 
 @pytest.mark.parametrize("query", QUERIES + [rule["expr"] for rule in ALERTS.values()])
 def test_a_query_uses_the_labels_of_its_metrics(query: str) -> None:
-    told = documented()
+    described = documented()
     names = {re.sub("_(bucket|count|sum)$", "", name) for name in NAME.findall(query)}
-    labels = ADDED.union(*(told.get(name, set()) for name in names))
+    labels = ADDED.union(*(described.get(name, set()) for name in names))
     used = {*LABELS.findall(query), *(name.strip() for names in GROUPED.findall(query) for name in names.split(","))}
     assert used - labels == set()
 
@@ -149,13 +149,13 @@ def lost(sent: Any, kept: Any, path: str = "") -> Iterator[str]:
 
 
 def test_the_dashboard_holds_nothing_that_grafana_does_not_know() -> None:
-    """Its own types, made from its schema, keep every member: a misspelt one would be dropped."""
+    """Its own types, made from its schema, keep every member: an unknown one would be dropped."""
     register_default_plugins()
     kept = json.loads(JSONEncoder().encode(Dashboard.from_json(DASHBOARD)))
     assert [*lost(DASHBOARD, kept)] == []
 
 
-def test_panels_stand_beside_each_other_and_say_what_they_show() -> None:
+def test_panels_are_side_by_side_and_describe_themselves() -> None:
     cells = [
         (column, line)
         for place in (panel["gridPos"] for panel in DASHBOARD["panels"])

@@ -37,11 +37,11 @@ def lines(text: str) -> list[dict[str, Any]]:
 def test_every_logger_writes_an_object_a_line(capfd: pytest.CaptureFixture[str]) -> None:
     emit = configure_logging(LogFormat.AUTO)
     logging.getLogger("service").info("workers: %d", 2)
-    logging.getLogger("elastic_transport.transport").info("one request, %s", "which nobody wants to read of")
+    logging.getLogger("elastic_transport.transport").info("one request, %s", "which is not worth a line")
     logging.getLogger("asyncio").warning("slow\nin two lines")
     emit("GET /v1 200", {"rows": 3})
-    told = lines(capfd.readouterr().err)
-    assert [{name: value for name, value in line.items() if name != "time"} for line in told] == [
+    logged = lines(capfd.readouterr().err)
+    assert [{name: value for name, value in line.items() if name != "time"} for line in logged] == [
         {"level": "info", "logger": "service", "process": os.getpid(), "message": "workers: 2"},
         {"level": "warning", "logger": "asyncio", "process": os.getpid(), "message": "slow\nin two lines"},
         {
@@ -52,7 +52,7 @@ def test_every_logger_writes_an_object_a_line(capfd: pytest.CaptureFixture[str])
             "rows": 3,
         },
     ]
-    assert all(dt.datetime.fromisoformat(line["time"]).tzinfo is dt.UTC for line in told)
+    assert all(dt.datetime.fromisoformat(line["time"]).tzinfo is dt.UTC for line in logged)
 
 
 def record(message: str) -> logging.LogRecord:
@@ -60,7 +60,7 @@ def record(message: str) -> logging.LogRecord:
     return logging.LogRecord("service", logging.ERROR, __file__, 1, message, (), None)
 
 
-def test_an_error_is_a_member_and_what_is_no_character_is_escaped() -> None:
+def test_an_error_is_a_member_and_invalid_characters_are_escaped() -> None:
     failed = record("at \udcff")
     failed.exc_info = (ValueError, ValueError("no \udc80"), None)
     (line,) = lines(JsonLogFormatter().format(failed))
@@ -114,10 +114,10 @@ def test_who_reads_too_slowly_gets_no_line_and_holds_nothing_up(monkeypatch: pyt
         for number in range(2_000):
             emit("GET /v1/listings 200", {"number": number})
         slow.close()
-        told = lines(reader.read().decode())
-    assert [line["number"] for line in told] == list(range(len(told)))
-    assert 0 < len(told) < 2_000
-    assert DROPPED_LINES._value.get() - dropped == 2_000 - len(told)
+        logged = lines(reader.read().decode())
+    assert [line["number"] for line in logged] == list(range(len(logged)))
+    assert 0 < len(logged) < 2_000
+    assert DROPPED_LINES._value.get() - dropped == 2_000 - len(logged)
 
 
 @pytest.mark.usefixtures("root")

@@ -1,4 +1,4 @@
-"""What `/metrics` tells of requests, of Elasticsearch, of the loop and of the index; the labels are bounded."""
+"""What `/metrics` reports of requests, Elasticsearch, the loop and the index; the labels are bounded."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ async def test_nothing_that_a_client_sends_becomes_a_label(watched: Watched, key
         await exchange(watched.port, line)
     routes = {API_ROOT + operation.path for operation in OPERATIONS} | {*OWN, "none"}
     families = (await watched.families()).values()
-    told = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
+    reported = [sample for family in families for sample in family.samples if sample.name.startswith("brokerage_")]
     found: dict[str, set[str]] = {}
-    for sample in told:
+    for sample in reported:
         for name, value in sample.labels.items():
             found.setdefault(name, set()).add(value)
     assert found["route"] <= routes
@@ -133,7 +133,7 @@ async def test_who_leaves_before_the_answer_is_counted_as_having_left(
     stand_in.out(held, "listings")
     await watched.left(FEED, key)
     assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
-    held.let_go.set()
+    held.release.set()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ async def test_requests_to_elasticsearch_are_timed_by_how_they_ended(
     assert (await watched.samples("brokerage_elasticsearch_request_seconds"))[name] > before
 
 
-async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
+async def test_an_engine_that_is_away_is_reported_and_delays_no_scrape(
     watch: Callable[..., Awaitable[Watched]], key: str
 ) -> None:
     watched = await watch(url="http://127.0.0.1:9")
@@ -162,7 +162,7 @@ async def test_an_engine_that_is_away_is_told_and_keeps_no_scrape_waiting(
     assert await watched.samples("brokerage_index_mark_sequence") == {}
 
 
-async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stand_in: StandIn, key: str) -> None:
+async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watched, stand_in: StandIn, key: str) -> None:
     nodes = "brokerage_elasticsearch_nodes"
     assert await watched.samples(nodes) == {(nodes, "well"): 1, (nodes, "failed"): 0, (nodes, "silent"): 0}
     held = HeldReply()
@@ -173,7 +173,7 @@ async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stan
     assert running["brokerage_elasticsearch_requests_running",] >= 1
     lanes: Any = await watched.samples("brokerage_requests_running")
     assert lanes["brokerage_requests_running", "page"] == 1
-    held.let_go.set()
+    held.release.set()
     await asking
     (pulse,) = watched.services.pulses
     pulse.is_healthy = False
@@ -182,7 +182,7 @@ async def test_what_is_under_way_and_which_nodes_are_well(watched: Watched, stan
     assert (await watched.samples(nodes))[nodes, "silent"] == 1
 
 
-async def test_the_marks_of_all_resources_are_told_with_the_age_of_the_index(
+async def test_the_marks_of_all_resources_are_reported_with_the_age_of_the_index(
     watched: Watched, stand_in: StandIn
 ) -> None:
     for number, alias in enumerate(("listings", "offices"), 1):

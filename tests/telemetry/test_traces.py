@@ -107,7 +107,7 @@ def test_spans_go_where_the_variables_say_before_the_process_ends(collector: Ser
     ],
     ids=["nothing", "a name", "disabled", "no exporter"],
 )
-def test_nobody_is_traced_unless_the_variables_ask_for_it(environ: dict[str, str]) -> None:
+def test_nothing_is_traced_unless_the_variables_enable_it(environ: dict[str, str]) -> None:
     assert load_tracing(environ) is None
 
 
@@ -117,8 +117,8 @@ def test_what_is_not_installed_is_said_once(monkeypatch: pytest.MonkeyPatch, cap
     assert "the extra `otel` is not installed" in caplog.text
 
 
-def test_a_service_that_traces_nobody_imports_nothing_of_it() -> None:
+def test_a_service_without_tracing_imports_nothing_of_it() -> None:
     loaded = "[name for name in sys.modules if name.startswith('opentelemetry.sdk')]"
     code = f"import sys, service.workers.server; print({loaded})"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
-    assert told.stdout == "[]\n"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert ended.stdout == "[]\n"

@@ -55,15 +55,23 @@ async def query_events(call: RequestContext) -> EventPageSource:
     """Return the events that the query options select; raise InvalidRequest."""
     sent = call.parameters[FILTER]
     expression = None if sent is None else sent.expression
-    ledger = await call.services.events.get()
+    ledger = await _current_ledger(call)
     clauses = await _clauses(call, ledger, expression)
     bound = 0 if expression is None else filter_lower_bound(expression, SEQUENCE_PROPERTY)
     return EventPageSource(call, ledger, clauses, bound, _is_descending(call), _selected_names(call))
 
 
+async def _current_ledger(call: RequestContext) -> EventLedger:
+    """Return the ledger; raise ApiError if it cannot be renewed, or if data that it numbers were replaced."""
+    ledger = await call.services.events.get_renewed()
+    for resource in _EVENT_RESOURCES:
+        call.services.engine.require_continued(call.services.connection.alias(resource))
+    return ledger
+
+
 async def query_event(call: RequestContext, number: str) -> EventPageSource:
     """Return the event with a number."""
-    ledger = await call.services.events.get()
+    ledger = await _current_ledger(call)
     condition = FieldComparison(SEQUENCE_PROPERTY, ComparisonOperator.EQ, FilterLiteral(LiteralType.NUMBER, number))
     return EventPageSource(
         call, ledger, await _clauses(call, ledger, condition), 0, is_descending=False, names=_selected_names(call)

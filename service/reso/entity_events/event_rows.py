@@ -133,7 +133,7 @@ class EventPageSource:
         return {"bool": {"filter": [*scope_clauses(self.call.scope), published, self.clauses[resource]]}}
 
     async def _refuse_expired(self, cursor: SkipToken) -> None:
-        """Raise EventsForgotten if deletions after the reader's position are no longer stored.
+        """Raise EventsForgotten if deletions after the reader's position are no longer stored, or if no event has it.
 
         It is checked after the search: marks are updated before the first tombstone is pruned.
         """
@@ -141,9 +141,9 @@ class EventPageSource:
         if not (start := max(self.lower_bound, reached)):
             return
         services = self.call.services
-        marks = {resource: services.marks[resource] for resource in self.clauses}
-        await asyncio.gather(services.events.refresh(), *(mark.refresh() for mark in marks.values()))
-        ledger = services.events.current or self.ledger
-        horizon = ledger.horizon({resource.alias: mark.current for resource, mark in marks.items()})
-        if max(start, cursor.floor_event) < horizon:
-            raise EventsForgotten(horizon, ledger.end)
+        names = [resource.alias for resource in self.clauses]
+        marks = await asyncio.gather(*(services.marks[resource].refreshed() for resource in self.clauses))
+        ledger = await services.events.refreshed()
+        horizon = ledger.horizon(dict(zip(names, marks, strict=True)))
+        if max(start, cursor.floor_event) < horizon or start > ledger.end:
+            raise EventsForgotten(start, horizon, ledger.end)

@@ -19,17 +19,17 @@ class OptionNotImplemented(ApiError):
 
 
 class EventsForgotten(ApiError):
-    """The events after a number are incomplete: some deletions are no longer stored."""
+    """The events after a number are incomplete: some deletions are not stored any more, or other data are served."""
 
     status = 410
     code = "events-forgotten"
     title = "Events forgotten"
 
-    def __init__(self, horizon: int, end: int) -> None:
-        """Report the last number without its deletions, and the number to restart from."""
+    def __init__(self, start: int, horizon: int, end: int) -> None:
+        """Report the number that cannot be continued from, and the one to restart from."""
+        known = f"deletions up to EntityEventSequence {horizon} are no longer available"
+        reason = known if start < horizon else f"EntityEventSequence {start} is not a number of the present data"
         fault = ParameterFault(
-            "$filter",
-            f"deletions up to EntityEventSequence {horizon} are no longer available: reload all records, then continue "
-            f"after {end}, the last number before the reload.",
+            "$filter", f"{reason}: reload all records, then continue after {end}, the last number before the reload."
         )
         super().__init__(str(fault), (fault,))

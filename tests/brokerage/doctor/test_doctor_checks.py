@@ -38,7 +38,7 @@ NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
         ({"SOMEBODY_ELSES": "2"}, None),
     ],
 )
-def test_settings_that_do_not_fit_are_told(given: dict[str, str], said: str | None) -> None:
+def test_contradictory_settings_are_reported(given: dict[str, str], said: str | None) -> None:
     (finding,) = settings_findings({**URL, **given})
     if said is None:
         assert finding.state is FindingState.OK
@@ -71,7 +71,7 @@ def key(**changes: Any) -> ApiKey:
         ([key(), DamagedKey("d", "it has no name")], FindingState.WARNING, "d (it has no name)."),
     ],
 )
-def test_keys_that_nobody_can_use_are_told(keys: list[ApiKey | DamagedKey], state: FindingState, said: str) -> None:
+def test_unusable_keys_are_reported(keys: list[ApiKey | DamagedKey], state: FindingState, said: str) -> None:
     finding = key_finding(keys, NOW)
     assert (finding.state, finding.detail) == (state, said)
 
@@ -86,7 +86,7 @@ def test_keys_that_nobody_can_use_are_told(keys: list[ApiKey | DamagedKey], stat
         (1000.0 - 70.0, "b is 70 s from this host."),
     ],
 )
-def test_clocks_apart_are_told(clock: float, said: str | None) -> None:
+def test_clocks_that_differ_are_reported(clock: float, said: str | None) -> None:
     nodes = [{"name": "a", "timestamp": 1_001_000}, {"name": "b", "timestamp": clock * 1000}]
     finding = clock_finding(nodes, 1000.0, 1002.0)
     assert finding.state is (FindingState.WARNING if said else FindingState.OK)
@@ -94,7 +94,7 @@ def test_clocks_apart_are_told(clock: float, said: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "roles", "is_told"),
+    ("available", "roles", "is_reported"),
     [
         (500, ["data"], False),
         (151, ["data"], False),
@@ -103,25 +103,25 @@ def test_clocks_apart_are_told(clock: float, said: str | None) -> None:
         (50, ["master"], False),
     ],
 )
-def test_a_disk_near_the_flood_stage_is_told(available: int, roles: list[str], is_told: bool) -> None:
+def test_a_disk_near_the_flood_stage_is_reported(available: int, roles: list[str], is_reported: bool) -> None:
     disk = {"total_in_bytes": 1000, "available_in_bytes": available}
     nodes = [{"name": "full", "roles": roles, "fs": {"total": disk}}]
     finding = disk_finding(nodes, {"persistent": {FLOOD_STAGE: "90%"}})
-    assert finding.state is (FindingState.WARNING if is_told else FindingState.OK)
-    assert ("full has" in finding.detail) is is_told
+    assert finding.state is (FindingState.WARNING if is_reported else FindingState.OK)
+    assert ("full has" in finding.detail) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("replicas", "data_nodes", "is_told"), [("0", 1, False), ("0", 2, True), ("1", 3, False), ("1", 1, False)]
+    ("replicas", "data_nodes", "is_reported"), [("0", 1, False), ("0", 2, True), ("1", 3, False), ("1", 1, False)]
 )
-def test_an_index_without_a_replica_is_told_where_there_is_room_for_one(
-    replicas: str, data_nodes: int, is_told: bool
+def test_an_index_without_a_replica_is_reported_if_there_is_room_for_one(
+    replicas: str, data_nodes: int, is_reported: bool
 ) -> None:
     listings = {"listings-v0001": {"settings": {"index.number_of_replicas": replicas}}}
     indices = IndexInventory({"listings": listings, "teams": None})
     finding = replica_finding(indices, data_nodes)
-    assert finding.state is (FindingState.WARNING if is_told else FindingState.OK)
-    assert ("listings-v0001" in finding.detail) is is_told
+    assert finding.state is (FindingState.WARNING if is_reported else FindingState.OK)
+    assert ("listings-v0001" in finding.detail) is is_reported
 
 
 def test_the_sum_counts_by_state_and_says_whether_all_can_be_served() -> None:

@@ -1,4 +1,4 @@
-"""`brokerage doctor` as a process: what it says, how to mend it, and its exit codes."""
+"""`brokerage doctor` as a process: its findings, their remedies, and its exit codes."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ OTHERS = {"cluster", "disks"}
 
 
 def problems(output: str) -> dict[str, dict[str, Any]]:
-    """Return what is not well by subject."""
-    told = json.loads(output)
-    return {each["subject"]: each for each in told if each["state"] != "ok" and each["subject"] not in OTHERS}
+    """Return the faults by subject."""
+    found = json.loads(output)
+    return {each["subject"]: each for each in found if each["state"] != "ok" and each["subject"] not in OTHERS}
 
 
 def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]]:
-    """Return what is not well, after a run within this process that ends with a code."""
+    """Return the faults found by a run within this process that ends with a code."""
     ours = {name: None for name in os.environ if name.startswith(("BROKERAGE_", "ELASTICSEARCH_"))}
     ended = CliRunner().invoke(main, ["doctor", "--json"], env={**ours, **environment})
     assert ended.exit_code == code, ended.output
     return problems(ended.stdout)
 
 
-async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
+async def test_a_sound_installation_passes_and_each_fault_is_reported(
     client: AsyncElasticsearch, connection: ConnectionSettings, on_engine: dict[str, str]
 ) -> None:
     corner = IndexSandbox(client, connection)
     await corner.fill()
-    told = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
-    assert told.returncode == 1
-    (misspelt,) = problems(told.stdout).values()
-    assert misspelt["remedy"] == "Did you mean BROKERAGE_DEADLINE_SECONDS?"
+    found = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
+    assert found.returncode == 1
+    (unknown_name,) = problems(found.stdout).values()
+    assert unknown_name["remedy"] == "Did you mean BROKERAGE_DEADLINE_SECONDS?"
 
     screen = run("doctor", environment={**on_engine, "FORCE_COLOR": "1"})
     assert screen.returncode == 0
@@ -72,23 +72,23 @@ async def test_a_sound_corner_is_well_and_each_thing_that_becomes_wrong_is_told(
     assert screen.stdout.rstrip().endswith("The service can serve.")
 
 
-def test_an_empty_corner_is_told_with_what_fills_it(on_engine: dict[str, str]) -> None:
-    told = findings(on_engine, 1)
-    assert {subject: each["state"] for subject, each in told.items()} == {"indices": "wrong", "keys": "warning"}
-    assert all("`brokerage " in each["remedy"] for each in told.values())
-    assert on_engine["BROKERAGE_INDEX_PREFIX"] in told["indices"]["detail"]
+def test_an_empty_installation_is_reported_with_the_command_that_fills_it(on_engine: dict[str, str]) -> None:
+    found = findings(on_engine, 1)
+    assert {subject: each["state"] for subject, each in found.items()} == {"indices": "wrong", "keys": "warning"}
+    assert all("`brokerage " in each["remedy"] for each in found.values())
+    assert on_engine["BROKERAGE_INDEX_PREFIX"] in found["indices"]["detail"]
 
 
 def test_a_cluster_that_is_away_is_3() -> None:
     ended = run("doctor", "--json", environment={"ELASTICSEARCH_URL": "http://127.0.0.1:9"})
     assert ended.returncode == 3
-    told = problems(ended.stdout)
-    assert told.keys() == {"elasticsearch"}
-    assert "Connect call failed" in told["elasticsearch"]["detail"]
-    assert "ELASTICSEARCH_URL" in told["elasticsearch"]["remedy"]
+    found = problems(ended.stdout)
+    assert found.keys() == {"elasticsearch"}
+    assert "Connect call failed" in found["elasticsearch"]["detail"]
+    assert "ELASTICSEARCH_URL" in found["elasticsearch"]["remedy"]
 
 
-def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
+def test_redis_is_reported_even_if_the_cluster_is_away(tmp_path: Path) -> None:
     redis = RedisServer(tmp_path)
     redis.start()
     environment = {"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_REDIS_URL": redis.url}
@@ -96,16 +96,16 @@ def test_redis_is_told_also_where_the_cluster_is_away(tmp_path: Path) -> None:
         assert findings(environment, 3).keys() == {"elasticsearch"}
     finally:
         redis.stop()
-    told = findings(environment, 3)["redis"]
-    assert (told["state"], told["problem"]) == ("warning", "does not work")
-    assert told["detail"].startswith("ConnectionError. ")
-    assert "BROKERAGE_REDIS_URL" in told["remedy"]
+    found = findings(environment, 3)["redis"]
+    assert (found["state"], found["problem"]) == ("warning", "does not work")
+    assert found["detail"].startswith("ConnectionError. ")
+    assert "BROKERAGE_REDIS_URL" in found["remedy"]
 
 
-def test_what_is_not_elasticsearch_is_told() -> None:
+def test_a_server_other_than_elasticsearch_is_reported() -> None:
     with in_thread(serving(answering(PAGE))) as server:
-        told = findings({"ELASTICSEARCH_URL": server.url}, 1)
-    assert told["elasticsearch"]["problem"] == "the server is not Elasticsearch"
+        found = findings({"ELASTICSEARCH_URL": server.url}, 1)
+    assert found["elasticsearch"]["problem"] == "the server is not Elasticsearch"
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_what_is_not_elasticsearch_is_told() -> None:
         ({"ELASTICSEARCH_URL": "http://127.0.0.1:9", "BROKERAGE_MERGE_AFTER_BUILD": "perhaps"}, "MERGE_AFTER_BUILD"),
     ],
 )
-def test_settings_that_cannot_be_used_are_told_and_end_it(environment: dict[str, str], said: str) -> None:
-    told = findings(environment, 1)
-    assert told.keys() == {"settings"}
-    assert said in told["settings"]["detail"]
+def test_invalid_settings_are_reported_and_end_it(environment: dict[str, str], said: str) -> None:
+    found = findings(environment, 1)
+    assert found.keys() == {"settings"}
+    assert said in found["settings"]["detail"]
 
 
-def test_no_secret_is_told() -> None:
+def test_no_secret_is_printed() -> None:
     secrets = {"BROKERAGE_ELASTICSEARCH_API_KEY": "very-secret", "BROKERAGE_ELASTICSEARCH_PASSWORD": "hush-hush"}
-    told = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 1))
-    assert "must be set together" in told
-    assert "very-secret" not in told
-    assert "hush-hush" not in told
+    found = str(findings({"ELASTICSEARCH_URL": "http://127.0.0.1:9", **secrets}, 1))
+    assert "must be set together" in found
+    assert "very-secret" not in found
+    assert "hush-hush" not in found

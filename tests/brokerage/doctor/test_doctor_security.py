@@ -38,9 +38,9 @@ def without(right: str, name: str) -> dict[str, Any]:
 
 def test_the_documented_role_is_all_that_is_needed_and_no_more(engine_url: str, prefix: str) -> None:
     with with_security(engine_url, prefix, SERVICE) as url:
-        told = findings({"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **CREDENTIALS}, 1)
-    assert "indices" in told  # an empty corner
-    assert not {"user", "rights", "tls"} & told.keys()
+        found = findings({"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **CREDENTIALS}, 1)
+    assert "indices" in found  # an empty corner
+    assert not {"user", "rights", "tls"} & found.keys()
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_refused_credentials_are_wrong_and_not_an_outage(
     engine_url: str, given: dict[str, str], problem: str, said: str
 ) -> None:
     with with_security(engine_url, "", None) as url:
-        told = findings({"ELASTICSEARCH_URL": url, **given}, 1)
-    assert told.keys() == {"user"}
-    assert told["user"]["problem"] == problem
-    assert said in told["user"]["detail"]
-    assert "hush" not in str(told)
+        found = findings({"ELASTICSEARCH_URL": url, **given}, 1)
+    assert found.keys() == {"user"}
+    assert found["user"]["problem"] == problem
+    assert said in found["user"]["detail"]
+    assert "hush" not in str(found)
 
 
-def test_tls_is_told_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
+def test_tls_is_reported_with_how_it_is_verified(engine_url: str, prefix: str, tmp_path: Path) -> None:
     with record_calls(engine_url, prefix, tmp_path) as talk:
-        told = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
-        assert told["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
+        found = {each["subject"]: each for each in json.loads(talk.command("doctor", "--json", code=1))}
+        assert found["tls"]["detail"].startswith("verified by BROKERAGE_ELASTICSEARCH_CA_CERTS, ")
         unverified = findings(talk.environment, 3)["elasticsearch"]
         assert "set BROKERAGE_ELASTICSEARCH_CA_CERTS or BROKERAGE_ELASTICSEARCH_FINGERPRINT" in unverified["detail"]
         plain = findings({"ELASTICSEARCH_URL": talk.proxy.url.replace("https", "http")}, 3)["elasticsearch"]
@@ -102,7 +102,7 @@ def test_tls_is_told_with_how_it_is_verified(engine_url: str, prefix: str, tmp_p
 
 
 @pytest.mark.parametrize(("days", "state"), [(400, FindingState.OK), (21, FindingState.OK), (20, FindingState.WARNING)])
-def test_a_certificate_that_ends_soon_is_told(days: int, state: FindingState) -> None:
+def test_a_certificate_that_expires_soon_is_reported(days: int, state: FindingState) -> None:
     ends = {"https://a:9200": 1000.0 * DAY, "https://b:9200": (days + 0.5) * DAY}
     finding = certificate_finding(ends, "the system", 0.0)
     assert finding.state is state
@@ -120,7 +120,7 @@ def test_a_certificate_that_ends_soon_is_told(days: int, state: FindingState) ->
         ("http://u:p@node.example:9200", {}, "Credentials and all data"),
     ],
 )
-def test_credentials_in_the_clear_are_told(url: str, credentials: dict[str, str], said: str | None) -> None:
+def test_credentials_in_plain_text_are_reported(url: str, credentials: dict[str, str], said: str | None) -> None:
     finding = plain_finding(ConnectionSettings(url=(url,), **credentials))
     assert finding.state is (FindingState.WARNING if said else FindingState.OK)
     assert said is None or said in finding.detail

@@ -94,7 +94,7 @@ def test_a_key_has_one_state(shown: ApiKey | DamagedKey, state: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "told"),
+    ("used", "reported"),
     [
         (None, "never"),
         (NOW, "today 12:03"),
@@ -102,10 +102,10 @@ def test_a_key_has_one_state(shown: ApiKey | DamagedKey, state: str) -> None:
         (NOW.astimezone(dt.timezone(13 * HOUR)), "today 12:03"),
     ],
 )
-def test_the_last_use_is_told_roughly(used: dt.datetime | None, told: str) -> None:
+def test_the_last_use_is_shown_roughly(used: dt.datetime | None, reported: str) -> None:
     all_used = {"k": used} if used else {}
-    assert told in table_lines(keys_table([key()], all_used, NOW))[1]
-    assert f"last used  {told}" in table_lines(key_table(key(), all_used, NOW))
+    assert reported in table_lines(keys_table([key()], all_used, NOW))[1]
+    assert f"last used  {reported}" in table_lines(key_table(key(), all_used, NOW))
 
 
 def test_nothing_that_is_shown_holds_the_digest_or_is_taken_for_markup() -> None:

@@ -138,7 +138,9 @@ async def test_two_who_change_a_key_at_once_lose_nothing(store: KeyStore) -> Non
     assert key.successor == both[1].key_id
 
 
-async def test_who_is_always_overtaken_is_told(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_that_always_loses_the_race_reports_it(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key_id = (await store.create(FULL)).key_id
     replaced = KeyStore._replace
 
@@ -196,11 +198,11 @@ async def test_all_keys_are_listed_however_many_there_are(store: KeyStore, monke
 async def test_companies_are_known_by_key_and_number(
     client: AsyncElasticsearch, connection: ConnectionSettings
 ) -> None:
-    named = ["acme", "41", "gone", "nobody"]
+    named = ["acme", "41", "gone", "unknown"]
     assert await unknown_companies(client, connection, named) == named
     body: dict[str, Any] = index_body(COMPANY)
     await client.indices.create(index=connection.alias(COMPANY), **body)
     for company, number, is_deleted in (("acme", "40", False), ("other", "41", False), ("gone", "42", True)):
         document = {"id": company, "numeric_id": number, "deleted": is_deleted}
         await client.index(index=connection.alias(COMPANY), id=company, document=document, refresh=True)
-    assert await unknown_companies(client, connection, named) == ["gone", "nobody"]
+    assert await unknown_companies(client, connection, named) == ["gone", "unknown"]

@@ -45,7 +45,7 @@ class WorkerConnection:
         """Return the inode of the worker's end."""
         ours, theirs = (self.writer.get_extra_info(name)[1] for name in ("sockname", "peername"))
         ends = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        # The table may change while it is read, and then tells of a connection twice.
+        # The table may change while it is read, and then lists a connection twice.
         (inode,) = {end[9] for end in ends if (end[1][-4:], end[2][-4:]) == (f"{theirs:04X}", f"{ours:04X}")}
         return inode
 

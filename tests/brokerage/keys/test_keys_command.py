@@ -99,10 +99,10 @@ async def test_a_key_without_sense_is_refused(
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("command", ["show", "rotate", "revoke", "expire"])
-def test_an_unknown_key_is_told_with_one_sentence(on_engine: dict[str, str], command: str) -> None:
-    ended = keys(command, "nobody", environment=on_engine)
+def test_an_unknown_key_is_reported_in_one_sentence(on_engine: dict[str, str], command: str) -> None:
+    ended = keys(command, "unknown", environment=on_engine)
     assert (ended.exit_code, ended.stdout) == (1, "")
-    assert ended.stderr == "There is no key 'nobody': `brokerage keys list` shows the ids.\n"
+    assert ended.stderr == "There is no key 'unknown': `brokerage keys list` shows the ids.\n"
 
 
 def test_a_whole_key_on_the_command_line_is_not_repeated(on_engine: dict[str, str]) -> None:
@@ -114,7 +114,7 @@ def test_a_whole_key_on_the_command_line_is_not_repeated(on_engine: dict[str, st
 
 
 @pytest.mark.usefixtures("client")
-def test_companies_that_are_not_loaded_are_told_and_no_obstacle(on_engine: dict[str, str]) -> None:
+def test_companies_that_are_not_loaded_are_reported_but_accepted(on_engine: dict[str, str]) -> None:
     ended = keys("create", "x", "--company", "acme", environment=on_engine)
     assert (ended.exit_code, ended.stdout.startswith("bk_")) == (0, True)
     assert ended.stderr == "Note: company 'acme' is not loaded yet. The key can read it as soon as it is.\n"
@@ -140,14 +140,14 @@ async def test_a_key_is_rotated_expired_and_shown(
     assert text.secret not in shown + str(table)
 
 
-def test_a_cluster_that_is_away_is_told_in_one_sentence() -> None:
+def test_a_cluster_that_is_away_is_reported_in_one_sentence() -> None:
     ended = run("keys", "list", environment={"ELASTICSEARCH_URL": "http://127.0.0.1:9"})
     assert ended.returncode == 3
     assert ended.stderr.count("\n") == 1
     assert "ELASTICSEARCH_URL" in ended.stderr
 
 
-def test_no_cluster_at_all_is_told_in_one_sentence() -> None:
+def test_a_missing_cluster_is_reported_in_one_sentence() -> None:
     ended = run("keys", "list", environment={})
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert "brokerage node" in ended.stderr

@@ -49,7 +49,7 @@ class NodeChoice:
         return next(node for node in nodes if node.port == self.servers[at].port)
 
     async def ask(self, within: float = 60.0, target: str = "/search") -> str:
-        """Return what a search is answered with."""
+        """Return the response to a search."""
         response = await self.transport.perform_request(
             "GET", target, headers=RAW_HEADERS, max_retries=0, request_timeout=within
         )

@@ -22,7 +22,7 @@ ANSWER = with_length(b"x")
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_bytes_that_nobody_asked_for_end_the_connection(run: Run, later: bool) -> None:
+def test_unexpected_bytes_close_the_connection(run: Run, later: bool) -> None:
     async def script(connection: Connection) -> None:
         await connection.request()
         if later:
@@ -141,6 +141,6 @@ def test_a_refused_connection_is_an_error(run: Run, unused_tcp_port: int) -> Non
     assert not node._slots.locked()
 
 
-def test_a_host_that_nobody_knows_is_an_error(run: Run) -> None:
+def test_an_unknown_host_is_an_error(run: Run) -> None:
     with pytest.raises(NodeConnectionError):
         run(ReadingNode(NodeConfig("http", "nowhere.invalid", 9200)).perform_request("GET", "/"))

@@ -1,4 +1,4 @@
-"""Faults of connections of `ReadingNode`: what is an error, and what is asked for once more."""
+"""Faults of connections of `ReadingNode`: what is an error, and what is retried."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CUT = {
 
 @pytest.mark.parametrize("fault", CUT)
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_body_cut_short_is_an_error_and_not_asked_for_again(run: Run, fault: str, before: int) -> None:
+def test_a_truncated_body_is_an_error_and_not_retried(run: Run, fault: str, before: int) -> None:
     async def script(connection: Connection) -> None:
         for _ in range(before):
             await connection.request()

@@ -110,7 +110,7 @@ def test_no_more_connections_than_allowed_and_everyone_has_a_turn(run: Run) -> N
     run(scenario())
 
 
-def test_who_waits_for_a_turn_in_vain_times_out_and_harms_nobody(run: Run) -> None:
+def test_a_request_that_waits_in_vain_times_out_and_harms_no_other(run: Run) -> None:
     go_on = asyncio.Event()
 
     async def script(connection: Connection) -> None:

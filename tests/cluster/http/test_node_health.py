@@ -147,7 +147,7 @@ def test_a_single_node_is_never_asked(run: Run) -> None:
     run(scenario())
 
 
-def test_a_process_that_stands_still_finds_no_node_silent(run: Run) -> None:
+def test_a_process_that_was_paused_considers_no_node_silent(run: Run) -> None:
     go_on = asyncio.Event()
 
     async def script(connection: Connection) -> None:
@@ -170,7 +170,7 @@ def test_a_process_that_stands_still_finds_no_node_silent(run: Run) -> None:
     run(scenario())
 
 
-def test_no_time_is_kept_while_nothing_is_under_way(run: Run) -> None:
+def test_no_time_is_kept_while_nothing_is_in_flight(run: Run) -> None:
     async def scenario() -> None:
         async with choose_among(answer_with_name("a", after=LONG_SECONDS / 3), answer_with_name("b")) as choice:
             asking = await held(choice, 0, 2)

@@ -1,4 +1,4 @@
-"""The choice of a node: fewest requests under way, among those that answer; what comes back is tried with one."""
+"""The choice of a node: fewest requests in flight, among those that respond; a recovering node is probed with one."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["short_ticks"]
 
 
-def pool(*under_way: int) -> tuple[LeastRequestsPool, list[ReadingNode]]:
-    """Return nodes with so many requests under way, in their order."""
-    configs = [NodeConfig("http", "127.0.0.1", 9200 + at) for at in range(len(under_way))]
+def pool(*in_flight: int) -> tuple[LeastRequestsPool, list[ReadingNode]]:
+    """Return nodes with so many requests in flight, in order."""
+    configs = [NodeConfig("http", "127.0.0.1", 9200 + at) for at in range(len(in_flight))]
     made = LeastRequestsPool(configs, ReadingNode, randomize_nodes=False)
     nodes = [node for node in made.all() if isinstance(node, ReadingNode)]
-    for node, count in zip(nodes, under_way, strict=True):
+    for node, count in zip(nodes, in_flight, strict=True):
         node.health.in_flight = {asyncio.Timeout(None) for _ in range(count)}
     return made, nodes
 
@@ -38,7 +38,7 @@ def silence(node: ReadingNode) -> None:
     node.health.is_healthy, node.health._unanswered = False, 2
 
 
-def test_the_node_with_the_fewest_requests_under_way_is_taken() -> None:
+def test_the_node_with_the_fewest_requests_in_flight_is_chosen() -> None:
     made, nodes = pool(4, 1, 3)
     assert {made.get() for _ in range(50)} == {nodes[1]}
 
@@ -94,10 +94,10 @@ def test_a_slow_node_does_not_collect_the_requests(run: Run) -> None:
             async def reader() -> list[str]:
                 return [await choice.ask() for _ in range(25)]
 
-            told = Counter(name for names in await asyncio.gather(*(reader() for _ in range(6))) for name in names)
-            # Taken in turns it would get a third.
-            assert told["slow"] < 0.15 * told.total()
-            assert min(told["b"], told["c"]) > 0.2 * told.total()
+            counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(6))) for name in names)
+            # Round robin would give it a third.
+            assert counted["slow"] < 0.15 * counted.total()
+            assert min(counted["b"], counted["c"]) > 0.2 * counted.total()
 
     run(scenario())
 
@@ -114,13 +114,13 @@ def test_a_node_out_of_service_does_not_draw_all_requests_by_failing_fast(
             async def reader() -> list[str]:
                 return [await choice.ask() for _ in range(20)]
 
-            told = Counter(name for names in await asyncio.gather(*(reader() for _ in range(8))) for name in names)
-            assert (told["out"] < told["slower"]) is is_put_away
+            counted = Counter(name for names in await asyncio.gather(*(reader() for _ in range(8))) for name in names)
+            assert (counted["out"] < counted["slower"]) is is_put_away
 
     run(scenario())
 
 
-def test_a_node_that_is_lost_costs_what_was_under_way_and_no_more(run: Run) -> None:
+def test_a_lost_node_costs_only_the_requests_in_flight(run: Run) -> None:
     async def script(connection: Connection) -> None:
         while len(connection.server.requests) < 20:
             await connection.request()

@@ -1,4 +1,4 @@
-"""Raw requests are answered with bytes, typed calls with parsed answers, by one client."""
+"""One client returns bytes for raw requests and parsed responses for typed calls."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_answers_of_every_framing_arrive(run: Run, kind: str) -> None:
     run(scenario())
 
 
-def test_status_headers_and_errors_are_told_as_they_came(run: Run) -> None:
+def test_status_headers_and_errors_are_passed_through(run: Run) -> None:
     async def scenario() -> None:
         sent = with_length(b'{"error":1}', b"X-Elastic-Product: Elasticsearch", first=b"HTTP/1.1 503 Unavailable\r\n")
         async with serving(answering(sent)) as server:
@@ -78,11 +78,11 @@ def test_the_request_is_sent_whole(run: Run) -> None:
             first, *lines = head.decode().split("\r\n")
             assert (first, sent) == ("POST /behind/a/proxy/a/_search?x=%20 HTTP/1.1", body)
             headers = [line.split(": ", 1) for line in lines]
-            told = {name.lower(): value for name, value in headers}
-            assert len(told) == len(headers)
-            assert told["host"] == f"127.0.0.1:{server.port}"
-            assert told["content-length"] == str(len(body))
-            assert (told["authorization"], told["x-own"], told["accept"]) == ("Basic eA==", "2", "b")
+            received = {name.lower(): value for name, value in headers}
+            assert len(received) == len(headers)
+            assert received["host"] == f"127.0.0.1:{server.port}"
+            assert received["content-length"] == str(len(body))
+            assert (received["authorization"], received["x-own"], received["accept"]) == ("Basic eA==", "2", "b")
 
     run(scenario())
 

@@ -138,7 +138,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("size", [1, 1_000, ROOM])
 @pytest.mark.parametrize("fault", BROKEN)
-def test_what_is_no_answer_is_refused(fault: str, size: int) -> None:
+def test_an_invalid_response_is_refused(fault: str, size: int) -> None:
     sent = BROKEN[fault]
     if size > 1 or len(sent) < 1_000:  # byte by byte the long ones say nothing new
         with pytest.raises(HttpProtocolError):
@@ -149,7 +149,7 @@ def test_what_is_no_answer_is_refused(fault: str, size: int) -> None:
 
 
 @given(data=st.data(), sent=st.sampled_from([with_length(SMALL), chunked(split(SMALL, 30), trailer=b"a: b\r\n")]))
-def test_an_answer_that_is_cut_anywhere_is_no_answer(data: st.DataObject, sent: bytes) -> None:
+def test_a_response_truncated_anywhere_is_refused(data: st.DataObject, sent: bytes) -> None:
     framing = ResponseParser()
     receive(framing, sent[: data.draw(st.integers(0, len(sent) - 1))], repeat(11))
     assert (framing.is_done, framing.keep_alive) == (False, False)

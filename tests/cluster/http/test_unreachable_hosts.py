@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOUR_SECONDS = 3600.0
 
 
-def test_a_host_that_swallows_what_is_sent_is_an_error_long_before_the_request_times_out(
+def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_out(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.http.reading_node._CONNECT_SECONDS", 0.2)

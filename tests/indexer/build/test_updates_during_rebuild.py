@@ -145,7 +145,7 @@ async def test_a_record_that_does_not_fit_the_new_generation_refuses_the_swap(be
     assert progress.refusal
 
 
-async def test_many_updates_during_a_build_are_no_reason_to_refuse_it(bench: Bench) -> None:
+async def test_many_updates_during_a_build_do_not_refuse_it(bench: Bench) -> None:
     teams = {f"t{number}": TeamState(10, "a") for number in range(30)}
     added = {f"n{number}": TeamState(70, "a") for number in range(30)}
     await start(bench, teams)

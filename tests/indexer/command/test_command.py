@@ -39,7 +39,7 @@ def environment(bench: Bench, **changes: str) -> dict[str, str]:
 
 
 async def run(bench: Bench, *arguments: str | Path, **changes: str) -> Outcome:
-    """Run the command beside the test; return exit code, standard output and standard error."""
+    """Run the command as a process; return exit code, standard output and standard error."""
     given = environment(bench, **changes)
     done = await asyncio.to_thread(CliRunner().invoke, index, [str(part) for part in arguments], env=given)
     assert done.exception is None or isinstance(done.exception, SystemExit)

@@ -111,9 +111,9 @@ async def _published(bench: Bench, sequence: int) -> None:
 
 async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(bench: Bench) -> None:
     await start(bench)
-    nobody = envelope(TEAM, {"uuid": "x"}, platform_company_id="nobody")
+    foreign = envelope(TEAM, {"uuid": "x"}, platform_company_id="unknown")
     path = written(
-        bench.folder.parent / "changes.ndjson", [each | {"resource": "teams"} for each in [*UPDATES, nobody]]
+        bench.folder.parent / "changes.ndjson", [each | {"resource": "teams"} for each in [*UPDATES, foreign]]
     )
     path.write_bytes(path.read_bytes() + b'{"resource":"tems"}\n')
     code, out, err = await run(bench, "update", path)
@@ -135,12 +135,12 @@ async def test_an_update_of_what_was_never_built_ends_with_1_and_says_what_to_do
 
 
 @pytest.mark.parametrize("verb", ["reindex", "update"])
-async def test_a_dry_run_tells_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
+async def test_a_dry_run_reports_each_fault_and_writes_nothing(bench: Bench, verb: str) -> None:
     await start(bench)
     before = await bench.client.indices.stats(index=f"{bench.connection.prefix}*", metric="indexing")
     bad: list[dict[str, Any] | bytes] = [
         envelope(TEAM, {"name": 7}),
-        envelope(TEAM, platform_company_id="nobody"),
+        envelope(TEAM, platform_company_id="unknown"),
         b"{",
     ]
     sent: list[dict[str, Any] | bytes] = [*UPDATES, *bad]
@@ -149,7 +149,7 @@ async def test_a_dry_run_tells_each_fault_and_writes_nothing(bench: Bench, verb:
     assert code == 1
     assert err.splitlines() == [
         "teams.ndjson:4: record.name: expected `str | null`, got `int`",
-        "teams.ndjson:5: platform_company_id: 'nobody' is not a company in the source or the live index",
+        "teams.ndjson:5: platform_company_id: 'unknown' is not a company in the source or the live index",
         "teams.ndjson:6: is not a JSON object in UTF-8: Input data was truncated",
     ]
     report = lines(out)[-1]["resources"]["teams"]

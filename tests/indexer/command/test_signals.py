@@ -50,11 +50,11 @@ async def fences(bench: Bench) -> list[str]:
 
 
 @SIGNALS
-async def test_a_build_that_is_stopped_is_kept_and_gone_on_with(bench: Bench, number: int, code: int) -> None:
+async def test_a_stopped_build_is_kept_and_resumes(bench: Bench, number: int, code: int) -> None:
     folder, small = str(source(bench)), {"BROKERAGE_BULK_DOCUMENTS": "20"}
     async with running(bench, "reindex", folder, **small) as stopped:
         assert await stopped.until("reading")
-        # The checkpoint is written beside the loading, and the second report of this stage comes seconds later.
+        # The checkpoint is written during the loading, and the second report of this stage comes seconds later.
         while not await read_line(bench):
             pass
         stopped.process.send_signal(number)

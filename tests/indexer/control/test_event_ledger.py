@@ -30,7 +30,7 @@ FOLLOWERS = 3
 
 
 def numbers(ledger: EventLedger, alias: str) -> list[int | None]:
-    """Return the numbers of all sequences of a resource, from 1 to the first that is not told."""
+    """Return the numbers of all sequences of a resource, from 1 to the first unpublished one."""
     return [ledger.event_number(alias, sequence) for sequence in range(1, ledger.published_sequence(alias) + 2)]
 
 

@@ -178,7 +178,7 @@ async def test_without_a_ledger_the_next_run_publishes_every_resource(bench: Ben
         assert follower.copy == await follower.live()
 
 
-async def test_many_that_tell_at_once_tell_everything_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_publishers_publish_everything_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
     await start(bench)
     async with following(bench) as follower:
@@ -222,13 +222,13 @@ async def test_a_mark_published_during_another_append_is_appended_by_its_own_run
     await start(bench)
     publish, published = WriteSession.publish_mark, 0
 
-    async def telling_first(writer: WriteSession, mark: Any) -> None:
+    async def first_publisher(writer: WriteSession, mark: Any) -> None:
         nonlocal published
         await publish_events(bench.engine())
         await publish(writer, mark)
         published += 1
 
-    monkeypatch.setattr(WriteSession, "publish_mark", telling_first)
+    monkeypatch.setattr(WriteSession, "publish_mark", first_publisher)
     await bench.update({TEAM: [team("t3")]})
     async with following(bench) as follower:
         assert published

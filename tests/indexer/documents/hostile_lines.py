@@ -1,4 +1,4 @@
-"""Lines near the edges of what a source may send: some are fine, some must be mended, some must be refused."""
+"""Lines near the edges of what a source may send: some are valid, some are normalized, some are refused."""
 
 from __future__ import annotations
 

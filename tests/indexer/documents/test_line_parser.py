@@ -1,4 +1,4 @@
-"""What a usable line becomes, and what of it is mended silently or counted."""
+"""What a usable line becomes, and which parts are normalized silently or counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way in which a line can be no usable record, told by field and reason."""
+"""Every way in which a line can be unusable, reported by field and reason."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ LISTINGS: list[Fault] = [
     in_envelope("updated_at", "1969-12-31T23:59:59Z", "between the years 1970 and 2255"),
     in_envelope("updated_at", "2300-01-01T00:00:00Z", "between the years 1970 and 2255"),
     in_envelope("platform_company_id", None, "is missing"),
-    in_envelope("platform_company_id", "nobody", "'nobody' is not a company"),
+    in_envelope("platform_company_id", "unknown", "'unknown' is not a company"),
 ]
 COMPANIES: list[Fault] = [
     in_company("platform_company_id", "a:b", "1 to 64 letters"),
@@ -89,7 +89,7 @@ FAULTS = [*((LISTING, fault) for fault in LISTINGS), *((COMPANY, fault) for faul
 @pytest.mark.parametrize(
     ("resource", "fault"), FAULTS, ids=[f"{field}-{reason[:24]}" for _, (_, field, reason) in FAULTS]
 )
-def test_a_fault_is_told_by_field_and_reason(resource: Resource, fault: Fault) -> None:
+def test_a_fault_is_reported_by_field_and_reason(resource: Resource, fault: Fault) -> None:
     sent, field, reason = fault
     with pytest.raises(InvalidRecordError) as error:
         parse_line(resource, sent)

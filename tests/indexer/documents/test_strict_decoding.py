@@ -121,7 +121,7 @@ def test_what_is_common_at_the_top_of_a_record_takes_the_quick_way(resource: Res
         {"ModificationTimestamp": "2026-01-01T00:00:00Z\n"},
     ],
 )
-def test_what_must_be_mended_or_refused_further_down_takes_the_thorough_way(changes: dict[str, Any]) -> None:
+def test_records_to_normalize_or_refuse_deeper_down_take_the_thorough_path(changes: dict[str, Any]) -> None:
     assert not is_quick(LISTING, envelope(LISTING, changes))
 
 

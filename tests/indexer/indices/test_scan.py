@@ -211,12 +211,12 @@ async def test_a_scan_that_is_left_leaves_nothing_running(
     monkeypatch.setattr(scan, "ROWS_PER_PAGE", 2)
     pages = scan.scan_rows(context, index)
     assert [row.id for row in await anext(pages)] == ["0", "1"]
-    assert pages_under_way() == 1
+    assert pages_in_flight() == 1
     await pages.aclose()
-    assert pages_under_way() == 0
+    assert pages_in_flight() == 0
 
 
-def pages_under_way() -> int:
+def pages_in_flight() -> int:
     """Count the tasks that read a page of rows; services of other tests have tasks of their own."""
     names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
     return names.count("scan_rows.<locals>.page")

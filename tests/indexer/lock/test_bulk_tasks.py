@@ -58,7 +58,7 @@ async def slow_bulk(bench: Bench, index: str) -> None:
     )
 
 
-async def under_way(bench: Bench) -> bool:
+async def in_flight(bench: Bench) -> bool:
     """Whether Elasticsearch lists a bulk request with the X-Opaque-Id."""
     answer = await bench.client.perform_request(
         "GET", "/_tasks", params={"actions": "*bulk"}, headers={"accept": MEDIA_TYPE}
@@ -72,13 +72,13 @@ async def test_a_running_bulk_request_is_waited_for(bench: Bench) -> None:
     await bench.client.indices.create(index=index, settings=unplaced, wait_for_active_shards="0")
     sending, seen = asyncio.create_task(slow_bulk(bench, index)), False
     while not seen:
-        seen = await under_way(bench)
+        seen = await in_flight(bench)
     await wait_for_bulk_tasks(bench.client, "brokerage-run-3-other", 0)
-    assert await under_way(bench)
+    assert await in_flight(bench)
     with pytest.raises(ElasticsearchError, match="busy for 0 s with requests of an earlier run"):
         await wait_for_bulk_tasks(bench.client, MARK, 0)
     await wait_for_bulk_tasks(bench.client, MARK, 60)
-    assert not await under_way(bench)
+    assert not await in_flight(bench)
     await sending
 
 

@@ -81,7 +81,7 @@ async def test_a_released_lock_goes_to_the_waiting_run(bench: Bench) -> None:
     index, waits = bench.connection.control_index, asyncio.Event()
 
     async def wait() -> DistributedLock:
-        async with acquire_lock(bench.client, index, wait_seconds=60, on_wait=lambda _told: waits.set()) as lock:
+        async with acquire_lock(bench.client, index, wait_seconds=60, on_wait=lambda _waiting: waits.set()) as lock:
             return lock
 
     async with acquire_lock(bench.client, index) as first:

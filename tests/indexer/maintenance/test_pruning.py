@@ -89,7 +89,7 @@ async def identity(bench: Bench, index: str) -> str:
 
 
 @pytest.mark.parametrize("stage", [RunStage.READING, RunStage.COMPARING, RunStage.FINISHING, RunStage.SWAPPING])
-async def test_a_build_that_is_interrupted_is_gone_on_with(bench: Bench, stage: RunStage) -> None:
+async def test_an_interrupted_build_resumes(bench: Bench, stage: RunStage) -> None:
     candidate = await interrupted(bench, stage)
     first = await identity(bench, candidate)
     summary = await bench.build_folder([TEAM])

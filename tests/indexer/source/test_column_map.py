@@ -160,7 +160,7 @@ def test_a_cell_that_does_not_fit_is_a_fault_that_names_the_column(
     assert fault.resource is LISTING
 
 
-def test_empty_cells_are_no_values_nor_are_objects_and_lists_of_them(tmp_path: Path) -> None:
+def test_empty_cells_and_objects_and_lists_of_them_are_absent(tmp_path: Path) -> None:
     record = """
         City = {column = "street"}
         Address = {template = "{no} {street}"}
@@ -190,7 +190,7 @@ def test_a_row_that_is_none_is_a_fault(tmp_path: Path, row: str, reason: str) ->
     assert (fault.line.number, fault.line.data.strip()) == (4, row.encode())
 
 
-def test_bytes_that_are_no_utf_8_spoil_their_row_alone_and_are_kept(tmp_path: Path) -> None:
+def test_invalid_utf_8_spoils_its_row_alone_and_is_kept(tmp_path: Path) -> None:
     name = write(tmp_path, f'{RECORD}\nCity = {{column = "street"}}')
     rows = [b"\xef\xbb\xbf" + COLUMNS.encode(), b"1,2026-01-02,,\xff,,,,", "2,2026-01-02,,Zürich,,,,".encode()]
     (tmp_path / "table.csv").write_bytes(b"\r\n".join(rows))
@@ -268,7 +268,7 @@ def test_a_wrong_column_map_is_refused_with_its_name_and_key(tmp_path: Path, rec
         (HEAD, OFFICE, "unknown field `PlatformListingId`"),
     ],
 )
-def test_what_stands_above_the_record_is_checked_too(tmp_path: Path, head: str, resource: Resource, said: str) -> None:
+def test_members_above_the_record_are_checked_too(tmp_path: Path, head: str, resource: Resource, said: str) -> None:
     assert said in refused(tmp_path, RECORD, head=head, resource=resource)
 
 
@@ -294,7 +294,7 @@ def test_a_table_without_a_header_or_with_a_column_twice_is_refused(tmp_path: Pa
             pass
 
 
-def test_a_company_may_stand_in_the_column_map(tmp_path: Path) -> None:
+def test_a_company_may_be_in_the_column_map(tmp_path: Path) -> None:
     head = HEAD.replace('platform_company_id = "acme"\n', "") + '[company]\nplatform_company_id = "own"\nname = "Own"\n'
     name = write(tmp_path, RECORD, ROW, head=head)
     os.utime(name, ns=(0, 1_500_000_000_123_456_000))
@@ -315,7 +315,7 @@ def test_a_company_may_stand_in_the_column_map(tmp_path: Path) -> None:
     assert parse_line(COMPANY, company).company == "own"
 
 
-def test_rows_may_be_companies_but_then_no_company_beside_them(tmp_path: Path) -> None:
+def test_rows_may_be_companies_but_then_no_other_company(tmp_path: Path) -> None:
     record = 'platform_company_id = {column = "id"}'
     head = 'file = "table.csv"\nupdated_at = {column = "changed"}\nparent_company_id = {column = "kind"}\n'
     [envelope] = read(write(tmp_path, record, ROW, head=head, resource=COMPANY), COMPANY)

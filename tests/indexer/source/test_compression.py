@@ -1,4 +1,4 @@
-"""Compressed streams are told by their first bytes, read as they come, and never past damage."""
+"""Compressed streams are recognized by their first bytes, read as they arrive, and never past damage."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Trickle(io.RawIOBase):
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_the_first_bytes_tell_the_compression(packer: str) -> None:
+def test_the_first_bytes_determine_the_compression(packer: str) -> None:
     packed = PACKERS[packer](TEXT)
     with decompressed(io.BytesIO(packed)) as stream:
         assert stream.reader.read() == TEXT

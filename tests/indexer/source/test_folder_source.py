@@ -78,7 +78,7 @@ async def test_a_source_without_any_file_is_an_error(bench: Bench) -> None:
         await bench.build_folder()
 
 
-async def test_blank_lines_are_no_records_but_count_as_lines(bench: Bench) -> None:
+async def test_blank_lines_are_skipped_but_count_as_lines(bench: Bench) -> None:
     summary = await bench.build({TEAM: [b"", b"  ", b"{}"]})
     assert summary.report_for("teams").read == 1
     assert [letter["line"] for letter in bench.letters()] == [3]
@@ -123,7 +123,7 @@ def test_a_file_has_an_identity_and_a_time_until_it_is_changed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.ndjson", "table.csv", "envelopes.json"])
-def test_whatever_is_no_source_is_told_what_is_one(tmp_path: Path, name: str) -> None:
+def test_an_invalid_source_is_refused_with_the_valid_kinds(tmp_path: Path, name: str) -> None:
     if not name.startswith("nowhere"):
         (tmp_path / name).touch()
     said = "does not exist" if name.startswith("nowhere") else "is not supported"

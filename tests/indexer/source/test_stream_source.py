@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 60
 ALL = ", ".join(resource.alias for resource in RESOURCES)
-# Two of each of two resources, one that says nothing, one of nothing that is known, one that is no JSON.
+# Two of each of two resources, one without a resource, one of an unknown resource, one that is not JSON.
 MIXED = [
     b'{"resource": "teams", "n": 1}',
     b'{"resource": "agents", "n": 2}',
@@ -107,7 +107,7 @@ def test_lines_that_name_no_resource_are_of_the_one_that_is_given(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(kind, tmp_path, monkeypatch, MIXED, OFFICE) as source:
-        # What is no JSON is the office decoder's to refuse; an unknown name stays unknown.
+        # The office decoder refuses invalid JSON; an unknown name stays unknown.
         assert [number for number, _ in read(source, OFFICE)[0]] == [4, 7, 8]
         good, faults = read(source, TEAM)
         assert (len(good), [number for number, _ in faults]) == (3, [6])
@@ -142,7 +142,7 @@ def test_changes_pass_in_order_with_faults_in_their_place(
         ("all.ndjson", None),
     ],
 )
-def test_the_name_of_a_file_may_tell_its_resource(
+def test_the_name_of_a_file_may_give_its_resource(
     tmp_path: Path, name: str, suffix: str, resource: Resource | None
 ) -> None:
     path = tmp_path / f"{name}{suffix}"
@@ -341,8 +341,8 @@ async def test_in_a_folder_a_line_of_another_resource_is_a_fault(bench: Bench) -
     assert sorted(await bench.served(TEAM)) == ["t1", "t2"]
 
 
-async def test_faults_leave_the_passes_beside_the_build_alone(bench: Bench) -> None:
-    """Which companies there are, and which records are given twice, is read beside the build."""
+async def test_faults_do_not_affect_the_passes_after_the_build(bench: Bench) -> None:
+    """Companies and duplicate records are read in passes of their own."""
     bench.folder.mkdir()
     newer = orjson.dumps(envelope(COMPANY, updated_at="2026-02-02T00:00:00Z") | {"resource": "companies"})
     (bench.folder / "all.ndjson").write_bytes(b"\n".join([named(COMPANY), b"{}", newer]))

@@ -25,7 +25,7 @@ Answer = tuple[Copy, int]  # all pages of a walk, and the next watermark
 
 _PAGE_SIZE = 50
 _EVER = 1  # second
-# Marks are read anew for every request, so that the watermark is as high as the service can answer; no request is
+# Marks are read for every request, so that the watermark is as high as the service can answer; no request is
 # given up on a busy machine.
 _SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
 
@@ -59,7 +59,7 @@ class ServedFeed:
     key: str
 
     async def since(self, watermark: int) -> Answer:
-        """Walk the company's listings updated since a second; the first page tells the next watermark."""
+        """Walk the company's listings updated since a second; the first page gives the next watermark."""
         found: Copy = {}
         after, following = "", ""
         while True:

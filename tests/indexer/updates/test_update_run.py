@@ -85,7 +85,7 @@ async def test_a_company_that_comes_with_an_update_is_known_to_what_follows(benc
     await bench.build({COMPANY: [envelope(COMPANY)], OFFICE: [envelope(OFFICE)]})
     company = envelope(COMPANY, {"platform_company_id": "new", "numeric_id": "7"}, updated_at=DAYS[2])
     office = envelope(OFFICE, {"platform_office_id": "o7"}, platform_company_id="7")
-    foreign = envelope(OFFICE, {"platform_office_id": "o8"}, platform_company_id="nobody")
+    foreign = envelope(OFFICE, {"platform_office_id": "o8"}, platform_company_id="unknown")
     summary = await bench.update({OFFICE: [office, foreign], COMPANY: [company]})
     assert counts(summary, "companies") == (1, 1, 0, 0, 0)
     assert counts(summary, "offices") == (2, 1, 0, 0, 1)

@@ -1,4 +1,4 @@
-"""The second law of updates: whoever polls with the watermark of the poll before misses nothing.
+"""The second law of updates: a consumer that polls with its last watermark misses nothing.
 
 Deletions are in no history here: a feed of changes shows no record that is gone, so a copy would keep it by design.
 Volatile members stay as they are: a change of nothing else gives no new stamp, on purpose.
@@ -83,12 +83,12 @@ async def rebuild(bench: Bench, lines: Lines) -> None:
 
 
 async def apply_all(bench: Bench, script: Script, run: int) -> None:
-    """Apply the script run by run; at a third a source that is ahead of it is rebuilt beside, at the end another."""
+    """Apply the script run by run; at a third a rebuild from a source that is ahead starts, at the end another."""
     runs = [script.lines[at : at + run] for at in range(0, len(script.lines), run)]
-    async with asyncio.TaskGroup() as beside:
+    async with asyncio.TaskGroup() as rebuilds:
         for number, lines in enumerate(runs):
             if number == len(runs) // 3:
-                beside.create_task(rebuild(bench, script.full))
+                rebuilds.create_task(rebuild(bench, script.full))
             assert (await bench.update({LISTING: lines}, **SETTINGS)).exit_code == 0
     await rebuild(bench, script.full)
 
@@ -120,7 +120,7 @@ async def test_the_clock_of_the_source_misses_what_is_changed_with_an_old_time(b
     assert (consumer.missed(served), deceived.missed(served)) == (set(), {"l01", "new"})
 
 
-async def test_touches_and_a_rebuild_of_the_same_content_flood_nobody(bench: Bench, feed: ServedFeed) -> None:
+async def test_touches_and_a_rebuild_of_the_same_content_flood_no_consumer(bench: Bench, feed: ServedFeed) -> None:
     consumer = PollingConsumer(feed.since)
     await bench.update({LISTING: [listing(f"l{number:02}", 200, SPAN_SECONDS) for number in range(5)]})
     assert len(await consumer.poll()) == 100
@@ -143,7 +143,7 @@ async def test_touches_and_a_rebuild_of_the_same_content_flood_nobody(bench: Ben
 async def test_what_was_seen_only_while_a_rebuild_ran_is_followed_by_what_the_rebuild_brings(
     bench: Bench, feed: ServedFeed, monkeypatch: pytest.MonkeyPatch, late: list[int]
 ) -> None:
-    """The rebuild's source knows already that a price went up and down again; the updates that tell so come late."""
+    """The rebuild's source has the price after it went up and down again; the updates with these changes come late."""
     consumer, seen = PollingConsumer(feed.since), list[int]()
 
     async def slow_reconcile(*given: Any) -> None:

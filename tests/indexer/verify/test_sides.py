@@ -1,4 +1,4 @@
-"""A verification under way: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
+"""A running verification: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_document_that_was_written_by_something_else_is_altered(bench: B
     assert differing_ids(await verified(bench, full=True)) == {"altered": ["t5"]}
 
 
-async def test_lines_that_are_no_records_are_told_and_no_difference(bench: Bench) -> None:
+async def test_invalid_lines_are_reported_but_are_not_differences(bench: Bench) -> None:
     bad: list[Any] = [b"{", team("t1", name=7), b'{"record":{"uuid":9}}']
     await bench.build({TEAM: [*teams(3), *bad, team("t1", OLD)]})
     result = await verified(bench)
@@ -85,7 +85,7 @@ async def test_lines_that_are_no_records_are_told_and_no_difference(bench: Bench
     assert result.unreadable_named[1].field == "record.name"
 
 
-async def test_what_is_mended_meanwhile_is_not_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.build({TEAM: teams(5)})
     index = bench.connection.alias(TEAM)
     (document,) = await scan.fetch_documents(engine_of(bench), index, ["t3"])
@@ -93,12 +93,12 @@ async def test_what_is_mended_meanwhile_is_not_reported(bench: Bench, monkeypatc
     await bench.client.delete(index=index, id="t4", refresh=True)
     refreshes = []
 
-    async def mend(_lifecycle: GenerationLifecycle, generation: str) -> None:
+    async def repair(_lifecycle: GenerationLifecycle, generation: str) -> None:
         refreshes.append(generation)
         if len(refreshes) == 2:
             await put(bench, "t3", document.source, document.version + 1)
 
-    monkeypatch.setattr(GenerationLifecycle, "refresh", mend)
+    monkeypatch.setattr(GenerationLifecycle, "refresh", repair)
     assert differing_ids(await verified(bench)) == {"missing": ["t4"]}
     assert refreshes[0] == f"{bench.connection.prefix}teams-v0001"
 

@@ -54,7 +54,7 @@ async def verified(bench: Bench, lines: Iterable[Any] | None = None, *, full: bo
 
 
 def differing_ids(result: VerificationResult) -> dict[str, list[str]]:
-    """Return the identifiers by kind, where there are any; their count is the one that is told."""
+    """Return the identifiers by kind, where there are any; their count is the reported one."""
     assert {kind: len(records) for kind, records in result.named.items()} == result.counts
     return {str(kind): [record.id for record in records] for kind, records in result.named.items() if records}
 

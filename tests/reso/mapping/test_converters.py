@@ -78,7 +78,7 @@ def test_numbers_come_as_numbers_or_as_texts(kind: FieldKind, value: object, num
         ("Sample " * 9, "is 'Sample Sample Sample Sample Sample Sampl…': not a number"),
     ],
 )
-def test_what_is_no_number_within_bounds_is_left_out(kind: FieldKind, value: object, reason: str) -> None:
+def test_numbers_out_of_bounds_are_left_out(kind: FieldKind, value: object, reason: str) -> None:
     assert convert(kind, value) == (None, reason)
 
 
@@ -130,7 +130,7 @@ def test_texts(value: object, spelt: str) -> None:
         ([["Deck"]], None, "has an element that is a list: not a text"),
     ],
 )
-def test_what_is_no_text_is_left_out(value: object, kept: object, reason: str) -> None:
+def test_values_other_than_text_are_left_out(value: object, kept: object, reason: str) -> None:
     assert convert(FieldKind.STRING, value) == (kept, reason)
 
 
@@ -166,7 +166,7 @@ def test_days(value: str, day: str) -> None:
         ({}, "is an object: not a date or timestamp"),
     ],
 )
-def test_what_is_no_day_or_moment_is_left_out(kind: FieldKind, value: object, reason: str) -> None:
+def test_invalid_dates_and_times_are_left_out(kind: FieldKind, value: object, reason: str) -> None:
     assert convert(kind, value) == (None, reason)
 
 
@@ -175,7 +175,7 @@ def test_what_is_no_day_or_moment_is_left_out(kind: FieldKind, value: object, re
     [("2023-02-29", "is '2023-02-29': a date that does not exist")]
     + [(day, f"is '{day}': outside the years 1900 to 2200") for day in ("1899-12-31", "2201-01-01")],
 )
-def test_days_that_no_calendar_has_or_nobody_means_are_left_out(value: str, reason: str) -> None:
+def test_impossible_and_placeholder_dates_are_left_out(value: str, reason: str) -> None:
     assert convert(FieldKind.DATE, value) == (None, reason)
 
 
@@ -206,7 +206,7 @@ def test_unix_seconds(value: object, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("value", [-1, 1795165200000, math.nan, math.inf])
-def test_numbers_that_are_no_seconds_are_left_out(value: float) -> None:
+def test_numbers_that_cannot_be_seconds_are_left_out(value: float) -> None:
     assert convert(FieldKind.UNIX, value) == (None, f"is {value!r}: not seconds between 1970 and 2200")
 
 

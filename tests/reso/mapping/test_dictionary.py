@@ -12,7 +12,7 @@ PRIVATE = sorted(DICTIONARY.private)
 
 
 def selected_fields(entity: str, override: str) -> tuple[str, ...]:
-    """Return what is asked of an entity under a map."""
+    """Return the selection for an entity under a map."""
     return load_dictionary(override.encode()).requested_fields(entity)
 
 
@@ -121,7 +121,7 @@ def test_a_map_replaces_an_entry_under_another_spelling() -> None:
     assert (after.type["residential/own-your-own"], "Residential/Own Your Own" in after.type) == (1, False)
 
 
-def test_a_map_adds_to_what_is_also_asked_for() -> None:
+def test_a_map_adds_to_the_selected_fields() -> None:
     added = {*selected_fields("Property", "Property.also = ['X_One']")} - {*DICTIONARY.requested_fields("Property")}
     assert added == {"X_One"}
     assert "StandardStatus" in selected_fields("Property", "Property.also = ['X_One']")
@@ -174,7 +174,7 @@ def test_a_map_is_refused_with_the_entry_and_the_reason(override: str, reason: s
     assert refusal(override).startswith(reason)
 
 
-def test_what_is_no_utf_8_is_refused() -> None:
+def test_invalid_utf_8_is_refused() -> None:
     with pytest.raises(ValueError, match="is not valid TOML: 'utf-8' codec can't decode"):
         load_dictionary(b"\xff")
 

@@ -1,4 +1,4 @@
-"""Records with anything in any field: the indexer accepts what is made of them, and only what is asked for is read."""
+"""Records with anything in any field: the indexer accepts the mapped records, and only selected fields are read."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class RecordingSource:
     """A source in which there is one of everything."""
 
     def __init__(self, status: str) -> None:
-        """Nothing was asked for yet."""
+        """Nothing was selected yet."""
         self.asked: set[tuple[str, str]] = set()
         self._values = {"StandardStatus": status, "MediaURL": "https://m", "OpenHouseDate": "2026-07-04"}
         self._values |= {"ModificationTimestamp": CHANGED, "MemberStatus": "Inactive", "OpenHouseStartTime": CHANGED}
@@ -140,7 +140,7 @@ class RecordingSource:
         return [self.record(entity, f"{of}-{key}-{number}") for number in range(2)]
 
 
-def test_whatever_is_read_is_asked_for_and_the_other_way_round() -> None:
+def test_exactly_the_fields_that_are_read_are_selected() -> None:
     read: set[tuple[str, str]] = set()
     for status in ("Active", "Closed"):
         source = RecordingSource(status)
@@ -149,7 +149,7 @@ def test_whatever_is_read_is_asked_for_and_the_other_way_round() -> None:
         read |= source.asked
     asked = {(entity, name) for entity in DICTIONARY.entities for name in DICTIONARY.requested_fields(entity)}
     assert read - asked == set()
-    # These are for whoever keeps the records: what they are, when they changed, what they are part of.
+    # These are for bookkeeping: what the records are, when they changed, what they belong to.
     kept_by = {
         (name, field)
         for name, entity in DICTIONARY.entities.items()

@@ -136,7 +136,7 @@ def test_a_key_too_long_for_an_identifier_is_a_fault() -> None:
         *(("Residential", None, 1), ("Residential", "Condominium", 2), ("residential", "CONDO-MINIUM", 2)),
         *(("Residential", "Something New", 1), ("Residential", ["New", "Townhouse"], 9), ("Residential", {}, 1)),
         *(("Commercial Sale", "Hotel/Motel", 13), ("CommercialSale", "HotelMotel", 13), ("Land", "Condominium", 3)),
-        # Type and subtype are not just joined: this is no Residential Lease.
+        # Type and subtype are not just joined: this is not a Residential Lease.
         *(("Residential", "Lease", 1), ("Residential Lease", None, 6), ("ManufacturedInPark", None, 4)),
     ],
 )
@@ -157,10 +157,10 @@ def test_every_entry_of_the_tables_leads_where_it_says() -> None:
         assert is_served(LISTING, held) is (status not in {"", "Sold"}), name
 
 
-def test_an_unknown_type_is_told() -> None:
-    record, told = listing_with_omitted(PropertyType="Igloo", PropertySubType="Condominium")
+def test_an_unknown_type_is_reported() -> None:
+    record, reported = listing_with_omitted(PropertyType="Igloo", PropertySubType="Condominium")
     assert record["PropertyType"] == "Not Found"
-    assert told == [("PropertyType", "is 'Igloo': not in [Property.type]")]
+    assert reported == [("PropertyType", "is 'Igloo': not in [Property.type]")]
 
 
 def test_a_map_may_name_a_type_with_a_slash() -> None:
@@ -189,10 +189,10 @@ def test_fields_are_brought_to_their_types() -> None:
 
 
 def test_a_value_that_cannot_be_kept_is_left_out_alone() -> None:
-    record, told = listing_with_omitted(GarageSpaces=374524099053.44, BedroomsTotal=3, DaysOnMarket=-1, Latitude={})
+    record, reported = listing_with_omitted(GarageSpaces=374524099053.44, BedroomsTotal=3, DaysOnMarket=-1, Latitude={})
     assert record["BedroomsTotal"] == 3
     assert not {"GarageSpaces", "DaysOnMarket", "Latitude"} & record.keys()
-    assert sorted(told) == [
+    assert sorted(reported) == [
         ("DaysOnMarket", "is -1: less than 0"),
         ("GarageSpaces", "is 374524099053.44: more than 2147483647"),
         ("Latitude", "is an object: not a text"),
@@ -202,9 +202,9 @@ def test_a_value_that_cannot_be_kept_is_left_out_alone() -> None:
 def test_the_first_of_several_fields_that_has_a_value_counts() -> None:
     assert listing(OriginalEntryTimestamp=CHANGED, OnMarketDate="2026-01-01")["CreatedDate"] == "2026-11-20"
     assert listing(OriginalEntryTimestamp="***", OnMarketDate="2026-01-01")["CreatedDate"] == "2026-01-01"
-    record, told = listing_with_omitted(OriginalEntryTimestamp="soon", OnMarketDate="2026-01-01")
+    record, reported = listing_with_omitted(OriginalEntryTimestamp="soon", OnMarketDate="2026-01-01")
     assert record["CreatedDate"] == "2026-01-01"
-    assert [field for field, _ in told] == ["OriginalEntryTimestamp"]
+    assert [field for field, _ in reported] == ["OriginalEntryTimestamp"]
 
 
 def test_an_address_is_joined_of_its_parts_where_it_is_not_given_whole() -> None:
@@ -212,8 +212,8 @@ def test_an_address_is_joined_of_its_parts_where_it_is_not_given_whole() -> None
     assert listing(**parts)["Address"] == "12 NE Elm"
     assert listing(**parts, UnparsedAddress="1 Main St")["Address"] == "1 Main St"
     assert "Address" not in listing(StreetName="")
-    record, told = listing_with_omitted(StreetNumber={}, StreetName="Elm")
-    assert (record["Address"], told) == ("Elm", [("StreetNumber", "is an object: not a text")])
+    record, reported = listing_with_omitted(StreetNumber={}, StreetName="Elm")
+    assert (record["Address"], reported) == ("Elm", [("StreetNumber", "is an object: not a text")])
 
 
 @pytest.mark.parametrize(
@@ -231,21 +231,21 @@ def test_a_truth_from_a_lookup(fields: dict[str, Any], single: bool | None) -> N
     assert listing(**fields).get("SingleStory") is single
 
 
-def test_a_truth_from_a_lookup_that_cannot_be_read_is_told() -> None:
-    record, told = listing_with_omitted(Levels=[{}], StoriesTotal=1)
+def test_an_unreadable_boolean_of_a_lookup_is_reported() -> None:
+    record, reported = listing_with_omitted(Levels=[{}], StoriesTotal=1)
     assert record["SingleStory"] is True
-    assert [field for field, _ in told] == ["Levels"]
+    assert [field for field, _ in reported] == ["Levels"]
 
 
 def test_features_are_those_with_values() -> None:
-    record, told = listing_with_omitted(
+    record, reported = listing_with_omitted(
         Cooling={"Central Air": True, "None": False}, Appliances=["Oven", {}], View=[], Roof="***"
     )
     assert record["PropertyFeatures"] == [
         {"PropertyFeatureName": "Appliances", "PropertyFeatureValues": ["Oven"]},
         {"PropertyFeatureName": "Cooling", "PropertyFeatureValues": ["Central Air"]},
     ]
-    assert [field for field, _ in told] == ["Appliances"]
+    assert [field for field, _ in reported] == ["Appliances"]
 
 
 def test_references_are_the_identifiers_of_what_they_refer_to() -> None:
@@ -261,15 +261,15 @@ def test_references_are_the_identifiers_of_what_they_refer_to() -> None:
 
 
 def test_a_reference_that_can_be_no_identifier_is_left_out() -> None:
-    record, told = listing_with_omitted(ListOfficeKey="o" * 129, ListAgentKey="****", CoListAgentKey={})
+    record, reported = listing_with_omitted(ListOfficeKey="o" * 129, ListAgentKey="****", CoListAgentKey={})
     assert not {"ListAgentPlatformOfficeID", "ListAgentUUID", "SecondaryListAgentUUID"} & record.keys()
-    assert {field for field, _ in told} == {"ListOfficeKey", "CoListAgentKey"}
+    assert {field for field, _ in reported} == {"ListOfficeKey", "CoListAgentKey"}
 
 
 def test_what_is_too_long_to_search_by_is_left_out() -> None:
-    record, told = listing_with_omitted(ListingId="x" * 9000, PublicRemarks="x" * 9000)
+    record, reported = listing_with_omitted(ListingId="x" * 9000, PublicRemarks="x" * 9000)
     assert "ListingID" not in record
-    assert told == [("ListingId", "has 9000 characters: more than 8000")]
+    assert reported == [("ListingId", "has 9000 characters: more than 8000")]
 
 
 def test_private_fields_are_not_served_even_where_they_came() -> None:
@@ -277,6 +277,6 @@ def test_private_fields_are_not_served_even_where_they_came() -> None:
     assert "secret" not in str(made)
 
 
-def test_a_time_zone_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_time_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="'Mars/Base' is not a time zone"):
         RecordMapper(DICTIONARY, InMemoryRecords(), time_zone="Mars/Base")

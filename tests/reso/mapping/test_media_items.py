@@ -67,7 +67,7 @@ def test_an_image_has_no_member_that_is_not_declared() -> None:
         *({"MediaURL": {}}, {"MediaURL": ["https://m/0"]}, {"MediaStatus": [{}]}),
     ],
 )
-def test_what_is_no_photo_for_everybody_is_not_shown(unseen: Medium) -> None:
+def test_non_public_media_is_not_shown(unseen: Medium) -> None:
     assert image_urls({}, unseen, {}) == ["0", "2"]
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_photo_for_everybody_is_not_shown(unseen: Medium) -> None:
     "seen",
     [{"MediaCategory": "photo"}, {"MediaCategory": None}, {"Permission": ["Public", "IDX"]}, {"MediaStatus": "Active"}],
 )
-def test_what_is_a_photo_for_everybody_is_shown(seen: Medium) -> None:
+def test_public_photos_are_shown(seen: Medium) -> None:
     assert image_urls(seen) == ["0"]
 
 
@@ -107,7 +107,7 @@ def test_types_of_images(given: object, kind: str | None) -> None:
     assert listing({"MediaType": given}).record["ListingImages"][0].get("MimeType") == kind
 
 
-def test_what_cannot_be_kept_of_an_image_is_told() -> None:
+def test_members_of_an_image_that_cannot_be_kept_are_reported() -> None:
     made = listing({"MediaType": "mp4", "ImageWidth": -5, "ImageHeight": 1e12, "ShortDescription": {}})
     assert made.record["ListingImages"][0].keys() >= {"FullURL", "IsMainListingImage"}
     assert sorted(made.omitted) == [

@@ -1,4 +1,4 @@
-"""Open houses: which are shown, and in what time they are told."""
+"""Open houses: which are shown, and in which time zone."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_an_open_house_has_all_its_members() -> None:
         (None, None, "17:00:00"),
     ],
 )
-def test_moments_are_told_in_the_time_of_the_place(zone: str | None, time_zone: str | None, start: str) -> None:
+def test_times_are_given_in_local_time(zone: str | None, time_zone: str | None, start: str) -> None:
     [house] = open_houses(DAY | {"OpenHouseStartTime": "2026-07-04T17:00:00Z"}, zone=zone, time_zone=time_zone)
     assert house["StartTime"] == start
 
 
-def test_a_time_zone_that_nobody_knows_is_told_where_no_other_is_given() -> None:
+def test_an_unknown_time_zone_is_reported_if_no_other_is_given() -> None:
     made = listing(DAY | {"OpenHouseStartTime": "2026-07-04T17:00:00Z"}, zone="Pacific Time Zone")
     start = {"Date": "2026-07-04", "StartTime": "17:00:00", "VirtualOpenHouseYN": False}
     assert made.record["OpenHouse"] == [start]
@@ -81,7 +81,7 @@ def test_a_time_without_an_offset_stays(given: str, start: str) -> None:
     assert house["StartTime"] == start
 
 
-def test_without_a_zone_a_moment_is_told_by_the_clock_it_is_written_in() -> None:
+def test_without_a_zone_a_time_keeps_its_own_offset() -> None:
     [house] = open_houses({"OpenHouseStartTime": "2026-07-04T23:00:00-07:00"})
     assert (house["Date"], house["StartTime"]) == ("2026-07-04", "23:00:00")
 
@@ -121,7 +121,7 @@ def test_a_time_that_cannot_be_read_is_left_out_alone() -> None:
         *(({"OpenHouseStatus": "Ended"}, False), ({"LivestreamOpenHouseURL": "***"}, False)),
     ],
 )
-def test_open_houses_for_everybody_are_shown(house: dict[str, Any], is_virtual: bool) -> None:
+def test_public_open_houses_are_shown(house: dict[str, Any], is_virtual: bool) -> None:
     assert open_houses(DAY | house)[0]["VirtualOpenHouseYN"] is is_virtual
 
 
@@ -138,8 +138,8 @@ def test_open_houses_for_some_or_called_off_are_not(house: dict[str, Any]) -> No
 
 def test_open_houses_are_ordered_by_date_start_and_key() -> None:
     def house(date: str, start: str | None, remark: str, key: str) -> dict[str, Any]:
-        told = {"OpenHouseStartTime": start, "OpenHouseRemarks": remark, "OpenHouseKey": key}
-        return told | {"OpenHouseDate": date}
+        fields = {"OpenHouseStartTime": start, "OpenHouseRemarks": remark, "OpenHouseKey": key}
+        return fields | {"OpenHouseDate": date}
 
     houses = [
         house("2026-07-05", "09:00", "e", "a"),

@@ -85,7 +85,7 @@ def test_an_office_that_is_not_there_gives_nothing(key: object) -> None:
     assert "office_address_city" not in record
 
 
-def test_what_the_office_says_wrongly_is_told_under_its_name() -> None:
+def test_faults_of_the_office_are_reported_under_its_name() -> None:
     held = InMemoryRecords().put("Office", "o", OfficeCity={}).put("Member", "k", OfficeKey="o")
     assert map_record(AGENT, held).omitted == (("Office.OfficeCity", "is an object: not a text"),)
     held.put("Member", "k", OfficeKey=1.5)
@@ -130,7 +130,7 @@ def test_who_is_inactive_is_deactivated_since_the_last_change(
 
 
 @pytest.mark.parametrize("moment", [None, "yesterday"])
-def test_who_is_inactive_since_nobody_knows_when_is_a_fault(moment: object) -> None:
+def test_an_inactive_member_without_a_time_is_a_fault(moment: object) -> None:
     held = InMemoryRecords().put("Member", "k", MemberStatus="Inactive", ModificationTimestamp=moment)
     with pytest.raises(InvalidRecordError) as fault:
         RecordMapper(DICTIONARY, held).map_record("agents", "k")

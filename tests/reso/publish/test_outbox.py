@@ -1,4 +1,4 @@
-"""What a mirror tells: the same until it changes, newer once it has, however often killed; parts with wholes."""
+"""What a mirror sends: the same until it changes, a higher version afterwards, however often killed."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class OpenOutbox:
             self.mirror.remove(entity, key)
 
     def due(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Return what an update would be told, by resource and identifier, without the company."""
+        """Return what would be sent to an update, by resource and identifier, without the company."""
         with self.outbox.changes() as feed:
             said = [each for each in feed.lines if not isinstance(each, RejectedLine) and each[0] is not COMPANY]
         decoded = [(resource, msgspec.json.decode(line.data)) for resource, line in said]
         return {(resource.alias, each["record"][resource.identifier]): each for resource, each in decoded}
 
     def faults(self) -> list[RejectedLine]:
-        """Return what is due and cannot be told."""
+        """Return what is due and cannot be sent."""
         with self.outbox.changes() as feed:
             return [each for each in feed.lines if isinstance(each, RejectedLine)]
 
@@ -70,7 +70,7 @@ class OpenOutbox:
             return [(each.number, each.data) for each in reading.lines]
 
     def settle(self) -> None:
-        """Take all as told."""
+        """Confirm everything as sent."""
         with self.mirror.transaction():
             self.mirror.clear_due(self.mirror.last_change)
             self.outbox.mark_published()
@@ -86,7 +86,7 @@ def open_outbox(folder: Path, **options: Any) -> Iterator[OpenOutbox]:
         mirror.close()
 
 
-def test_what_was_told_and_not_settled_is_told_again_as_it_was(tmp_path: Path) -> None:
+def test_unconfirmed_records_are_sent_again_unchanged(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         first = run.due()
@@ -121,7 +121,7 @@ def test_a_transaction_that_is_not_ended_leaves_nothing(tmp_path: Path) -> None:
         assert run.mirror.last_change == changes
 
 
-def test_what_changes_while_it_is_told_stays_due(tmp_path: Path) -> None:
+def test_a_record_that_changes_while_it_is_sent_stays_due(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         change = run.mirror.last_change
@@ -132,7 +132,7 @@ def test_what_changes_while_it_is_told_stays_due(tmp_path: Path) -> None:
         assert run.due()["listings", "K"]["record"]["City"] == "Elsewhere"
 
 
-def test_a_record_that_goes_and_returns_is_told_each_time_as_something_newer(tmp_path: Path) -> None:
+def test_a_record_that_leaves_and_returns_gets_a_higher_version_each_time(tmp_path: Path) -> None:
     said: list[tuple[bool, str]] = []
     for is_there in (True, False, False, True, False, True):
         with open_outbox(tmp_path) as run:  # a kill behind each
@@ -140,8 +140,8 @@ def test_a_record_that_goes_and_returns_is_told_each_time_as_something_newer(tmp
                 run.put("Property", HOME)
             else:
                 run.remove("Property", "K")
-            told = run.due()["listings", "K"]
-            said.append((told.get("deleted", False), told["updated_at"]))
+            reported = run.due()["listings", "K"]
+            said.append((reported.get("deleted", False), reported["updated_at"]))
     assert [deleted for deleted, _ in said] == [False, True, True, False, True, False]
     assert said[1] == said[2]  # nothing new to say
     times = [at for _, at in said]
@@ -163,7 +163,7 @@ def test_a_listing_is_sold_and_returns(tmp_path: Path) -> None:
         ]
 
 
-def test_a_fault_is_told_once_and_of_sold_listings_too(tmp_path: Path) -> None:
+def test_a_fault_is_reported_once_and_for_sold_listings_too(tmp_path: Path) -> None:
     long = "k" * 200
     with open_outbox(tmp_path) as run:
         for status in ("Active", "Closed"):
@@ -177,7 +177,7 @@ def test_a_fault_is_told_once_and_of_sold_listings_too(tmp_path: Path) -> None:
 
 
 def test_lines_are_numbered_alike_in_every_pass_and_run(tmp_path: Path) -> None:
-    """A build that was killed goes on behind a number."""
+    """A killed build resumes after a number."""
     keys = [f"K{number}" for number in range(7)]
     with open_outbox(tmp_path) as run:
         for key in keys:
@@ -252,7 +252,7 @@ def _due(run: OpenOutbox) -> set[str]:
     return {f"{entity} {key}" for entity in DICTIONARY.entities for key in run.mirror.due_keys(entity, "", 99)}
 
 
-def test_everything_is_told_anew_what_is_gone_and_the_company_too(tmp_path: Path) -> None:
+def test_everything_is_sent_again_removals_and_the_company_included(tmp_path: Path) -> None:
     with open_outbox(tmp_path) as run:
         run.put("Property", HOME)
         run.put("Property", HOME, ListingKey="gone")
@@ -279,12 +279,12 @@ def test_what_the_index_had_is_overruled_and_what_only_it_had_goes_with_a_sole_s
             found.store_indexed("listings", [("deleted", later, True)])
         run.put("Property", HOME)
         run.put("Property", HOME, ListingKey="sold", StandardStatus="Closed")
-        told = run.due()
-        assert told["listings", "K"]["updated_at"] == "2030-03-17T17:46:40.000001Z"
+        reported = run.due()
+        assert reported["listings", "K"]["updated_at"] == "2030-03-17T17:46:40.000001Z"
         # The source has it, and has it as something else.
-        assert told["listings", "sold"]["deleted"] is True
-        assert told["listings", "sold"]["updated_at"] == "2030-03-17T17:46:40.000001Z"
-        assert told.keys() == {("listings", "K"), ("listings", "sold"), ("sold_listings", "sold")}
+        assert reported["listings", "sold"]["deleted"] is True
+        assert reported["listings", "sold"]["updated_at"] == "2030-03-17T17:46:40.000001Z"
+        assert reported.keys() == {("listings", "K"), ("listings", "sold"), ("sold_listings", "sold")}
         run.settle()
         run.remove("Property", "K")
     with open_outbox(tmp_path, is_sole=True) as run:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 
-async def test_a_run_that_was_killed_between_telling_and_settling_tells_the_same(
+async def test_a_run_killed_before_confirmation_sends_the_same_again(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serve_in_loop(world=small_world()) as server:
@@ -43,7 +43,7 @@ def _killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-async def test_a_lost_mirror_is_made_anew_over_what_is_live(bench: Bench, tmp_path: Path) -> None:
+async def test_a_lost_mirror_is_rebuilt_over_live_data(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         await into.round()
@@ -55,7 +55,7 @@ async def test_a_lost_mirror_is_made_anew_over_what_is_live(bench: Bench, tmp_pa
             server.patch("Property", key, City="Elsewhere")
             server._tables["Property"].rows[key].record["ModificationTimestamp"] = "2020-01-01T00:00:00.000Z"
         server.delete("Property", keys[-1])
-        # What an event names and the source does not have goes at once: none is looked at here.
+        # A record that an event names and the source lacks is removed at once: none is checked here.
         await into.round(settings={"event_margin": 0})
         found = await differences(bench, server)
         assert [(kind.split()[1], names) for kind, names in found.items()] == [("surplus", [keys[-1]])]
@@ -77,7 +77,7 @@ async def test_a_sole_source_that_lacks_too_much_deletes_nothing(bench: Bench, t
         assert len(await bench.served(LISTING)) > 0
         await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 1.0})
         assert await differences(bench, server) == {}
-        # What is gone is gone: nobody complains of it or deletes it once more, with this mirror or a new one.
+        # A removed record is neither reported nor deleted again, with this mirror or a new one.
         before = await into.stamps()
         for _ in range(2):
             done = await into.round(is_sole=True, settings={"event_margin": 0, "removal_limit": 0.05})

@@ -42,7 +42,7 @@ async def test_a_round_says_what_came_since_the_one_before(bench: Bench, tmp_pat
             ]
 
 
-async def test_too_many_removals_are_refused_and_all_else_is_told(bench: Bench, tmp_path: Path) -> None:
+async def test_too_many_removals_are_refused_and_all_else_is_sent(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world(properties=30)) as server:
         into = ReplicationBench(bench, server, tmp_path)
         options: dict[str, Any] = {"changes": "timestamps", "settings": {"reconcile_hours": 0.0, "removal_limit": 0.05}}
@@ -59,9 +59,9 @@ async def test_too_many_removals_are_refused_and_all_else_is_told(bench: Bench, 
         ]
         assert "Elsewhere" in str(await bench.served(LISTING)) + str(await bench.served(SOLD_LISTING))
         assert {kind.split()[1] for kind in await differences(bench, server)} == {"surplus"}
-        told = await into.status()
-        assert (told.complaint, told.records["Property"], told.due) == (done.summary.problems[0], 30, 0)
-        # It is told until it is mended, also by a run that need not compare.
+        reported = await into.status()
+        assert (reported.complaint, reported.records["Property"], reported.due) == (done.summary.problems[0], 30, 0)
+        # It is reported until it is repaired, also by a run that need not compare.
         assert (await into.round(changes="timestamps", settings={"removal_limit": 0.05})).summary.exit_code == 1
         assert (await into.round(changes="timestamps", settings={"removal_limit": 0.5})).summary.exit_code == 0
         assert await differences(bench, server) == {}
@@ -84,7 +84,7 @@ async def test_each_bad_record_of_an_update_is_a_letter_of_its_own(bench: Bench,
         await into.round()
         for key in (f"{number}{'k' * 200}" for number in range(2)):
             put(server, "Property", key, **ON_SALE)
-        # Nobody can say whether it is a listing or a sold one: it is complained of once.
+        # It may be a listing or a sold one: it is reported once.
         put(server, "Property", "unheard", **ON_SALE | {"StandardStatus": "Unheard Of"})
         done = await into.round()
         assert sum(report.dead for report in done.summary.resources) == 3
@@ -100,17 +100,17 @@ async def test_a_first_build_that_is_refused_stays_due_and_is_made_by_the_next_r
             put(server, "Property", key, **ON_SALE)
         into = ReplicationBench(bench, server, tmp_path, dead_letter_limit=0.0)
         assert (await into.round()).summary.exit_code == 1
-        told = await into.status()
-        assert (told.complete, told.due >= len(bad)) == (None, True)
+        reported = await into.status()
+        assert (reported.complete, reported.due >= len(bad)) == (None, True)
         for key in bad:
             server.delete("Property", key)
         assert (await into.round()).summary.exit_code == 0
-        told = await into.status()
-        assert (told.complete is not None, told.due) == (True, 0)
+        reported = await into.status()
+        assert (reported.complete is not None, reported.due) == (True, 0)
         assert await differences(bench, server) == {}
 
 
-async def test_sources_that_write_down_at_once_where_they_stand_lose_nobody_s_word(bench: Bench) -> None:
+async def test_sources_that_record_their_state_at_once_do_not_overwrite_each_other(bench: Bench) -> None:
     def standing(number: int) -> ReplicationStatus:
         source = f"https://mls{number}.example.com"
         return ReplicationStatus(source, ACME, [], at=number, complete=None, followed_by="events", records={}, due=0)

@@ -98,7 +98,7 @@ async def test_a_change_that_a_source_without_events_shows_late_is_found(bench: 
             newest, late = server.keys("Property")[:2]
             server.patch("Property", newest, City="In time")
             await rounds.run_round()
-            await rounds.run_round()  # what was newest when it began is asked for again by the next, and nothing before
+            await rounds.run_round()  # the next round reads the newest of this one again, and nothing older
             put(server, "Property", late, stamped=early, City="Late", StandardStatus="Active")
             await rounds.run_round()
         assert await differences(bench, server) == {}
@@ -132,7 +132,7 @@ def raise_after(work: Callable[..., None]) -> Callable[..., None]:
     return die
 
 
-async def test_a_new_sequence_of_events_is_told_once_and_all_keys_are_compared(bench: Bench, tmp_path: Path) -> None:
+async def test_a_new_event_sequence_is_reported_once_and_all_keys_are_compared(bench: Bench, tmp_path: Path) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         async with into.rounds() as rounds:

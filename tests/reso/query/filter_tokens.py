@@ -15,7 +15,7 @@ class BadFilter(Exception):
 
 @dataclass(frozen=True)
 class FilterToken:
-    """One word: `kind` is a group of the pattern below, `value` what a literal stands for."""
+    """One word: `kind` is a group of the pattern below, `value` the value of a literal."""
 
     kind: str
     text: str

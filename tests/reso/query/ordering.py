@@ -1,4 +1,4 @@
-"""$orderby, and the place of a row in an order: what an opaque next link goes on behind."""
+"""$orderby, and the place of a row in an order: where an opaque next link continues."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _RAW = "!~*'()"
 
 @dataclass(frozen=True)
 class ServerPage:
-    """`options` are those of the next link, None at the end; `count` is None unless it was asked for."""
+    """`options` are those of the next link, None at the end; `count` is None unless it was requested."""
 
     rows: list[TableRow]
     options: dict[str, str] | None
@@ -118,7 +118,7 @@ class Pager:
     def _within(self, query: CollectionQuery, place: RowPosition | None) -> Bounds:
         """Return the bounds of the first term, from the filter and from the place behind which to go on."""
         first = query.order.terms[0]
-        if self.settings.compares_text and first.field == MODIFICATION_FIELD:  # its bounds are no moments
+        if self.settings.compares_text and first.field == MODIFICATION_FIELD:  # its bounds are not times
             return Bounds()
         said = bounds(query.where, first.field)
         if place is None or place[0] == [0]:

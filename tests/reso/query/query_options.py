@@ -34,14 +34,14 @@ class SkipToken:
     epoch: int
 
     def text(self) -> str:
-        """Return it as it stands in the link."""
+        """Return it as in the link."""
         encoded = orjson.dumps([self.place, self.remaining_top, self.epoch])
         return base64.urlsafe_b64encode(encoded).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
 class CollectionQuery:
-    """What is asked of one resource; `options` are as sent, `preferred` the page size of the Prefer header."""
+    """The query of one resource; `options` are as sent, `preferred` the page size of the Prefer header."""
 
     options: dict[str, str]
     where: Node | None

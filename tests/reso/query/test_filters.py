@@ -108,7 +108,7 @@ def test_text_compared_misses_the_fractions_of_a_whole_second() -> None:
         "1 eq 1",
     ],
 )
-def test_what_is_no_filter_is_refused(text: str) -> None:
+def test_an_invalid_filter_is_refused(text: str) -> None:
     with pytest.raises(BadFilter):
         matching(text)
 

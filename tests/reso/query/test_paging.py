@@ -22,7 +22,7 @@ _KINDS = ("skip", "token")
 
 
 def fill(server: ResoServer, count: int) -> list[str]:
-    """Put so many records, and return their keys in the order of their arrival, which is no other order."""
+    """Put so many records, and return their keys in the order of their arrival, which equals no other order."""
     keys = [f"K{(number * 7919) % count:04d}" for number in range(count)]
     for number, key in enumerate(keys):
         server.put("Media", {"MediaKey": key, "Order": number % 5})
@@ -91,7 +91,7 @@ async def test_top_and_skip_together_are_broken_as_on_the_reference_server_or_no
 
 
 @pytest.mark.parametrize(("paging", "lost"), [("skip", 5), ("token", 0)])
-async def test_who_walks_by_skip_loses_untouched_rows_when_others_vanish(paging: str, lost: int) -> None:
+async def test_a_walk_by_skip_loses_untouched_rows_when_others_vanish(paging: str, lost: int) -> None:
     async with open_reader(ServerSettings(default_page=10, paging=paging)) as reading:  # type: ignore[arg-type]
         keys = sorted(fill(reading.server, 40))
 

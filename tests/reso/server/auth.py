@@ -1,4 +1,4 @@
-"""Who may read: everybody, who has the one token, or who has fetched a token with an id and a secret."""
+"""Who may read: every client, those with the one token, or those that fetched a token with an id and a secret."""
 
 from __future__ import annotations
 

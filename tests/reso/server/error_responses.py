@@ -14,7 +14,7 @@ ODATA = {"Content-Type": JSON, "OData-Version": "4.01"}
 
 @dataclass(frozen=True)
 class ServerResponse:
-    """What is sent."""
+    """The response to send."""
 
     status: int
     body: bytes

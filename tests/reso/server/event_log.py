@@ -1,4 +1,4 @@
-"""The log of changes: one event for each write, which tells a sequence number, a resource and a key, and no more."""
+"""The log of changes: one event for each write, with a sequence number, a resource and a key, and no more."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _HOST = "127.0.0.1"
-# Slow answers may be under way when the server stops; nobody waits for them.
+# Slow responses may be in flight when the server stops; they are dropped.
 _SHUTDOWN_SECONDS = 0.1
 
 
@@ -79,7 +79,7 @@ class ResoServer(Store):
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stop listening and cut what is under way; raise what went wrong inside."""
+        """Stop listening and cut requests in flight; raise what went wrong inside."""
         await self._runner.cleanup()
         if self.failures:
             raise self.failures.pop()

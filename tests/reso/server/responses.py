@@ -1,4 +1,4 @@
-"""What a request is answered with when nothing goes wrong on the way: resources, records, metadata, refusals."""
+"""Responses when no fault is injected: resources, records, metadata, refusals."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ async def serve_in_loop(
 
 @contextmanager
 def serve_in_thread(settings: ServerSettings | None = None, world: World | None = None) -> Iterator[ResoServer]:
-    """Serve from a thread with a loop of its own, to whoever asks on the port; data may be changed from any thread."""
+    """Serve on a port from a thread with a loop of its own; data may be changed from any thread."""
     server = _filled(settings, world)
     with _loop_of_its_own() as loop:
         _finish(server.start(), loop)

@@ -1,4 +1,4 @@
-"""How a server behaves: every setting of it, and the faults that it can be asked for."""
+"""How a server behaves: all its settings, and the faults that it can inject."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServerFault(StrEnum):
     TRUNCATED = "status 200, complete by its length, JSON that ends in the middle"
     EMPTY = "status 200, no rows, no next link, a count of 0"
     STOPS_SHORT = "status 200, half of the rows and no next link, as if these were the last"
-    SHORT_PAGE = "status 200, half of the rows and a next link that goes on behind them: allowed by OData"
+    SHORT_PAGE = "status 200, half of the rows and a next link that continues after them: allowed by OData"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,9 @@ class ServerSettings:
     max_page: int = 2000
     paging: Literal["skip", "token"] = "skip"  # skip: next links shift when rows vanish; token: keyset, stable
     strict: bool = False  # unknown names in $select and $orderby: 400; else ignored
-    owes_top_less_skip: bool = True  # the reference server's way with $top and $skip together; else $skip is no debt
+    owes_top_less_skip: bool = (
+        True  # the reference server's way with $top and $skip together; else $skip does not count
+    )
     compares_text: bool = False  # date-times in $filter are compared as text, as SQLite does
     shuffles_ties: bool = False  # rows that $orderby leaves tied come in another order with each request
     updates_move_rows: bool = False  # without $orderby an updated row comes last, as in PostgreSQL's heap
@@ -59,12 +61,12 @@ class ServerSettings:
     late_requests: int = 3  # from the N-th further request on (the very next is the first)
     lost_share: float = 0.0  # of the events, are never written
 
-    token: str | None = None  # the bearer token that is asked for
-    client: tuple[str, str] | None = None  # id and secret that /oauth/token gives tokens for; then these are asked for
+    token: str | None = None  # the required bearer token
+    client: tuple[str, str] | None = None  # id and secret for /oauth/token; its tokens are then required
     token_requests: int | None = None  # each token holds for so many requests
     token_seconds: int = 3600  # what is said of a token's life; it does not end by itself
 
-    rate_limit: int | None = None  # requests in a window; more are answered with 429
+    rate_limit: int | None = None  # requests in a window; more get 429
     rate_window_seconds: float = 1.0
 
     faults: Mapping[ServerFault, float] = field(default_factory=dict)  # the probability of each

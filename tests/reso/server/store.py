@@ -102,7 +102,7 @@ class Store:
             self._epoch += 1
 
     def is_expired(self, query: CollectionQuery) -> bool:
-        """Say whether a query goes on behind a link that does not hold any more."""
+        """Return whether a query continues from an expired link."""
         return query.token is not None and query.token.epoch != self._epoch
 
     def page(self, resource: str, query: CollectionQuery, fault: ServerFault | None) -> ServerPage:

@@ -63,7 +63,7 @@ async def test_a_late_event_appears_below_what_was_read_already() -> None:
         assert [sequence for sequence, _ in await poll_events(reading)] == late
 
 
-async def test_who_asks_behind_the_last_sequence_misses_events_that_become_visible_out_of_order() -> None:
+async def test_reading_after_the_last_sequence_misses_events_that_become_visible_out_of_order() -> None:
     async with open_reader(ServerSettings(late_share=0.4, late_requests=4)) as reading:
         seen: list[tuple[int, str]] = []
         for number in range(30):

@@ -93,7 +93,7 @@ async def test_a_page_that_lacks_rows(paging: str, fault: ServerFault, sizes: li
     assert ([len(page) for page in pages], body["@odata.count"]) == (sizes, count)
 
 
-async def test_rows_that_lack_are_no_fault_where_there_are_none() -> None:
+async def test_missing_rows_are_not_a_fault_if_there_are_none() -> None:
     async with open_reader() as reading:
         reading.server.faults.plan(ServerFault.EMPTY)
         await reading.rows("Office")

@@ -11,7 +11,7 @@ _REMEMBERED = 1 << 18
 
 
 def to_microseconds(value: object) -> int | None:
-    """Return microseconds since 1970, or None for what is no moment. Without an offset it is UTC."""
+    """Return microseconds since 1970, or None for what is not a time. Without an offset it is UTC."""
     return _parsed(value) if isinstance(value, str) else None
 
 
@@ -31,7 +31,7 @@ def format_timestamp(ms: int) -> str:
 
 
 def to_milliseconds(text: str) -> int:
-    """Return milliseconds since 1970; raise ValueError for what is no moment."""
+    """Return milliseconds since 1970; raise ValueError for what is not a time."""
     found = to_microseconds(text)
     if found is None:
         msg = f"no moment: {text}"

@@ -34,7 +34,7 @@ ON_SALE = {"StandardStatus": "Active", "PropertyType": "Residential"}
 
 
 def small_world(seed: int = 1, **sizes: Any) -> World:
-    """Return a source of a few records of each entity, nothing odd among them unless that is asked for."""
+    """Return a source of a few records of each entity, nothing odd among them unless requested."""
     usual = {"properties": 12, "media": 16, "open_houses": 6, "members": 6, "offices": 3, "teams": 2, "team_members": 6}
     return make_world(seed, **{**usual, "hostile": 0, **sizes})
 
@@ -47,7 +47,7 @@ def put(store: Store, entity: str, *keys: str, stamped: str | None = None, **fie
 
 @contextmanager
 def without_events(server: ResoServer) -> Iterator[None]:
-    """Let changes be made that no event tells of."""
+    """Make changes without events."""
     with patch.object(server.events, "append"):
         yield
 
@@ -97,7 +97,7 @@ class OpenMirror:
         return self.held(entity) == expected_records(self.server, entity, self.walks[entity].reader.select)
 
     def asked(self, entity: str = "Property") -> list[str]:
-        """Return the decoded addresses of an entity that were asked for."""
+        """Return the decoded URLs of an entity that were requested."""
         return [visit.describe for visit in self.server.ledger.visits if visit.resource == entity]
 
 

@@ -1,4 +1,4 @@
-"""Following by events: from a mark before the load, behind a margin, over gaps, and where a sequence begins anew."""
+"""Following by events: from a mark before the load, behind a margin, over gaps, and where a sequence restarts."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_bad_answer_anywhere_loses_no_event(tmp_path: Path, fault: Serve
             assert mirror.is_equal()
 
 
-async def test_a_sequence_that_begins_anew_is_told_until_all_was_compared(tmp_path: Path) -> None:
+async def test_a_restarted_sequence_is_reported_until_everything_is_compared(tmp_path: Path) -> None:
     async with serve_in_loop() as server, open_mirror(server, tmp_path, event_margin=5) as mirror:
         put(server, "Property", *KEYS_OF_TEN)
         await mirror.walks["Property"].load()
@@ -106,7 +106,7 @@ async def test_a_sequence_that_begins_anew_is_told_until_all_was_compared(tmp_pa
         assert mirror.events.last_processed == server.events.sequence
 
 
-async def test_empty_answers_are_no_new_sequence(tmp_path: Path) -> None:
+async def test_empty_responses_do_not_start_a_new_sequence(tmp_path: Path) -> None:
     async with serve_in_loop() as server, open_mirror(server, tmp_path, event_margin=5) as mirror:
         put(server, "Property", *KEYS_OF_TEN)
         mirror.events.set_start(await mirror.events.latest_sequence())

@@ -1,4 +1,4 @@
-"""Everything by key, then what changed by time and key: nothing is missed; what cannot be walked is told."""
+"""Everything by key, then what changed by time and key: nothing is missed; what cannot be walked is reported."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_load_reads_everything_by_key_and_never_skips(tmp_path: Path) ->
             assert mirror.is_equal(name)
         assert not [visit.describe for visit in server.ledger.visits if "$skip" in visit.describe]
         pages = [text for text in mirror.asked() if "$orderby=ListingKey" in text]
-        # Three pages of 5, and the end that is asked for twice.
+        # Three pages of 5, and the end, which is requested twice.
         assert len(pages) == 5
         assert all("$filter=ListingKey gt '" in text for text in pages[1:])
 
@@ -80,7 +80,7 @@ async def test_a_bad_answer_anywhere_loses_nothing_of_a_load(tmp_path: Path, fau
 
 @pytest.mark.parametrize("fault", [fault for fault in ServerFault if fault is not ServerFault.SLOW])
 async def test_a_bad_answer_anywhere_loses_nothing_of_following(tmp_path: Path, fault: ServerFault) -> None:
-    """What ends a page too early is gone on with in the next round, all else in the same."""
+    """A page that ends too early is continued in the next round, all else in the same."""
     async with (
         serve_in_loop(ServerSettings(retry_after_seconds=0), small_world()) as server,
         open_mirror(server, tmp_path) as mirror,
@@ -301,7 +301,7 @@ def test_what_is_newest_is_read_again_until_nothing_newer_has_come_for_long() ->
     assert [standing.place, standing.since] == [None, "2026-03-02T07:59:55.000Z"]
 
 
-async def test_the_mark_is_of_the_records_clock_and_asked_for_twice(tmp_path: Path) -> None:
+async def test_the_mark_uses_the_records_clock_and_is_read_twice(tmp_path: Path) -> None:
     """An empty answer to the mark must not put it at the present, which this source's clock is months behind."""
     async with serve_in_loop() as server:
         put(server, "Property", *KEYS_OF_TEN)

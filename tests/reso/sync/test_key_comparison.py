@@ -85,7 +85,7 @@ async def test_a_bad_answer_anywhere_removes_nothing(tmp_path: Path, fault: Serv
 
 
 async def test_a_source_that_answers_nothing_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    """Every page without rows, several times over: each known key is asked for by its address before it goes."""
+    """Every page without rows, several times over: each known key is requested by its URL before it is removed."""
     async with serve_in_loop(world=small_world()) as server, open_mirror(server, tmp_path) as mirror:
         walks = mirror.walks["Property"]
         await walks.load()

@@ -30,7 +30,7 @@ _LISTINGS, _LEFT = 400, 300
 
 
 class SkipQuery(ODataQuery):
-    """A question that goes on behind so many records."""
+    """A request that continues after so many records."""
 
     skipped: int
 
@@ -58,7 +58,7 @@ async def by_time(reader: EntityReader, question: ODataQuery, last: str | None) 
 
 
 async def _is_whole(_: EntitySync) -> bool:
-    """Stand in for the count behind a load, which would notice."""
+    """Replace the count after a load, which would notice."""
     return False
 
 
@@ -98,7 +98,7 @@ async def test_keys_lose_nothing(bench: Bench, tmp_path: Path) -> None:
 async def test_other_walks_lose_records(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walk: Any
 ) -> None:
-    """Records are missing that nobody has touched."""
+    """Untouched records are missing."""
     monkeypatch.setattr(EntityReader, "page_after", walk)
     monkeypatch.setattr(EntitySync, "_may_differ", _is_whole)
     found = await lost_records(bench, tmp_path)

@@ -63,7 +63,7 @@ async def test_a_token_opens_a_source() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "another-token"])
-async def test_a_wrong_token_is_told_in_a_sentence_without_it(token: str) -> None:
+async def test_a_wrong_token_is_reported_without_repeating_it(token: str) -> None:
     async with serve_in_loop(ServerSettings(token=TOKEN)) as server, open_client(server, token=token) as (web, waits):
         with pytest.raises(SourceError, match=r"returned 401: .*Check BROKERAGE_RESO_TOKEN") as refused:
             await web.fetch_page(PROPERTIES)
@@ -102,14 +102,14 @@ async def test_many_requests_may_find_together_that_a_token_has_ended() -> None:
         assert server.auth.issued == 2
 
 
-async def test_a_wrong_secret_and_tokens_that_are_never_good_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_secret_and_rejected_tokens_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve_in_loop(ServerSettings(client=("us", SECRET))) as server:
         async with open_client(server, **client(server, client_secret="wrong-secret")) as (web, waits):
             with pytest.raises(
                 SourceError, match=r"returned 401 without a token\. Check BROKERAGE_RESO_CLIENT"
-            ) as told:
+            ) as expected:
                 await web.fetch_page(PROPERTIES)
-            assert "wrong-secret" not in f"{told.value} {waits}"
+            assert "wrong-secret" not in f"{expected.value} {waits}"
         monkeypatch.setattr(server.auth, "check", _refuse)
         async with open_client(server, **client(server), in_flight=1) as (web, _):
             with pytest.raises(SourceError, match="Check BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_CLIENT_SECRET"):
@@ -172,7 +172,7 @@ async def test_the_rate_is_kept_tokens_included() -> None:
 
 @pytest.mark.parametrize("fault", [ServerFault.TOO_MANY, ServerFault.TOO_MANY_DATE, ServerFault.UNAVAILABLE])
 async def test_all_requests_wait_when_one_is_asked_to(fault: ServerFault) -> None:
-    """But for one that was under way already."""
+    """Except for one that was already in flight."""
     async with (
         serve_in_loop(ServerSettings(retry_after_seconds=2)) as server,
         open_client(server, in_flight=2) as (web, waits),
@@ -189,30 +189,30 @@ async def test_all_requests_wait_when_one_is_asked_to(fault: ServerFault) -> Non
 
 
 @pytest.mark.parametrize("in_flight", [1, 3])
-async def test_no_more_requests_than_set_are_under_way(in_flight: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_more_requests_than_configured_are_in_flight(in_flight: int, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = ServerSettings(faults={ServerFault.SLOW: 1.0}, slow_seconds=0.05, most_faults_in_a_row=10**6)
     async with serve_in_loop(settings) as server, open_client(server, in_flight=in_flight) as (web, _):
-        under_way = [0, 0]
+        running = [0, 0]
         answer = server._answer
 
         async def counted(*arguments: Any) -> Any:
-            under_way[0] += 1
-            under_way[1] = max(under_way)
+            running[0] += 1
+            running[1] = max(running)
             try:
                 return await answer(*arguments)
             finally:
-                under_way[0] -= 1
+                running[0] -= 1
 
         monkeypatch.setattr(server, "_answer", counted)
         await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(9)))
-        assert under_way == [0, in_flight]
+        assert running == [0, in_flight]
 
 
 @pytest.mark.parametrize(
     ("url", "said_of_it"),
     [("nonsense", "nonsense is not a valid HTTP URL"), ("ftp://host/x", "is not a valid HTTP URL")],
 )
-async def test_what_is_no_address_is_told_at_once(url: str, said_of_it: str) -> None:
+async def test_an_invalid_address_is_reported_at_once(url: str, said_of_it: str) -> None:
     waits: list[str] = []
     web = ResoClient(url, ResoSettings(), waits.append)
     await web.open()
@@ -222,7 +222,7 @@ async def test_what_is_no_address_is_told_at_once(url: str, said_of_it: str) -> 
     assert waits == []
 
 
-async def test_a_root_that_is_none_is_told_and_a_busy_one_is_asked_again() -> None:
+async def test_an_invalid_root_is_reported_and_a_busy_one_is_retried() -> None:
     async with serve_in_loop(ServerSettings(root_path="/odata")) as server:
         async with open_client(server) as (web, _):
             for fault in (ServerFault.HTML, ServerFault.TRUNCATED, ServerFault.BROKEN):
@@ -246,7 +246,7 @@ async def test_a_root_that_is_none_is_told_and_a_busy_one_is_asked_again() -> No
         b"",
     ],
 )
-def test_what_is_no_description_is_not_read(body: bytes) -> None:
+def test_an_invalid_description_is_not_read(body: bytes) -> None:
     with pytest.raises(TransientSourceError, match="Is this the root of a RESO Web API"):
         parse_entity_sets(body)
 
@@ -263,7 +263,7 @@ def test_fields_of_base_types_and_of_any_number_of_schemas_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (b'{"error":{"message":"Why"}}', ": Why"),
         (b'{"error":{"message":{"lang":"en","value":"Why"}}}', ": Why"),
@@ -275,8 +275,8 @@ def test_fields_of_base_types_and_of_any_number_of_schemas_count() -> None:
         (b"\xff", ""),
     ],
 )
-def test_what_an_error_says_is_told_whatever_its_shape(body: bytes, told: str) -> None:
-    assert error_detail(body) == told
+def test_the_text_of_an_error_is_shown_whatever_its_shape(body: bytes, expected: str) -> None:
+    assert error_detail(body) == expected
 
 
 @pytest.mark.parametrize(

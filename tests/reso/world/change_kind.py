@@ -14,7 +14,7 @@ Target = tuple[str, str] | None
 
 
 class ChangeKindSpec(NamedTuple):
-    """`weight`: how often it is made beside the others."""
+    """`weight`: how often it is made compared with the others."""
 
     weight: int
     make: Callable[[ChangeContext], Target]

@@ -1,4 +1,4 @@
-"""Values that nobody should send and somebody does."""
+"""Values that no source should send and some do."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.reso.server.schema import Record
 
-# Stands in every private field of a made-up record, and nowhere else.
+# The value of every private field of a made-up record, and nowhere else.
 CANARY = "CANARY"
 
 
@@ -124,7 +124,7 @@ def name_fields(first: str, last: str) -> Record:
 
 
 def office_fields(office: Record) -> Record:
-    """Return the fields of a member that tell its office."""
+    """Return the fields of a member that name its office."""
     return {name: office.get(name) for name in ("OfficeKey", "OfficeMlsId", "OfficeName")}
 
 

@@ -10,12 +10,12 @@ from tests.reso.server.server_settings import ServerFault, ServerSettings
 if TYPE_CHECKING:
     from random import Random
 
-# Answers that look whole and are not. No reader can tell from one of them alone.
+# Responses that look complete and are not. No reader can see it from one of them alone.
 UNDETECTABLE_FAULTS = (ServerFault.EMPTY, ServerFault.STOPS_SHORT)
 
 
 def random_settings(seed: int, *, with_undetectable: bool = False, **fixed: Any) -> ServerSettings:
-    """Return the settings of a server, what is `fixed` aside. Half of all have faults, these lie too if told so."""
+    """Return the settings of a server, what is `fixed` aside. Half of all have faults; these lie too if requested."""
     chance = seeded_random(seed, "server")
     most = pick(chance, (20, 50, 200, 2_000))
     ways: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """Faults for `brokerage serve` as a process: with this folder on PYTHONPATH every process of it imports this first.
 
 All loggers write everything, and a header asks for a crash whose text holds the whole request. A second header value
-ends the process by an error once it is told to stop.
+ends the process by an error once it is stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each check finds, of a stand-in that tells what a test wants."""
+"""What each check finds over a scripted stand-in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def found(stand_in: StandIn) -> list[Finding]:
 
 
 def bad(findings: list[Finding]) -> list[tuple[str, FindingState, str]]:
-    """Return what is not well."""
+    """Return the faults."""
     return [
         (finding.subject, finding.state, finding.problem)
         for finding in findings
@@ -184,7 +184,7 @@ WARNINGS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
 
 
 @pytest.mark.parametrize("change", WARNINGS)
-async def test_what_is_told_and_refuses_nothing(stand_in: StandIn, change: str) -> None:
+async def test_warnings_refuse_nothing(stand_in: StandIn, change: str) -> None:
     make, problem, detail = WARNINGS[change]
     make(stand_in.indices)
     findings = await found(stand_in)
@@ -195,13 +195,13 @@ async def test_what_is_told_and_refuses_nothing(stand_in: StandIn, change: str) 
     assert blocked_resources(findings, CONNECTION) == {}
 
 
-async def test_two_warnings_are_both_told(stand_in: StandIn) -> None:
+async def test_two_warnings_are_both_shown(stand_in: StandIn) -> None:
     of_other_records(stand_in.indices)
     idle(stand_in.indices)
     assert len(bad(await found(stand_in))) == 2
 
 
-async def test_keys_that_do_not_exist_yet_are_told_and_lacking_marks_are_wrong(stand_in: StandIn) -> None:
+async def test_missing_keys_are_reported_and_missing_marks_are_wrong(stand_in: StandIn) -> None:
     del stand_in.indices["api_keys"], stand_in.indices["control"]
     assert bad(await found(stand_in)) == [
         ("keys", FindingState.WARNING, "no keys have been created yet"),
@@ -219,7 +219,7 @@ async def test_one_node_of_a_version_that_is_not_supported_refuses_everything(st
 
 
 @pytest.mark.parametrize("health", ["yellow", "red"])
-async def test_the_health_of_the_cluster_is_told(stand_in: StandIn, health: str) -> None:
+async def test_the_health_of_the_cluster_is_shown(stand_in: StandIn, health: str) -> None:
     stand_in.health = health
     assert bad(await found(stand_in)) == [("cluster", FindingState.WARNING, f"status {health}")]
 

@@ -40,7 +40,7 @@ async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
 
 @pytest.fixture
 async def corner(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
-    """The sound corner and a service over it that looks at it only when it is told to, once it has read its caches."""
+    """A sound installation and a service over it that checks it only on request, once it has read its caches."""
     app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), filled.connection)
     async with TestClient(TestServer(app)) as filled.http:
         assert await filled.status("/companies/acme") == 200
@@ -107,7 +107,7 @@ async def test_an_alias_with_a_filter_is_refused(corner: IndexSandbox) -> None:
     assert await corner.status(OPERATION_PATHS["/listings"]) == 503
 
 
-async def test_a_closed_index_is_503_before_it_is_looked_at_and_after(corner: IndexSandbox) -> None:
+async def test_a_closed_index_is_503_before_the_check_and_after(corner: IndexSandbox) -> None:
     await corner.client.indices.close(index=corner.valid[LISTING])
     assert await corner.status(OPERATION_PATHS["/listings"]) == 503
     assert await corner.check_now() == {"listings": (FindingState.WRONG, "its index is closed")}
@@ -126,7 +126,7 @@ async def test_an_index_in_place_of_the_alias_is_refused(corner: IndexSandbox) -
     await corner.client.indices.delete(index=name)
 
 
-async def test_an_index_with_another_refresh_interval_is_told_and_answered_from(corner: IndexSandbox) -> None:
+async def test_an_index_with_another_refresh_interval_is_reported_and_served(corner: IndexSandbox) -> None:
     index = corner.valid[LISTING]
     await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": None})
     assert await corner.check_now() == {"listings": (FindingState.WARNING, "updates may become visible late")}
@@ -134,7 +134,7 @@ async def test_an_index_with_another_refresh_interval_is_told_and_answered_from(
     await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": "1s"})
 
 
-async def test_an_index_without_a_copy_is_503_and_the_red_cluster_takes_nobody_out(corner: IndexSandbox) -> None:
+async def test_an_index_without_a_copy_is_503_and_a_red_cluster_takes_no_worker_out(corner: IndexSandbox) -> None:
     assert await corner.watch.unready_reason() is None
     red = await corner.make(LISTING, **{"index.routing.allocation.require._name": "no-such-node"})
     await corner.point({LISTING: (red,)})

@@ -71,9 +71,7 @@ async def test_an_unsupported_version_refuses_every_resource(
         assert (await answer(api, key, path))[0] == 503
 
 
-async def test_it_is_noticed_without_being_asked_for_and_so_is_the_mending(
-    open_api: Open, stand_in: StandIn, key: str
-) -> None:
+async def test_a_fault_and_its_end_are_noticed_without_requests(open_api: Open, stand_in: StandIn, key: str) -> None:
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
     sound = stand_in.indices["listings-v0001"]["mappings"]["properties"]["clock"]
     of_old_shape(stand_in)
@@ -84,7 +82,7 @@ async def test_it_is_noticed_without_being_asked_for_and_so_is_the_mending(
         pass
 
 
-async def test_a_sound_index_is_looked_at_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
+async def test_a_sound_index_is_checked_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
     of_old_shape(stand_in)
     assert (await answer(await open_api(fresh_seconds=3600.0), key))[0] == 503
 
@@ -144,18 +142,18 @@ async def test_an_outage_is_logged_once(
     stand_in.is_away(Reply(status=502, headers={}))
     for _ in range(3):
         await check_now(api)
-    ((_, told),) = said(caplog, "elasticsearch")
-    assert told.startswith("elasticsearch: it is unreachable.")
+    ((_, logged),) = said(caplog, "elasticsearch")
+    assert logged.startswith("elasticsearch: it is unreachable.")
 
 
 def said(caplog: pytest.LogCaptureFixture, subject: str) -> list[tuple[str, str]]:
-    """Return level and text of what was logged of a subject; other services of the process tell of others."""
-    told = [(record.levelname, record.getMessage()) for record in caplog.records]
-    return [(level, text) for level, text in told if text.startswith(f"{subject}: ")]
+    """Return level and text of what was logged of a subject; other services of the process log others."""
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records]
+    return [(level, text) for level, text in logged if text.startswith(f"{subject}: ")]
 
 
 def watching() -> int:
-    """Return how many watches are under way."""
+    """Return how many monitors are running."""
     return len(
         [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "HealthMonitor.run"]
     )
@@ -170,7 +168,7 @@ async def test_the_watch_ends_with_the_service(open_api: Open) -> None:
 
 
 class _Silent:
-    """What is asked and never answers."""
+    """A call that never returns."""
 
     last_response_at = 0.0
     blocked_aliases: dict[str, str]

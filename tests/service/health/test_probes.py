@@ -60,7 +60,7 @@ FATAL: dict[str, tuple[Callable[[StandIn], None], str]] = {
 }
 
 
-async def test_what_was_never_loaded_is_told_and_refused_and_keeps_no_replica_from_starting(
+async def test_a_resource_never_loaded_is_reported_and_refused_but_does_not_block_the_start(
     open_api: Open, stand_in: StandIn
 ) -> None:
     del stand_in.indices["teams-v0001"]
@@ -162,7 +162,7 @@ async def test_a_running_replica_outlives_a_short_outage_and_not_a_long_one(open
     assert await probe(api) == (200, None)
 
 
-async def test_a_pause_in_which_nothing_was_asked_is_no_outage(open_api: Open) -> None:
+async def test_a_pause_without_requests_is_not_an_outage(open_api: Open) -> None:
     api = await open_api(fresh_seconds=3600.0)
     assert await probe(api) == (200, None)
     assert api.app is not None
@@ -170,7 +170,7 @@ async def test_a_pause_in_which_nothing_was_asked_is_no_outage(open_api: Open) -
     assert await probe(api) == (200, None)
 
 
-async def test_an_overloaded_cluster_is_no_outage(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+async def test_an_overloaded_cluster_is_not_an_outage(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     assert await probe(api) == (200, None)
     assert api.app is not None
     api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
@@ -232,18 +232,18 @@ async def test_verbose_lists_every_check_with_state_and_age(
     assert "checks" not in await (await api.get("/readyz?verbose=0")).json()
 
 
-async def test_verbose_tells_strangers_no_index_node_version_or_address(open_api: Open, stand_in: StandIn) -> None:
-    told = []
+async def test_verbose_shows_strangers_no_index_node_version_or_address(open_api: Open, stand_in: StandIn) -> None:
+    bodies = []
     for spoil in (without_agents, of_old_shape, on_an_old_node):
         spoil(stand_in)
-        told.append(await (await (await open_api()).get("/readyz?verbose")).text())
+        bodies.append(await (await (await open_api()).get("/readyz?verbose")).text())
     stand_in.is_away(refusal(503, "cluster_block_exception"))
-    told.append(await (await (await open_api()).get("/readyz?verbose")).text())
+    bodies.append(await (await (await open_api()).get("/readyz?verbose")).text())
     insides = ["secret-node", "9.5", "v0001", "127.0.0.1", "http", "exception", "_meta", "status:", "fingerprint"]
-    assert [word for word in insides if word in "".join(told)] == []
+    assert [word for word in insides if word in "".join(bodies)] == []
 
 
-async def test_in_an_outage_verbose_tells_it_first_and_what_was_last_seen(
+async def test_in_an_outage_verbose_shows_it_first_and_what_was_last_seen(
     api: TestClient[Any, Any], stand_in: StandIn
 ) -> None:
     stand_in.is_away(AWAY)

@@ -186,7 +186,7 @@ def test_zstd_keeps_to_the_window_that_clients_have() -> None:
     assert frame.content_size > 8 * 1024**2 >= frame.window_size > 0
 
 
-def test_gzip_tells_neither_time_nor_name() -> None:
+def test_gzip_contains_neither_time_nor_name() -> None:
     packed = compress(b"{}", ContentCoding.GZIP)
     assert (packed[:4], packed[4:8]) == (b"\x1f\x8b\x08\x00", bytes(4))
     assert gzip.decompress(packed) == b"{}"

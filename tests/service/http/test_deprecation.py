@@ -69,7 +69,7 @@ def key(stand_in: StandIn) -> dict[str, str]:
     return {"x-api-key": stand_in.grant()}
 
 
-def _told(response: Any) -> tuple[str | None, str | None]:
+def _announced(response: Any) -> tuple[str | None, str | None]:
     return response.headers.get("Deprecation"), response.headers.get("Sunset")
 
 
@@ -81,7 +81,7 @@ async def test_every_answer_of_a_deprecated_operation_says_so(
         response = await api.request(method, "/v1/agents" + query, headers=headers_sent)
         assert response.status == status
         # 2027-01-01T00:00:00Z, and a year later.
-        assert _told(response) == ("@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT")
+        assert _announced(response) == ("@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT")
         assert response.headers["Link"].endswith(AGENTS_LINKS)
 
 
@@ -89,25 +89,25 @@ async def test_an_answer_that_the_client_has_says_so_too(api: TestClient[Any, An
     tag = (await api.get("/v1/agents", headers=key)).headers["ETag"]
     again = await api.get("/v1/agents", headers={**key, "If-None-Match": tag})
     assert again.status == 304
-    assert _told(again) == ("@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT")
+    assert _announced(again) == ("@1798761600", "Sat, 01 Jan 2028 00:00:00 GMT")
 
 
 async def test_a_deprecated_parameter_is_announced_where_it_is_sent(
     api: TestClient[Any, Any], key: dict[str, str]
 ) -> None:
     used = await api.get(f"{LISTINGS}&coming_soon=false", headers=key)
-    assert (used.status, *_told(used)) == (200, "@1803859200", None)
+    assert (used.status, *_announced(used)) == (200, "@1803859200", None)
     # What leads through the feed stays, and comes first.
     assert URL(used.links["next"]["url"]).query["last_platform_listing_id"] == "L1"
     assert used.headers["Link"].endswith(f'rel="next", {FLAG_LINK}')
     unused = await api.get(LISTINGS, headers=key)
-    assert (unused.status, *_told(unused)) == (200, None, None)
+    assert (unused.status, *_announced(unused)) == (200, None, None)
     assert "deprecation" not in unused.headers["Link"]
 
 
 async def test_nothing_else_is_announced(api: TestClient[Any, Any], key: dict[str, str]) -> None:
     response = await api.get("/v1/companies/acme", headers=key)
-    assert (response.status, *_told(response), response.headers.get("Link")) == (200, None, None, None)
+    assert (response.status, *_announced(response), response.headers.get("Link")) == (200, None, None, None)
 
 
 async def test_the_log_names_each_key_once(

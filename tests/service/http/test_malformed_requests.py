@@ -44,7 +44,7 @@ BROKEN = {
     "no host": f"GET /livez HTTP/1.1\r\nX: {CANARY}\r\n\r\n".encode(),
     "two hosts": _get(f"Host: {CANARY}\r\n"),
     "no target": _get(line=f"GET  HTTP/1.1\r\nx-api-key: {CANARY}"),
-    "a target that is no path": _get(line=f"GET {CANARY} HTTP/1.1"),
+    "a target that is not a path": _get(line=f"GET {CANARY} HTTP/1.1"),
     "a port beyond all": _get(line=f"GET http://x:99999/livez?api-key={CANARY} HTTP/1.1"),
     "a raw byte in the path": _get(line=f"GET /v1/\xff?api-key={CANARY} HTTP/1.1"),
     "a NUL in the path": _get(line=f"GET /v1/\0?api-key={CANARY} HTTP/1.1"),
@@ -69,7 +69,7 @@ BROKEN = {
     "chunks and a length": _get("Transfer-Encoding: chunked\r\nContent-Length: 1\r\n", body=f"0\r\n\r\n{CANARY}"),
     "a bad chunk": _get("Transfer-Encoding: chunked\r\n", body=f"zz\r\n{CANARY}\r\n0\r\n\r\n"),
     "an invented transfer coding": _get(f"Transfer-Encoding: x{CANARY}\r\n"),
-    "chunks that are no last coding": _get("Transfer-Encoding: chunked, identity\r\n", body="0\r\n\r\n"),
+    "chunked before the last coding": _get("Transfer-Encoding: chunked, identity\r\n", body="0\r\n\r\n"),
 }
 LARGE = {
     "a line beyond all bounds": (414, _get(line=f"GET /v1/companies?api-key={CANARY}&x={'y' * 70_000} HTTP/1.1")),
@@ -83,7 +83,7 @@ CODES = {400: "malformed-request", 414: "url-too-long", 431: "headers-too-large"
 @pytest.mark.parametrize(
     ("status", "sent"), [*((400, sent) for sent in BROKEN.values()), *LARGE.values()], ids=[*BROKEN, *LARGE]
 )
-async def test_a_request_that_is_no_http_gets_a_problem_that_repeats_nothing(
+async def test_an_invalid_http_request_gets_a_problem_that_repeats_nothing(
     port: int, status: int, sent: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
@@ -150,7 +150,7 @@ async def test_another_method_is_refused_without_waiting_for_its_body(port: int,
     assert answer.headers["Connection"] == "close"
 
 
-async def test_a_length_of_nothing_is_no_body(port: int) -> None:
+async def test_a_length_of_zero_is_not_a_body(port: int) -> None:
     assert (await exchange_one(port, _get("Content-Length: 0\r\nConnection: close\r\n"))).status == 200
 
 

@@ -114,7 +114,7 @@ def test_only_a_small_body_is_joined(run: Run, monkeypatch: pytest.MonkeyPatch, 
     assert len(joined) == joins
 
 
-def test_a_body_is_let_go_of_when_it_is_sent_though_the_client_stays(run: Run) -> None:
+def test_a_body_is_released_when_it_is_sent_though_the_client_stays(run: Run) -> None:
     async def scenario() -> None:
         buffer = bytearray()
         async with serving(views(buffer, 200)) as served, ClientSession() as client:

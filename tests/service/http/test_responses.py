@@ -27,7 +27,7 @@ def test_records_are_joined_into_an_array(records: list[bytes], body: bytes) -> 
     assert b"".join(json_array(records)) == body
 
 
-def test_no_relations_are_no_header() -> None:
+def test_without_relations_there_is_no_header() -> None:
     assert link_header(URL("/v1/listings"), {}) == {}
 
 

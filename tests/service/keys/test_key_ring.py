@@ -47,7 +47,7 @@ def documents(stand_in: StandIn) -> list[dict[str, Any]]:
     return [source for (index, _), source in stand_in.documents.items() if index == "api_keys"]
 
 
-async def test_keys_that_nobody_has_used_yet_survive_an_outage_too(open_api: Open, stand_in: StandIn) -> None:
+async def test_unused_keys_survive_an_outage_too(open_api: Open, stand_in: StandIn) -> None:
     keys = [stand_in.grant() for _ in range(3)]
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
     stand_in.out(AWAY, "api_keys")
@@ -126,13 +126,13 @@ async def test_a_damaged_key_harms_no_other(
         await api.app[SERVICES].keys.warm()
     assert [await status(api, key) for key in (sound, damaged, damaged)] == [200, 401, 401]
     assert len([path for path, _ in stand_in.asked if path.startswith("/api_keys")]) == (0 if is_in_set else 2)
-    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert key_id in told.getMessage()
-    assert "digest" not in told.getMessage()
-    assert [str(value) for value in DAMAGE[damage].values() if str(value) in told.getMessage()] == []
+    (reported,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert key_id in reported.getMessage()
+    assert "digest" not in reported.getMessage()
+    assert [str(value) for value in DAMAGE[damage].values() if str(value) in reported.getMessage()] == []
 
 
-async def test_damage_is_told_once_however_often_the_set_is_read(
+async def test_damage_is_logged_once_however_often_the_set_is_read(
     open_api: Open, stand_in: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     sound, damaged = stand_in.grant(), stand_in.grant()
@@ -145,7 +145,7 @@ async def test_damage_is_told_once_however_often_the_set_is_read(
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
 
 
-async def test_a_damaged_key_that_is_mended_works_again(open_api: Open, stand_in: StandIn) -> None:
+async def test_a_damaged_key_that_is_repaired_works_again(open_api: Open, stand_in: StandIn) -> None:
     key = stand_in.grant()
     documents(stand_in)[0]["name"] = 7
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
@@ -190,7 +190,7 @@ async def test_the_set_is_read_in_pages(shelf: Shelf, monkeypatch: pytest.Monkey
     assert {key_id for key_id, key in keys.items() if isinstance(key, DamagedKey)} == {"no-key", "empty"}
 
 
-async def test_the_state_tells_whatever_changes_and_nothing_else(shelf: Shelf) -> None:
+async def test_the_state_reflects_every_change_and_nothing_else(shelf: Shelf) -> None:
     keys, state = await read_keys(shelf.engine, shelf.index)
     assert await read_version(shelf.engine, shelf.index) == state
     first, last = keys
@@ -203,9 +203,9 @@ async def test_the_state_tells_whatever_changes_and_nothing_else(shelf: Shelf) -
     await shelf.client.indices.delete(index=shelf.index)
     await shelf.create()
     await shelf.create()
-    anew = await read_version(shelf.engine, shelf.index)
-    assert (anew.count, anew.sequence, anew.term) == (state.count, state.sequence, state.term)
-    assert anew != state
+    again = await read_version(shelf.engine, shelf.index)
+    assert (again.count, again.sequence, again.term) == (state.count, state.sequence, state.term)
+    assert again != state
 
 
 async def test_an_index_without_keys_has_a_state_too(shelf: Shelf) -> None:

@@ -62,7 +62,7 @@ def test_a_key_with_anything_round_it_is_refused(around: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_arbitrary_text_is_no_key(text: str) -> None:
+def test_arbitrary_text_is_not_a_key(text: str) -> None:
     assert parse_key(text) is None
 
 

@@ -70,7 +70,7 @@ async def test_the_use_of_a_key_is_written_once_however_often_it_is_used(
     assert len(stand_in.written) == 4
 
 
-async def test_what_is_refused_is_no_use(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+async def test_refused_requests_do_not_count_as_use(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     other = stand_in.grant()
     stand_in.documents["api_keys", other[3:13]]["digest"] = "0" * 64
@@ -96,7 +96,7 @@ async def test_the_last_use_is_written_at_the_end(api: TestClient[Any, Any], sta
         (Reply(body=b'{"items":[{"index":{"status":429}}]}'), "Elasticsearch returned 429."),
     ],
 )
-async def test_a_failure_costs_no_request_and_is_told_once(
+async def test_a_failure_costs_no_request_and_is_logged_once(
     api: TestClient[Any, Any],
     stand_in: StandIn,
     caplog: pytest.LogCaptureFixture,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 SUBSETS = [frozenset(some) for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count)]
-# Not as anything here would write it: whoever decodes and encodes it changes it.
+# Not in the form in which it would be written here: decoding and encoding changes it.
 SPACED = b'{ "PlatformListingId" : "L1" , "BuyerCommissionValue":"2.50" }'
 PATH = "/v1/listings?platform_company_id=acme&updated_since=1"
 
@@ -43,7 +43,7 @@ def test_a_key_may_see_the_groups_that_it_names_and_no_other() -> None:
     assert withheld_groups(()) == FIELD_GROUPS
 
 
-def test_a_name_that_is_no_group_grants_nothing() -> None:
+def test_an_unknown_group_grants_nothing() -> None:
     assert withheld_groups(("comission", "*", "all", "")) == FIELD_GROUPS
 
 
@@ -95,7 +95,7 @@ async def test_a_page_for_a_key_that_may_see_all_is_the_stored_bytes(
     assert _compiled.cache_info() == made
 
 
-async def test_a_page_for_a_key_that_may_not_is_made_anew(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+async def test_a_page_for_a_restricted_key_is_encoded_separately(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     body = orjson.loads(await page(api, of_one_listing(stand_in, fields=["partner_data"])))
     [listing] = body["Listings"]
     assert listing == {field.name: field.empty_value for field in LISTING.view(View.INDEX)} | {
@@ -118,7 +118,7 @@ async def page(api: TestClient[Any, Any], key: str, path: str = PATH) -> bytes:
 
 
 @pytest.mark.parametrize("hidden", SUBSETS, ids=lambda hidden: "+".join(sorted(hidden)) or "nothing")
-async def test_a_parameter_that_tells_of_what_is_withheld_is_refused_by_name(
+async def test_a_parameter_that_reveals_withheld_fields_is_refused_by_name(
     api: TestClient[Any, Any], stand_in: StandIn, hidden: frozenset[str]
 ) -> None:
     stand_in.add("companies", "acme", {}, numeric_id="1")
@@ -163,7 +163,7 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
     rights = [None, ["commission"], ["partner_data"], []]
     asking = [asyncio.create_task(page(sharing, stand_in.grant(fields=fields), path)) for fields in rights]
     await until(lambda: waiting_or_gathered(sharing) == len(rights))
-    held.let_go.set()
+    held.release.set()
     bodies = [body.decode() for body in await asyncio.gather(*asking)]
     assert [("deal" in body) for body in bodies] == [True, False, True, False]
     assert [("2.50" in body) for body in bodies] == ([True, True, False, False] if path == PATH else [False] * 4)
@@ -171,7 +171,7 @@ async def test_keys_that_may_see_different_fields_share_a_search_and_nothing_els
 
 
 def waiting_or_gathered(api: TestClient[Any, Any]) -> int:
-    """Return how many requests wait for a search of listings that is under way."""
+    """Return how many requests wait for a search of listings in flight."""
     assert api.app is not None
     services = api.app[SERVICES]
     together: int = sum(queue.current.waiters for queue in services.batch_loader._queues.values() if queue.current)

@@ -1,4 +1,4 @@
-"""More requests than can be answered: a few wait, the rest is told so before anything is done for it; shows get in."""
+"""More requests than can be served: a few wait, the rest are refused before any work; shows are served."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Full:
     """A service whose searches for pages do not end, and those who ask it."""
 
     def __init__(self, api: TestClient[Any, Any], stand_in: StandIn, headers: dict[str, str]) -> None:
-        """Begin with nobody."""
+        """Begin empty."""
         self.api = api
         self.headers = headers
         self.stand_in = stand_in
@@ -50,13 +50,13 @@ class Full:
         return self.admission.lane(RequestKind.PAGE)
 
     def ask(self, number: int) -> asyncio.Task[Any]:
-        """Ask for a page that nobody else asks for, without waiting for it."""
+        """Request a page that no other task requests, without waiting for it."""
         task = asyncio.create_task(self.api.get(PAGE.format(number), headers=self.headers))
         self.asking.append(task)
         return task
 
     async def fill(self) -> None:
-        """Ask until every place is taken and nobody else may wait."""
+        """Request until every slot is taken and the queue is full."""
         for number in range(1, PLACES + ROOM + 1):
             self.ask(number)
             await until(lambda: self.pages.running + self.pages.waiting == len(self.asking))
@@ -70,7 +70,7 @@ class Full:
 
 @pytest.fixture
 async def full(open_api: Open, stand_in: StandIn) -> Any:
-    """A service with few places, of which it knows all that it needs to; nobody asks yet."""
+    """A service with few slots and warm caches, without requests yet."""
     stand_in.add("companies", "acme", {}, numeric_id="1")
     headers = {"x-api-key": stand_in.grant()}
     api = await open_api(**SMALL)
@@ -82,7 +82,7 @@ async def full(open_api: Open, stand_in: StandIn) -> Any:
     await full.leave()
 
 
-async def test_the_excess_is_told_when_to_come_back(full: Full) -> None:
+async def test_excess_requests_get_retry_after(full: Full) -> None:
     await full.fill()
     waits = set()
     for number in range(30):
@@ -106,7 +106,7 @@ async def test_nothing_is_done_for_who_is_refused_or_waits(full: Full) -> None:
     assert len(full.stand_in.asked) == asked
 
 
-async def test_whoever_asks_for_one_record_gets_it_all_the_same(full: Full) -> None:
+async def test_a_show_is_served_all_the_same(full: Full) -> None:
     full.stand_in.add("companies", "acme", {}, numeric_id="1")
     await full.fill()
     for path in ("/v1/companies/acme", "/livez", "/readyz"):
@@ -174,7 +174,7 @@ async def test_who_reads_slowly_holds_no_place(full: Full) -> None:
     writer.close()
 
 
-async def test_the_metrics_tell_who_runs_waits_and_was_refused(full: Full, aiohttp_client: AiohttpClient) -> None:
+async def test_the_metrics_count_running_queued_and_refused_requests(full: Full, aiohttp_client: AiohttpClient) -> None:
     await full.fill()
     assert full.api.app is not None
     metrics = await aiohttp_client(create_metrics_app(full.api.app[SERVICES]))
@@ -188,7 +188,7 @@ async def test_the_metrics_tell_who_runs_waits_and_was_refused(full: Full, aioht
     assert samples["brokerage_requests_refused_total", "show"] == 0
 
 
-async def test_a_refusal_is_no_line_in_the_log(full: Full, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_is_not_a_line_in_the_log(full: Full, caplog: pytest.LogCaptureFixture) -> None:
     await full.fill()
     with caplog.at_level(logging.DEBUG, "service"):
         response = await full.api.get(PAGE.format(1), headers=full.headers)

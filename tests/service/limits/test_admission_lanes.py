@@ -1,4 +1,4 @@
-"""Who gets a place, who waits and who is refused: in every order of coming, leaving and being cancelled."""
+"""Which requests get a slot, wait or are refused, in every order of arriving, leaving and being cancelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOR_EVER = 3600.0
 
 
 class Clock:
-    """A clock that stands still until a test moves it."""
+    """A clock that advances only when a test moves it."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @dataclass(eq=False)
 class Visitor:
-    """A request: it holds its place until it is told to go."""
+    """A request: it holds its slot until it is released."""
 
     name: int
     lane: AdmissionLane
@@ -70,7 +70,7 @@ class Crowd:
     """Visitors of a lane."""
 
     def __init__(self, lane: AdmissionLane) -> None:
-        """Begin with nobody."""
+        """Begin empty."""
         self.lane = lane
         self.inside: list[Visitor] = []
         self.entered: list[int] = []  # at once
@@ -95,7 +95,7 @@ class Crowd:
         return [name for name, visit in done.items() if isinstance(visit.exception(), Overloaded)]
 
     async def disperse(self) -> None:
-        """Let everybody go."""
+        """Release all."""
         while self.pending:
             for visitor in self.pending:
                 visitor.go.set()
@@ -110,7 +110,7 @@ async def settle() -> None:
 
 @pytest.fixture
 def crowd() -> Crowd:
-    """A lane with a few places, and nobody there."""
+    """An empty lane with a few slots."""
     return Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))
 
 
@@ -131,7 +131,7 @@ async def test_places_are_handed_on_in_the_order_of_coming(crowd: Crowd) -> None
     await settle()
     for gone in range(ROOM):
         crowd.inside[0].go.set()
-        # Nobody who comes in this moment gets in before those who wait.
+        # A request that arrives now does not overtake those that wait.
         crowd.come()
         await settle()
         assert crowd.waited == list(range(PLACES, PLACES + gone + 1))
@@ -225,7 +225,7 @@ def act(crowd: Crowd, action: str, number: int) -> None:
 async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock: Clock) -> None:
     crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
     crowd.come()
-    # A place comes free every 0.4 s, and somebody waits for each.
+    # A slot is released every 0.4 s, and a request waits for each.
     for _ in range(50):
         crowd.come()
         await settle()
@@ -240,7 +240,7 @@ async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock:
     await crowd.disperse()
 
 
-async def test_while_no_place_comes_free_nobody_more_waits(clock: Clock) -> None:
+async def test_while_no_slot_is_released_no_more_requests_wait(clock: Clock) -> None:
     crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
     crowd.come()
     await settle()
@@ -252,7 +252,7 @@ async def test_while_no_place_comes_free_nobody_more_waits(clock: Clock) -> None
     await crowd.disperse()
 
 
-async def test_a_stall_that_is_over_keeps_nobody_out(clock: Clock) -> None:
+async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
     crowd = Crowd(AdmissionLane("page", 1, 100, max_wait_seconds=1.0))
     for _ in range(20):
         crowd.come()
@@ -283,5 +283,5 @@ def test_many_refusals_are_one_line_in_the_log(
             (line,) = caplog.records
             assert line.getMessage().startswith(f"Refused {refused} page requests")
 
-    # On a loop of its own: lanes of other tests have nothing to tell here.
+    # On a loop of its own: lanes of other tests must not log here.
     asyncio.run(flood())

@@ -71,9 +71,7 @@ async def test_head_costs_what_get_costs(api: TestClient[Any, Any], stand_in: St
     assert [remaining(response) for response in asked] == [2, 1, 0, 0]
 
 
-async def test_a_key_is_refused_behind_its_burst_and_told_when_to_come_back(
-    api: TestClient[Any, Any], stand_in: StandIn
-) -> None:
+async def test_a_key_is_refused_after_its_burst_with_retry_after(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     key, other = stand_in.grant(rate=2, burst=3), stand_in.grant(rate=2, burst=3)
     hits, refusals = LIMIT_HITS._value.get(), counted("rate")
     answers = [await ask(api, key) for _ in range(5)]
@@ -165,13 +163,13 @@ async def test_one_key_has_so_many_requests_at_a_time(open_api: Open, stand_in: 
     assert refused.headers.keys() >= NAMES
     assert counted("concurrency") == refusals + 1
     assert (await ask(api, other)).status == 200
-    held.let_go.set()
+    held.release.set()
     assert [answer.status for answer in await asyncio.gather(*running)] == [200, 200]
     assert (await ask(api, key)).status == 200
     assert limiter(api)._running == {}
 
 
-async def test_whoever_leaves_gives_the_place_back(open_api: Open) -> None:
+async def test_a_client_that_leaves_releases_its_slot(open_api: Open) -> None:
     of_service = limiter(await open_api(key_concurrency=1))
 
     async def hold() -> None:
@@ -213,7 +211,7 @@ async def test_addresses_behind_a_trusted_proxy_fail_apart(open_api: Open) -> No
     assert [answer.status for answer in answers] == [401, 429, 401]
 
 
-async def test_a_header_of_whoever_is_not_trusted_is_no_address(open_api: Open) -> None:
+async def test_a_header_of_an_untrusted_client_is_ignored(open_api: Open) -> None:
     api = await open_api(failures_per_minute=1)
     answers = [await ask(api, "wrong", **{"X-Forwarded-For": f"203.0.113.{n}"}) for n in range(3)]
     assert [answer.status for answer in answers] == [401, 429, 429]

@@ -28,7 +28,7 @@ waits = st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=120)
 
 
 class Clock:
-    """A clock that stands still unless it is moved."""
+    """A clock that advances only when moved."""
 
     def __init__(self) -> None:
         """Begin an hour after the machine."""
@@ -136,7 +136,7 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
 
 
 @given(policy=policies, waits=waits)
-def test_after_the_told_seconds_there_is_one_more(policy: RatePolicy, waits: list[int]) -> None:
+def test_after_retry_after_one_more_request_is_allowed(policy: RatePolicy, waits: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
         patch.setattr("service.limits.local_buckets.time", clock)
@@ -159,16 +159,16 @@ def test_a_bucket_that_is_empty_gives_exactly_the_rate(clock: Clock) -> None:
     assert given == 3 + 6
 
 
-def test_headers_count_down_and_tell_when_there_is_more(clock: Clock) -> None:
+def test_headers_count_down_and_give_the_reset_time(clock: Clock) -> None:
     policy, buckets = RatePolicy(30, 3), LocalBuckets(10)
-    told = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
-    assert [headers["RateLimit"] for headers in told] == [
+    states = [RateLimitState(policy, buckets.take("a", policy)).headers() for _ in range(4)]
+    assert [headers["RateLimit"] for headers in states] == [
         '"burst";r=2;t=2', '"burst";r=1;t=2', '"burst";r=0;t=2', '"burst";r=0;t=2'
     ]  # fmt: skip
-    assert [headers["X-RateLimit-Remaining"] for headers in told] == ["2", "1", "0", "0"]
-    assert [headers["X-RateLimit-Reset"] for headers in told] == ["2", "4", "6", "6"]
-    assert {headers["X-RateLimit-Limit"] for headers in told} == {"3"}
-    assert {headers["RateLimit-Policy"] for headers in told} == {'"burst";q=3;w=6,"minute";q=30;w=60'}
+    assert [headers["X-RateLimit-Remaining"] for headers in states] == ["2", "1", "0", "0"]
+    assert [headers["X-RateLimit-Reset"] for headers in states] == ["2", "4", "6", "6"]
+    assert {headers["X-RateLimit-Limit"] for headers in states} == {"3"}
+    assert {headers["RateLimit-Policy"] for headers in states} == {'"burst";q=3;w=6,"minute";q=30;w=60'}
     clock.microseconds += SECOND
     assert RateLimitState(policy, buckets.take("a", policy)).headers()["RateLimit"] == '"burst";r=0;t=1'
 
@@ -183,7 +183,7 @@ def test_what_is_put_back_is_there_again_and_never_more_than_the_burst() -> None
 
 
 @pytest.mark.usefixtures("clock")
-def test_buckets_are_bounded_and_who_asks_is_remembered() -> None:
+def test_buckets_are_bounded_and_active_keys_are_kept() -> None:
     policy, buckets = RatePolicy(1, 1), LocalBuckets(100)
     for number in range(1_000):
         buckets.take("always", policy)

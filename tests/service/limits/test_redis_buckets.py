@@ -1,4 +1,4 @@
-"""Limits that processes and hosts share, over a real Redis: exact, and nobody's answer depends on it."""
+"""Limits that processes and hosts share, over a real Redis: exact, and no response depends on it."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ async def test_requests_of_one_moment_share_a_round_trip_and_each_has_its_own_co
     buckets: RedisBuckets, console: Redis
 ) -> None:
     before = (await console.info("commandstats"))["cmdstat_evalsha"]["calls"]
-    told = await asyncio.gather(*(buckets.take(name, HOUR, 3 * HOUR) for name in "aabaab"))
-    backlogs = [0 if backlog is None else -(-backlog // HOUR) for backlog in told]
+    states = await asyncio.gather(*(buckets.take(name, HOUR, 3 * HOUR) for name in "aabaab"))
+    backlogs = [0 if backlog is None else -(-backlog // HOUR) for backlog in states]
     assert backlogs == [1, 2, 1, 3, 4, 2]
     assert (await console.info("commandstats"))["cmdstat_evalsha"]["calls"] == before + 1
 
@@ -152,13 +152,13 @@ async def test_clients_that_leave_do_not_mix_up_answers(
             await asyncio.sleep(0)
         for task in leaving:
             task.cancel()
-        told = await asyncio.gather(*staying)
+        states = await asyncio.gather(*staying)
         # Steps of the one that stayed, whatever became of the others.
-        assert [-(-(backlog or 0) // (1000 * HOUR)) for backlog in told] == [2 * number - 1, 2 * number]
+        assert [-(-(backlog or 0) // (1000 * HOUR)) for backlog in states] == [2 * number - 1, 2 * number]
     assert not buckets.is_unreachable
 
 
-async def test_redis_holds_public_ids_under_the_prefix_and_lets_go_of_them(
+async def test_redis_holds_public_ids_under_the_prefix_and_expires_them(
     redis: RedisServer, console: Redis, open_api: Open, stand_in: StandIn
 ) -> None:
     api = await open_api(redis_url=redis.url)
@@ -178,8 +178,8 @@ async def test_two_services_share_the_rate_of_a_key(redis: RedisServer, open_api
     key = {"x-api-key": stand_in.grant(rate=1, burst=4)}
     answers = [await services[n % 2].get("/v1/companies", headers=key) for n in range(6)]
     assert [answer.status for answer in answers] == [200] * 4 + [429] * 2
-    told = [RATE_LIMIT.fullmatch(answer.headers["RateLimit"]) for answer in answers]
-    assert [match and int(match[1]) for match in told] == [3, 2, 1, 0, 0, 0]
+    states = [RATE_LIMIT.fullmatch(answer.headers["RateLimit"]) for answer in answers]
+    assert [match and int(match[1]) for match in states] == [3, 2, 1, 0, 0, 0]
 
 
 async def test_who_has_room_is_searched_for_while_redis_counts(
@@ -236,7 +236,7 @@ async def test_who_is_refused_a_place_was_counted(redis: RedisServer, open_api: 
     stand_in.out(held, "listings")
     asked = [asyncio.create_task(api.get(LISTINGS.format(n), headers=key)) for n in range(1, 7)]
     await until(lambda: sum(each.done() for each in asked) == 4)
-    held.let_go.set()
+    held.release.set()
     answers = await asyncio.gather(*asked)
     assert sorted(answer.status for answer in answers) == [200] * 2 + [429] * 4
     left = {int(answer.headers["X-RateLimit-Remaining"]) for answer in answers}
@@ -290,12 +290,12 @@ async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], li
     return statuses, load
 
 
-async def test_while_redis_is_unreachable_nobody_waits_for_it(redis: RedisServer, buckets: RedisBuckets) -> None:
+async def test_while_redis_is_unreachable_no_request_waits_for_it(redis: RedisServer, buckets: RedisBuckets) -> None:
     redis.send(signal.SIGSTOP)
-    told = await asyncio.gather(*(buckets.take("a", HOUR, HOUR) for _ in range(50)))
-    assert told == [None] * 50
+    states = await asyncio.gather(*(buckets.take("a", HOUR, HOUR) for _ in range(50)))
+    assert states == [None] * 50
     asked = buckets.take("a", HOUR, HOUR)
-    # It ends at its first step, so it gives nobody else a turn.
+    # It ends at its first step, so no other task runs.
     with pytest.raises(StopIteration) as ended:
         asked.send(None)
     assert ended.value.value is None
@@ -332,7 +332,7 @@ async def test_a_replica_that_may_not_write_is_unreachable_until_it_may(
     assert said(caplog) == [AWAY, BACK]
 
 
-async def test_a_redis_that_forgot_the_script_is_told_it_again(buckets: RedisBuckets, console: Redis) -> None:
+async def test_a_redis_that_lost_the_script_gets_it_again(buckets: RedisBuckets, console: Redis) -> None:
     await console.script_flush()
     assert await buckets.take("a", HOUR, HOUR) == HOUR
     assert not buckets.is_unreachable
@@ -368,7 +368,7 @@ async def test_a_service_starts_while_redis_is_refused_reset_silent_or_something
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis", "redis://x:port", "redis://x:99999", "redis:"])
-def test_an_address_that_cannot_be_one_is_told_without_repeating_it(url: str) -> None:
+def test_an_invalid_address_is_reported_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
         load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
     assert "hunter2" not in str(refused.value)

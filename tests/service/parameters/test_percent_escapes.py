@@ -58,10 +58,10 @@ async def test_invalid_text_is_refused_by_parameter(
     answer = await exchange_one(port, request(path, headers={"x-api-key": stand_in.grant()}))
     problem = json.loads(answer.body)
     assert (answer.status, problem["code"]) == (400, "invalid-parameter")
-    told = [(fault["parameter"], fault["message"]) for fault in problem["errors"]]
-    assert {name for name, _ in told} == said.keys()
+    faults = [(fault["parameter"], fault["message"]) for fault in problem["errors"]]
+    assert {name for name, _ in faults} == said.keys()
     for name, text in said.items():
-        assert any(text in message for parameter, message in told if parameter == name)
+        assert any(text in message for parameter, message in faults if parameter == name)
 
 
 @pytest.mark.parametrize("identifier", ["L1", "x" * 128, "a b", "a/b", "日本", "a%b", "'", "a+b", "🏠" * 128])

@@ -50,7 +50,7 @@ def test_a_place_is_a_point_with_the_longitude_first(latitude: Any, longitude: A
         *(True, ["47"], {"deg": 47}, 91, "47" * 5_000),
     ],
 )
-def test_what_is_no_place_on_earth_is_null(wrong: Any) -> None:
+def test_coordinates_out_of_range_are_null(wrong: Any) -> None:
     assert _feature(Latitude=wrong, Longitude="1")["geometry"] is None
 
 

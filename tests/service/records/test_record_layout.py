@@ -141,7 +141,7 @@ def variants(draw: st.DrawFn, resources: tuple[Resource, ...] = RESOURCES) -> Va
 
 
 @given(st.data(), variants())
-def test_stored_records_are_answered_as_the_plain_way_does(data: st.DataObject, variant: Variant) -> None:
+def test_stored_records_are_encoded_as_by_the_plain_path(data: st.DataObject, variant: Variant) -> None:
     stored = completed(variant.resource.stored, data.draw(members(variant.resource.stored)))
     agree(variant, msgspec.json.encode(stored))
 

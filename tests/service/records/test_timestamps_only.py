@@ -54,7 +54,7 @@ def test_briefs_are_what_the_plain_implementation_makes(
     assert [[*orjson.loads(one).items()] for one in made] == [[*one.items()] for one in expected]
 
 
-def test_doc_values_tell_the_identifier_to_go_on_behind() -> None:
+def test_doc_values_give_the_identifier_to_continue_after() -> None:
     (values,) = doc_values(LISTING, answer([{"clock": [1], "id": ["L 1"]}]))
     assert values.id == ("L 1",)
 
@@ -65,7 +65,7 @@ def test_of_several_values_the_first_is_taken() -> None:
     assert orjson.loads(made)["listing_id"] == "M1"
 
 
-def test_an_answer_without_clocks_is_no_answer() -> None:
+def test_a_response_without_clocks_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="clock"):
         doc_values(LISTING, answer([{"id": ["a"]}]))
 

@@ -95,7 +95,7 @@ async def test_a_remaining_request_succeeds_after_the_first_was_cancelled(
     await asyncio.sleep(0.05)
     leaving.cancel()
     await asyncio.sleep(0.05)
-    held.let_go.set()
+    held.release.set()
     assert {answer.status for answer in await asyncio.gather(*staying)} <= {200, 404}
     assert is_empty(api.app)
 
@@ -107,6 +107,6 @@ async def test_a_connection_that_was_given_up_is_not_used_again(
     for _ in range(3):
         (answer,) = await asyncio.gather(*asking(api, stand_in, PATHS["a walk"], 1))
         assert answer.status == 504
-    held.let_go.set()
+    held.release.set()
     (answer,) = await asyncio.gather(*asking(api, stand_in, PATHS["a walk"], 1))
     assert answer.status == 200

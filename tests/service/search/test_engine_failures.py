@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[Reply, int]] = {
     "an answer that the transport parses": (Reply(body=search_response(), content_type=PARSED), 503),
     "an error that the transport parses": (Reply(status=503, body=b'{"error":1}', content_type=PARSED), 503),
     "an answer without shards": (Reply(body=b"{}"), 503),
-    "an answer that is no object": (Reply(body=b"[]"), 503),
+    "a response that is not an object": (Reply(body=b"[]"), 503),
     "an empty answer": (Reply(body=b""), 503),
     "the query is refused": (refusal(400, "x_content_parse_exception"), 500),
     "the service may not read": (refusal(403, "security_exception"), 500),

@@ -46,7 +46,7 @@ def test_several_companies_are_a_filter_sorted_by_identifier_behind_the_cursor()
     assert filters(walk_body(TWO, 200, None)) == [{"terms": {"company": ["acme", "zeta"]}}, ALIVE]
 
 
-def test_all_companies_are_no_filter_but_the_cursor() -> None:
+def test_all_companies_need_no_filter_but_the_cursor() -> None:
     body = walk_body(ALL, 200, "L7")
     assert filters(body) == [{"range": {"id": {"gt": "L7"}}}, ALIVE]
     assert (body["sort"], body["search_after"]) == (["id"], ["L7"])
@@ -104,7 +104,7 @@ def test_moments_are_compared_in_milliseconds_with_the_boundary_second_included(
     assert query.at_or_after("clock", 1_700_000_000) == {"range": {"clock": {"gte": 1_700_000_000_000}}}
 
 
-def test_one_alternative_stands_alone_and_several_need_one_match() -> None:
+def test_one_alternative_is_a_plain_clause_and_several_need_one_match() -> None:
     first, second = query.term("id", "a"), query.term("numeric_id", "a")
     assert query.match_any(first) == first
     assert query.match_any(first, second) == {"bool": {"should": [first, second]}}

@@ -68,7 +68,7 @@ async def statuses(
     """Return the statuses of requests, (path, key) each, released once they wait as `shared` says."""
     asking = [asyncio.create_task(api.get(path, headers={"x-api-key": key})) for path, key in asked]
     await until(lambda: waiting(api.app) == shared)
-    held.let_go.set()
+    held.release.set()
     return [response.status for response in await asyncio.gather(*asking)]
 
 
@@ -93,7 +93,7 @@ async def test_records_are_gathered_within_one_scope_only(
 
     asking = [asyncio.create_task(api.get("/v1/listings/L1", headers={"x-api-key": key})) for key in keys]
     await until(lambda: len(bodies()) == 4)
-    held.let_go.set()
+    held.release.set()
     assert [response.status for response in await asyncio.gather(*asking)] == [404] * 6
     assert len(bodies()) == 4
 
@@ -125,7 +125,7 @@ async def test_a_page_of_one_process_is_never_older_than_what_it_has_read_of_the
     stand_in.documents["control", mark_id("listings")] = {**MARK, "clock": 2_000_000}
     late = [asyncio.create_task(api.get(PATH, headers=headers)) for _ in range(2)]
     await until(lambda: waiting(api.app) == [1, 2])
-    held.let_go.set()
+    held.release.set()
     watermarks = [response.headers["X-Next-Updated-Since"] for response in await asyncio.gather(early, *late)]
     assert watermarks == ["1000", "2000", "2000"]
     assert len(searches(stand_in)) == 2

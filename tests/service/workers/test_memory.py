@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 _COUNTING = """
 import resource, sys
 from service.workers.memory import retain_freed_memory
-told = len(sys.argv) > 1 and retain_freed_memory()
+configured = len(sys.argv) > 1 and retain_freed_memory()
 def touch():
     for _ in range(50):
         bytearray(b"x" * 2_000_000)
 touch()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 touch()
-print(told, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(configured, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
 def faults(*arguments: str) -> tuple[str, int]:
-    """Return whether the allocator was told, and the page faults of 100 buffers of 2 MB, in a process of its own."""
+    """Return whether the allocator was configured, and the page faults of 100 buffers of 2 MB, in its own process."""
     ended = subprocess.run([sys.executable, "-c", _COUNTING, *arguments], capture_output=True, text=True, check=True)  # noqa: S603 - our own text
-    told, count = ended.stdout.split()
-    return told, int(count)
+    configured, count = ended.stdout.split()
+    return configured, int(count)
 
 
 def test_freed_memory_is_retained_with_glibc() -> None:
     is_glibc = platform.libc_ver()[0] == "glibc"
-    told, kept = faults("tell")
-    assert told == str(is_glibc)
+    configured, kept = faults("configure")
+    assert configured == str(is_glibc)
     _, usual = faults()
     # By default each buffer of 2 MB costs hundreds of faults.
     assert kept <= usual / 20 if is_glibc else kept <= 2 * usual + 100

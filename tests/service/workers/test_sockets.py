@@ -1,4 +1,4 @@
-"""The sockets of the workers: one port for all, which nobody else has."""
+"""The sockets of the workers: one port for all, which no other process has."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_with_share_port_it_does(bind: Bind) -> None:
     second.api[0].listen()
 
 
-def test_a_worker_s_sockets_can_be_closed_and_had_again_beside_the_others(bind: Bind) -> None:
+def test_sockets_of_one_worker_can_be_closed_and_opened_again(bind: Bind) -> None:
     first, second = bind(port=0, workers=2)
     second.api[0].listen()
     first.close()
@@ -75,7 +75,7 @@ def test_a_worker_s_sockets_can_be_closed_and_had_again_beside_the_others(bind: 
         assert again.port == second.port
 
 
-def test_each_worker_tells_its_metrics_on_the_next_port(bind: Bind) -> None:
+def test_each_worker_serves_its_metrics_on_the_next_port(bind: Bind) -> None:
     first, second = neighbours()
     ports = [listeners.metrics[0].getsockname()[1] for listeners in bind(port=0, workers=2, metrics_port=first)]
     assert ports == [first, second]
@@ -105,7 +105,7 @@ def test_ipv6_is_listened_on_and_shown_in_brackets(bind: Bind) -> None:
         twice()
 
 
-def test_a_host_that_is_none_of_this_machine_is_told(bind: Bind) -> None:
+def test_a_foreign_host_is_reported(bind: Bind) -> None:
     with pytest.raises(ListenError, match=r"^Cannot listen on 203\.0\.113\.9:0: Cannot assign requested address\."):
         bind(host="203.0.113.9", port=0)
     with pytest.raises(ListenError, match=r"^Cannot listen on no\.such\.name\.invalid:0: "):

@@ -1,0 +1,51 @@
+"""New lives of data that were restored, begun for all resources before a run changes any of them (decision 18)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cluster.control_index import Mark, mark_id
+from indexer.changes.write_session import open_write_session
+from indexer.control.lives import StoredIdentities, is_replaced, read_all_identities
+from indexer.indices.lifecycle import GenerationLifecycle
+from mappings import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from indexer.context import IndexerContext
+    from mappings import Resource
+
+
+async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> None:
+    """Begin a new life of each resource whose data, or marks, were restored or replaced since the last run.
+
+    Raises LockedError or RefusedError.
+    """
+    for resource in await replaced_resources(context):
+        if await GenerationLifecycle(context, resource).live() is not None:
+            async with open_write_session(context, resource, on_wait):
+                pass  # a session begins a new life where one is due
+
+
+async def replaced_resources(context: IndexerContext) -> list[Resource]:
+    """Return the resources whose mark describes another control index, or another index than there is now."""
+    marks = await _read_marks(context)
+    control = context.connection.control_index
+    found = await read_all_identities(context, [control, *(mark.generation for mark in marks.values())])
+    return [resource for resource, mark in marks.items() if _is_replaced(mark, found, control)]
+
+
+def _is_replaced(mark: Mark, found: dict[str, str], control: str) -> bool:
+    stored = StoredIdentities(found.get(control, ""), found.get(mark.generation, ""))
+    return not stored.generation or is_replaced(mark, stored, mark.generation)
+
+
+async def _read_marks(context: IndexerContext) -> dict[Resource, Mark]:
+    control, alias = context.connection.control_index, context.connection.alias
+    ids = {mark_id(alias(resource)): resource for resource in RESOURCES}
+    response = await context.client.options(ignore_status=404).mget(index=control, ids=[*ids])
+    documents: list[dict[str, Any]] = response.get("docs", [])
+    return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents if each.get("found")}

@@ -1,0 +1,126 @@
+"""Data that were restored from a snapshot of Elasticsearch: no reader continues as if nothing had been undone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded import EmbeddedCluster, NodeOptions
+from indexer import begin_new_lives
+from mappings import LISTING
+from service.health.probes import HEALTH_MONITOR
+from tests.feed.feed_client import ConsumerCopy, listing
+from tests.feed.snapshot_repository import SnapshotRepository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from service.health.monitor import HealthMonitor
+    from tests.feed.feed_client import FeedClient
+
+
+@pytest.fixture(scope="module")
+def engine_url() -> Iterator[str]:
+    """A node of this module's own, with a folder for snapshots."""
+    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=512)) as cluster:
+        yield cluster.url
+
+
+@pytest.fixture
+def snapshots(feed: FeedClient) -> SnapshotRepository:
+    """Snapshots of the indices of a test."""
+    return SnapshotRepository(feed.bench.client, feed.bench.connection.prefix)
+
+
+def monitor(feed: FeedClient) -> HealthMonitor:
+    """Return what finds replaced data."""
+    found: HealthMonitor = feed.http.server.app[HEALTH_MONITOR]  # type: ignore[attr-defined]
+    return found
+
+
+async def change(feed: FeedClient, second: int, *names: str) -> None:
+    """Give listings of the company `a` another price."""
+    await feed.update(*(listing(name, "a", second, price=second) for name in names))
+
+
+@pytest.mark.parametrize("over_closed", [False, True])
+async def test_changes_after_a_restore_are_refused_until_readers_can_start_again(
+    feed: FeedClient, snapshots: SnapshotRepository, *, over_closed: bool
+) -> None:
+    early = await feed.token()
+    await snapshots.take("first")
+    await change(feed, 10, "L0", "L2")
+    copy = ConsumerCopy("listings")
+    copy.load(await feed.snapshot("listings"))
+    watermark = await next_watermark(feed)
+    await snapshots.restore("first", over_closed=over_closed)
+    await monitor(feed).check_now()
+    for path in ("changes", "snapshot/listings", "digest/listings", "reso/EntityEvent"):
+        status, body = await feed.get(path)
+        assert (status, b"brokerage index restored" in body) == (503, True), (path, body)
+    assert {each["PlatformListingId"] for each in await listings(feed, 0)} == {"L0", "L2", "L4"}
+
+    assert await begin_new_lives(feed.bench.engine()) == ["companies", "offices", "listings"]
+    await monitor(feed).check_now()
+    for token in (early, copy.token):
+        assert await feed.problem("changes", since=token) == (410, "token-expired")
+    copy.load(await feed.snapshot("listings"))
+    assert {name: record["ListPrice"] for name, (_, record) in copy.records.items()} == {"L0": 0, "L2": 2, "L4": 4}
+    # Readers by time receive what was undone, although it has an old time.
+    assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
+    # The watermark is reported with a delay.
+    while (new := await next_watermark(feed)) * 1000 < (await feed.bench.mark(LISTING)).resend_before:
+        continue
+    assert await listings(feed, new) == []
+
+
+async def listings(feed: FeedClient, since: int) -> list[dict[str, object]]:
+    """Return the listings updated since a second."""
+    answer = await feed.json("listings", platform_company_id="a", updated_since=since)
+    found: list[dict[str, object]] = answer["Listings"]
+    return found
+
+
+async def next_watermark(feed: FeedClient) -> int:
+    """Return the `updated_since` that the service gives for the next poll."""
+    query = {"platform_company_id": "a", "updated_since": "0"}
+    async with feed.http.get("/v1/listings", params=query, headers={"x-api-key": feed.keys["a"]}) as answer:
+        return int(answer.headers["X-Next-Updated-Since"])
+
+
+@pytest.mark.parametrize("indices", ["*", "listings*"])
+async def test_the_next_update_after_a_restore_begins_a_new_life_by_itself(
+    feed: FeedClient, snapshots: SnapshotRepository, indices: str
+) -> None:
+    await snapshots.take("first")
+    await change(feed, 10, "L0", "L2")
+    token = await feed.token()
+    await snapshots.restore("first", indices)
+    await change(feed, 20, "L4")
+    await change(feed, 21, "L4")
+    await change(feed, 22, "L4")
+    assert (await feed.bench.mark(LISTING)).sequence > 8
+    await monitor(feed).check_now()
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
+
+
+async def test_a_control_index_alone_that_is_restored_begins_a_new_life(
+    feed: FeedClient, snapshots: SnapshotRepository
+) -> None:
+    await snapshots.take("first")
+    await change(feed, 10, "L0")
+    token, number = await feed.token(), (await events(feed))[-1]
+    await snapshots.restore("first", "control")
+    await monitor(feed).check_now()
+    assert (await feed.problem("changes", since=token))[0] == 503
+    await begin_new_lives(feed.bench.engine())
+    await monitor(feed).check_now()
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
+    assert (await feed.get("reso/EntityEvent", **{"$filter": f"EntityEventSequence gt {number}"}))[0] == 410
+    assert min(await events(feed)) > number
+
+
+async def events(feed: FeedClient) -> list[int]:
+    """Return the numbers of all events."""
+    return [each["EntityEventSequence"] for each in (await feed.json("reso/EntityEvent"))["value"]]
