@@ -100,7 +100,7 @@ class DisasterMachine(RuleBasedStateMachine):
     def roll_back(self, alias: str, room: float) -> None:
         """Roll back to the previous generation."""
         work = rollback(self.run.gated.engine(), RESOURCES[alias])
-        self.do("rollback", self.game.announced(self.run.roll_back(RESOURCES[alias], work, room)))
+        self.do("rollback", self.run.roll_back(RESOURCES[alias], work, room))
 
     @precondition(lambda self: not self.run.is_idle)
     @rule(room=st.sampled_from([1, 1, 2, math.inf]))

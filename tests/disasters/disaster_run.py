@@ -15,6 +15,7 @@ from elasticsearch import ApiError, NotFoundError
 from cluster.control_index import read_mark
 from indexer import begin_new_lives
 from indexer.errors import IndexerError
+from mappings import LISTING
 from mappings.stored_document import is_move
 from service.health.probes import HEALTH_MONITOR
 from tests.chaos.machine_model import state_of
@@ -58,10 +59,11 @@ class DisasterRun:
     place: str = HOME  # the indices that the service reads
     backups: list[str] = field(default_factory=list)
     closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
-    is_full: bool = False  # the disk
+    undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
     steps: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
     _work: asyncio.Task[Any] | None = None
+    _resource: Resource = LISTING  # of the present work
 
     async def start(self) -> None:
         """Replace the indices with empty ones, and start the service."""
@@ -112,9 +114,11 @@ class DisasterRun:
 
     async def roll_back(self, resource: Resource, rollback: Coroutine[Any, Any, Any], room: float) -> bool:
         """Roll back to the previous generation."""
+        self.undeclared.add(resource)
         return await self._begin(rollback, resource, room, refreshes=True)
 
     async def _begin(self, work: Coroutine[Any, Any, Any], resource: Resource, room: float, *, refreshes: bool) -> bool:
+        self._resource = resource
         self.world.gate.begin(self.bench.connection.alias(resource), room, refreshes=refreshes)
         self._work = asyncio.create_task(work)
         return await self._held()
@@ -135,7 +139,9 @@ class DisasterRun:
         if not work.done():
             return False
         self._work = None
-        return self._is_done(work)
+        is_done = self._is_done(work)
+        self.undeclared -= {self._resource} if is_done else set()
+        return is_done
 
     def _is_done(self, work: asyncio.Task[Any]) -> bool:
         """Count the errors of the indexer: it may refuse, it may not be wrong about it."""
@@ -186,6 +192,7 @@ class DisasterRun:
         """Restore indices from a backup."""
         await self.lose(pattern)
         await restore(self.world, self.repository, backup, pattern)
+        self.undeclared |= set(FOLLOWED)
 
     async def reindex(self) -> bool:
         """Build everything again from the source, as after a loss; return whether that was possible."""
@@ -196,12 +203,14 @@ class DisasterRun:
         except IndexerError as error:
             self.tally[f"reindex: {type(error).__name__}"] += 1
             return False
+        self.undeclared.clear()
         return summary.exit_code == 0
 
     async def begin_new_lives(self) -> None:
         """Run `brokerage index restored`."""
         try:
             await begin_new_lives(self.bench.engine())
+            self.undeclared.clear()
         except IndexerError as error:
             self.tally[f"index restored: {type(error).__name__}"] += 1
 
@@ -226,7 +235,6 @@ class DisasterRun:
 
     async def fill_disk(self, *, is_full: bool) -> None:
         """Block writes as Elasticsearch does at the flood stage, or end that."""
-        self.is_full = is_full
         block = {"index.blocks.read_only_allow_delete": True if is_full else None}
         with suppress(NotFoundError):  # nothing is there
             await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
