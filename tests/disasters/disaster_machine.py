@@ -166,6 +166,7 @@ class DisasterMachine(RuleBasedStateMachine):
     def restart_service(self) -> None:
         """Restart the service."""
         self.do("service restarted", self.run.restart_service())
+        self.game.is_unseen = False  # a new process looks first
 
     @rule(alias=aliases)
     def close(self, alias: str) -> None:

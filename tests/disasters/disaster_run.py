@@ -60,7 +60,7 @@ class DisasterRun:
     backups: list[str] = field(default_factory=list)
     closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
     undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
-    steps: list[Callable[[], Awaitable[None]]] = field(default_factory=list)  # that operators have still to take
+    steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
     _work: asyncio.Task[Any] | None = None
     _resource: Resource = LISTING  # of the present work
@@ -163,8 +163,10 @@ class DisasterRun:
         try:
             found = await self.world.admin.search(index=connection.alias(resource), size=1_000)
             mark = await read_mark(self.world.admin, connection.control_index, connection.alias(resource))
-        except ApiError:
+        except NotFoundError:
             return None
+        except ApiError:  # closed: it was so when it was backed up
+            return Served({}, is_settled=False)
         documents = {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
         states = {name: state_of(document) for name, document in documents.items() if not is_move(name)}
         names = {name: state.name for name, state in states.items() if state.name is not None}
@@ -188,11 +190,12 @@ class DisasterRun:
             if not any(name.startswith(begin) for name in left):
                 del self.closed[resource]
 
-    async def restore(self, backup: str, pattern: str) -> None:
+    async def restore(self, backup: str, pattern: str) -> bool:
         """Restore indices from a backup."""
         await self.lose(pattern)
         await restore(self.world, self.repository, backup, pattern)
         self.undeclared |= set(FOLLOWED)
+        return True
 
     async def reindex(self) -> bool:
         """Build everything again from the source, as after a loss; return whether that was possible."""
@@ -206,13 +209,15 @@ class DisasterRun:
         self.undeclared.clear()
         return summary.exit_code == 0
 
-    async def begin_new_lives(self) -> None:
-        """Run `brokerage index restored`."""
+    async def begin_new_lives(self) -> bool:
+        """Run `brokerage index restored`; return whether that was possible."""
         try:
             await begin_new_lives(self.bench.engine())
-            self.undeclared.clear()
         except IndexerError as error:
             self.tally[f"index restored: {type(error).__name__}"] += 1
+            return False
+        self.undeclared.clear()
+        return True
 
     async def look(self) -> None:
         """Let the service look at its indices, as it does periodically."""
@@ -227,8 +232,8 @@ class DisasterRun:
                 self.closed[resource] = served
 
     async def open(self) -> None:
-        """Open closed indices."""
-        for resource in self.closed:
+        """Open closed indices, those that were closed when they were backed up included."""
+        for resource in FOLLOWED:
             with suppress(ApiError):
                 await self.world.admin.indices.open(index=self.generations(resource), expand_wildcards="all")
         self.closed = {}
