@@ -86,7 +86,7 @@ class DisasterGame:
                 self.tally["proofs of being current"] += 1
 
     def announce(self) -> None:
-        """Ask those who cannot notice it themselves to start over."""
+        """Ask readers by time to start over: their watermarks are those of other indices, or of a wrong clock."""
         for poller in self.pollers:
             poller.start_over()
 
@@ -104,16 +104,15 @@ class DisasterGame:
     async def lose_everything(self) -> None:
         """Lose all indices; building them again is up to the operators."""
         await self.run.lose(self.run.pattern)
-        self.run.steps = [self._reindex]
-
-    async def _reindex(self) -> bool:
-        self.announce()
-        return await self.run.reindex()
+        self.run.steps = [self.run.reindex, self.run.begin_new_lives]
 
     async def step(self) -> None:
         """Let operators take their next step; one that is not possible yet is taken again later."""
+        self.run.take_time()
         if await self.run.steps[0]():
             self.run.steps.pop(0)
+        if self.run.was_ahead:
+            self.announce()
 
     async def move_service(self, place: str) -> None:
         """Point the service at other indices."""
@@ -131,7 +130,7 @@ class DisasterGame:
         run.set_clocks()
         await run.open()
         await run.fill_disk(is_full=False)
-        for _ in range(_ATTEMPTS):
+        for _ in range(2 * _ATTEMPTS):
             if run.steps:
                 await self.step()
         assert not run.steps, f"operators cannot go on: {self.tally}"
@@ -154,6 +153,7 @@ class DisasterGame:
             if await reader.read(self.run.process(process), self.run.world.keys, math.inf):
                 await self._check(reader)
                 return
+            await self.run.look()
         raise Lie(f"{type(reader).__name__} never becomes current: {self.tally} {reader}")
 
     async def end(self) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Named = dict[str, str]
 
 _PROCESSES = 2  # of the service
+_OPERATOR_SECONDS = 10  # that operators take for one step
 
 
 @dataclass
@@ -60,6 +61,7 @@ class DisasterRun:
     backups: list[str] = field(default_factory=list)
     closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
     undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
+    was_ahead: bool = False  # the indexer's clock, by more than a restore takes: watermarks may lie in the future
     steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
     _work: asyncio.Task[Any] | None = None
@@ -90,6 +92,10 @@ class DisasterRun:
         """Return a process of the service, which may read foreign indices."""
         return self.world.foreign[self.place] if self.place != HOME else self.processes[number]
 
+    def take_time(self) -> None:
+        """Let the time pass that operators take for a step."""
+        self.world.clock.milliseconds += _OPERATOR_SECONDS * 1_000
+
     async def restart_service(self) -> None:
         """Start new processes: the old ones lose what they have in memory."""
         await self._exits.aclose()
@@ -100,6 +106,7 @@ class DisasterRun:
         """Set both clocks to the present and some seconds."""
         self.world.clock.milliseconds = int((time.time() + indexer) * 1_000)
         self.world.service_clock.offset = service
+        self.was_ahead = self.was_ahead or indexer > _OPERATOR_SECONDS
 
     # The indexer.
 
@@ -199,6 +206,7 @@ class DisasterRun:
 
     async def reindex(self) -> bool:
         """Build everything again from the source, as after a loss; return whether that was possible."""
+        self.undeclared |= set(FOLLOWED)
         write(self.bench.folder, {resource: source.full() for resource, source in self.sources.items()})
         await self.world.store_keys(self.bench.connection)
         try:
@@ -206,7 +214,6 @@ class DisasterRun:
         except IndexerError as error:
             self.tally[f"reindex: {type(error).__name__}"] += 1
             return False
-        self.undeclared.clear()
         return summary.exit_code == 0
 
     async def begin_new_lives(self) -> bool:
@@ -220,7 +227,9 @@ class DisasterRun:
         return True
 
     async def look(self) -> None:
-        """Let the service look at its indices, as it does periodically."""
+        """Let the service look at its indices, as it does periodically, once their shards have started."""
+        with suppress(ApiError):
+            await self.world.admin.cluster.health(index=self.pattern, wait_for_status="yellow", timeout="60s")
         for process in self.processes:
             await process.http.server.app[HEALTH_MONITOR].check_now()  # type: ignore[attr-defined]
 

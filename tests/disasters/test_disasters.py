@@ -89,8 +89,8 @@ def test_no_consumer_is_told_a_lie(
         run_state_machine_as_test(
             DisasterMachine,
             settings=settings(
-                max_examples=int(os.environ.get("DISASTER_RUNS") or amount(3, 500)),
-                stateful_step_count=amount(20, 50),
+                max_examples=int(os.environ.get("DISASTER_RUNS") or amount(2, 500)),
+                stateful_step_count=amount(15, 50),
                 derandomize=amount(1, 0) == 1,
                 database=None,
                 print_blob=True,
