@@ -242,9 +242,8 @@ class DisasterRun:
 
     async def open(self) -> None:
         """Open closed indices, those that were closed when they were backed up included."""
-        for resource in FOLLOWED:
-            with suppress(ApiError):
-                await self.world.admin.indices.open(index=self.generations(resource), expand_wildcards="all")
+        if names := list(await self.world.admin.indices.get(index=self.pattern, expand_wildcards="closed")):
+            await self.world.admin.indices.open(index=names)
         self.closed = {}
 
     async def fill_disk(self, *, is_full: bool) -> None:
