@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from elasticsearch import ApiError, NotFoundError
 
-from cluster.control_index import read_mark
 from indexer import begin_new_lives
 from indexer.errors import IndexerError
 from mappings import LISTING
-from mappings.stored_document import is_move
 from service.health.probes import HEALTH_MONITOR
-from tests.chaos.machine_model import state_of
 from tests.disasters.backups import back_up, delete, restore
 from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
+from tests.disasters.served_records import Served, read_served
 from tests.disasters.source_records import SourceRecords
 from tests.records import write
 
@@ -36,14 +34,6 @@ if TYPE_CHECKING:
 
 _PROCESSES = 2  # of the service
 _OPERATOR_SECONDS = 10  # that operators take for one step
-
-
-@dataclass
-class Served:
-    """The live records of a resource by identifier; `is_settled` if none of them waits to be published."""
-
-    names: Named
-    is_settled: bool
 
 
 @dataclass
@@ -166,19 +156,7 @@ class DisasterRun:
         """Return what is served at the place that the service reads; None if there is nothing."""
         if self.place == HOME and resource in self.closed:
             return self.closed[resource]
-        connection = self.world.connection(self.place)
-        try:
-            found = await self.world.admin.search(index=connection.alias(resource), size=1_000)
-            mark = await read_mark(self.world.admin, connection.control_index, connection.alias(resource))
-        except NotFoundError:
-            return None
-        except ApiError:  # closed: it was so when it was backed up
-            return Served({}, is_settled=False)
-        documents = {hit["_id"]: hit["_source"] for hit in found["hits"]["hits"]}
-        states = {name: state_of(document) for name, document in documents.items() if not is_move(name)}
-        names = {name: state.name for name, state in states.items() if state.name is not None}
-        highest = max((document["sequence"] for document in documents.values()), default=0)
-        return Served(names, mark is None or highest <= mark.sequence)
+        return await read_served(self.world, self.place, resource)
 
     # What befalls the indices.
 
