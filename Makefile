@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak disasters fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,6 +55,9 @@ soak: develop  ## Run the fault, history and consumer tests with all repetitions
 
 chaos: develop  ## Kill, freeze and partition a cluster of three during reads; writes docs/reliability.md. CHAOS="--only kill freeze".
 	@$(BIN)/python -m tests.chaos --write docs/reliability.md $(CHAOS)
+
+siege: develop  ## Attack the service and its clients while honest keys read; takes 10 minutes. SIEGE="--minutes 2".
+	@$(BIN)/python -m tests.siege --write docs/reliability.md $(SIEGE)
 
 chaos-machine: develop  ## Run the state machine of the feed in full; takes about 30 minutes.
 	$(BIN)/pytest --soak tests/chaos/test_feed_machine.py

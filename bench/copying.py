@@ -20,12 +20,12 @@ from typing import Any
 import aiohttp
 import orjson
 import uvloop
+from msgspec.structs import replace
 
 from bench.snapshots import paced
 from bench.walks import Company
 from mappings import LISTING
 from service.feed import token
-from service.feed.token import FeedPosition
 
 _MOST_PREFIXES = 64
 _PAGES = 20
@@ -121,8 +121,8 @@ async def _changed(consumer: Consumer) -> None:
     body = await consumer.get("changes", resources="listings", page_size=1)
     read = token.decode_tokens([orjson.loads(body)["next"]], "since")
     (view,), place = read.views, read.positions[LISTING]
-    near = token.encode_token(view, {LISTING: FeedPosition(place.epoch, place.floor - 2_000, place.floor)})
-    far = token.encode_token(view, {LISTING: FeedPosition(place.epoch, 0, place.floor)})
+    near = token.encode_token(view, {LISTING: replace(place, sequence=place.floor - 2_000)})
+    far = token.encode_token(view, {LISTING: replace(place, sequence=0)})
     seconds: dict[str, list[float]] = {near: [], far: []}
     for _ in range(_PAGES):
         for since in (near, far):

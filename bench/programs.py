@@ -56,7 +56,9 @@ class Program:
             return False
 
 
-def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncContextManager[Program]:
+def service(
+    engine_url: str, prefix: str, workers: int = 1, settings: Mapping[str, str] | None = None
+) -> AbstractAsyncContextManager[Program]:
     """Run the service on a node. It starts at once and is ready later: wait for `ready`."""
     command = str(Path(sys.executable).with_name("brokerage"))
     environment = {
@@ -64,6 +66,7 @@ def service(engine_url: str, prefix: str, workers: int = 1) -> AbstractAsyncCont
         "BROKERAGE_INDEX_PREFIX": prefix,
         "BROKERAGE_CONCURRENCY": str(MOST_CLIENTS),  # no queueing, which the other arms do not have
         "BROKERAGE_KEY_CONCURRENCY": "0",
+        **(settings or {}),
     }
     return _running(environment, command, "serve", "--workers", str(workers))
 

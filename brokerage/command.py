@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 
@@ -58,8 +59,12 @@ class _LazyGroup(click.RichGroup):
     ),
 )
 @click.version_option(version("brokerage"), prog_name="brokerage")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Serve real-estate brokerage data as JSON, from indices in Elasticsearch.
 
     Try `brokerage demo` first. All other commands use the cluster in `ELASTICSEARCH_URL`.
     """
+    # Files of all commands, and of the node they start, hold records or keys.
+    previous = os.umask(0o077)
+    context.call_on_close(lambda: os.umask(previous))

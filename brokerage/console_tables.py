@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from cluster.safe_console import SafeConsole
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,5 +15,5 @@ _PIPE_WIDTH = 1000
 
 
 def print_table(table: Table) -> None:
-    """Print a table."""
-    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+    """Print a table; cells are texts, never markup."""
+    SafeConsole(width=None if sys.stdout.isatty() else _PIPE_WIDTH, markup=False).print(table)

@@ -17,6 +17,7 @@ from brokerage.demo_data import DemoExamples, prepare_demo
 from brokerage.exit_codes import exit_on_error, fail
 from brokerage.help_epilogs import epilog
 from brokerage.node import show_start_progress
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions
@@ -54,7 +55,7 @@ def demo(port: int, listings: int) -> None:
         with _cluster() as connection:
             examples = prepare_demo(connection, listings)
             run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
-    click.echo("stopped")
+    echo("stopped")
 
 
 def _exit_on_sigterm(number: int, _: FrameType | None) -> None:
@@ -93,7 +94,7 @@ def _greet(settings: ServiceSettings, examples: DemoExamples, seconds: float) ->
     root = f"http://{settings.host}:{settings.port}/v1"
     header = f"-H 'x-api-key: {examples.key}'"
     feed = f"{root}/listings?platform_company_id={examples.company}&page_size={examples.page_size}"
-    click.echo(
+    echo(
         f"""
 Serving sample data at {root} after {seconds:.0f} s. It is generated from real house sales.
 

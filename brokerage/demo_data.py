@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import rich_click as click
 from elasticsearch import NotFoundError
-from rich.console import Console
 
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
+from cluster.safe_console import SafeConsole
 from embedded.cache_folders import cache_folder
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from indexer.reporting.displays import TerminalProgress
@@ -78,9 +78,9 @@ async def _load(client: AsyncElasticsearch, connection: ConnectionSettings, list
     await _delete_indices(client, connection)
     source = Path(tempfile.mkdtemp(prefix="brokerage-demo-"))
     try:
-        click.echo(f"writing {listings:,} sample listings", err=True)
+        echo(f"writing {listings:,} sample listings", err=True)
         write_source(source, listings)
-        with TerminalProgress(Console(stderr=True)) as bars, open_source(str(source)) as opened:
+        with TerminalProgress(SafeConsole(stderr=True)) as bars, open_source(str(source)) as opened:
             await reindex(IndexerContext(client, connection, IndexerSettings()), opened, on_progress=bars.show)
     finally:
         shutil.rmtree(source)

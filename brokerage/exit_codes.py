@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, NoReturn
 
-import rich_click as click
 from elastic_transport import TlsError, TransportError
 from elasticsearch import ApiError
 
+from brokerage.output import echo
 from brokerage.settings_types import reject_unknown_settings
 from cluster.settings import SettingError
 from service.workers.sockets import ListenError
@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
 
 def fail(sentence: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
     """Print the reason and exit."""
-    click.echo(sentence, err=True)
+    echo(sentence, err=True)
     sys.exit(code)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import rich_click as click
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
+from cluster.safe_console import SafeConsole
 from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def node(nodes: int, port: int, data: Path | None) -> None:
         with exit_on_error():
             _run(nodes, port, data)
     except EmbeddedNodeError as error:
-        click.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
-        click.echo("stopped")
+        echo("stopped")
 
 
 def _interrupt(_number: int, _frame: "FrameType | None") -> None:
@@ -76,16 +77,16 @@ def _run(nodes: int, port: int, data: Path | None) -> None:
         _announce(cluster)
         _watch(cluster.processes)
     finally:
-        click.echo("stopping")
+        echo("stopping")
         cluster.stop()
 
 
 def _announce(cluster: EmbeddedCluster) -> None:
-    click.echo(f"data: {cluster.data}")
+    echo(f"data: {cluster.data}")
     for process in cluster.processes:
-        click.echo(f"log:  {process.log}")
-    click.echo(f"ready: {' '.join(cluster.urls)}")
-    click.echo("Press Ctrl-C to stop")
+        echo(f"log:  {process.log}")
+    echo(f"ready: {' '.join(cluster.urls)}")
+    echo("Press Ctrl-C to stop")
 
 
 def _watch(processes: list[NodeProcess]) -> None:
@@ -96,7 +97,7 @@ def _watch(processes: list[NodeProcess]) -> None:
             running.remove(process)
             if not running:
                 raise process.failure()
-            click.echo(
+            echo(
                 f"{process.name} ended {process.describe_end()}, the others keep running (log: {process.log})", err=True
             )
         time.sleep(_POLL_SECONDS)
@@ -124,6 +125,6 @@ class _ProgressReporter:
 def show_start_progress() -> "Iterator[_ProgressReporter]":
     """Show the steps of a node's start while the context is open."""
     columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    console = Console()
+    console = SafeConsole()
     with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
         yield _ProgressReporter(bars)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from brokerage.console_tables import print_table
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
+from cluster.safe_console import SafeConsole
 from sample import SampleError, sold_count, write_source
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def sample(directory: Path, listings: int, seed: int) -> None:
     except SampleError as problem:
         raise click.ClickException(str(problem)) from problem
     print_table(_table(summary))
-    click.echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt describes the data.")
+    echo(f"Written to {summary.directory} with seed {summary.seed}; README.txt describes the data.")
 
 
 def _write(directory: Path, listings: int, seed: int) -> SourceSummary:
     """Write with one progress bar for listings and sold listings; everything else is small."""
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     columns = TextColumn("Writing records"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     written: dict[str, int] = {}
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -10,6 +10,7 @@ import rich_click as click
 
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from service.settings import ServiceSettings
@@ -41,8 +42,8 @@ def serve(host: str | None, port: int | None, workers: int | None) -> None:
         port = listeners[0].port
         host_text = f"[{plan.settings.host}]" if ":" in plan.settings.host else plan.settings.host
         if len(listeners) > 1 and not plan.settings.redis_url:
-            click.echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
-        click.echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
+            echo("each worker enforces rate limits by itself: set BROKERAGE_REDIS_URL to share them")
+        echo(f"serving on http://{host_text}:{port}/v1 with {len(listeners)} worker(s); Ctrl-C stops")
         if len(listeners) == 1:
             run_server(plan.settings, plan.connection, listeners=listeners[0])
             return

@@ -14,6 +14,7 @@ from rich.text import Text
 from brokerage.console_tables import print_table
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
 from brokerage.settings_types import SETTINGS_TYPES, reject_unknown_settings
 from cluster.settings import describe_settings
 
@@ -36,7 +37,7 @@ def settings(*, as_json: bool) -> None:
                 for kind in SETTINGS_TYPES
                 for setting in describe_settings(kind, os.environ)
             ]
-            click.echo(orjson.dumps(described).decode())
+            echo(orjson.dumps(described).decode())
         else:
             print_table(_table())
         reject_unknown_settings(os.environ)

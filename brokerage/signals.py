@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-import rich_click as click
+from brokerage.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def exit_on_signal(sentence: str = "Stopped.") -> Iterator[None]:
         with _install_handler(_raise_stopped):
             yield
     except StoppedBySignal as stop:
-        click.echo(sentence, err=True)
+        echo(sentence, err=True)
         sys.exit(_SHELL_OFFSET + stop.number)
 
 

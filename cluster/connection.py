@@ -11,12 +11,14 @@ from elasticsearch import AsyncElasticsearch
 
 from cluster.http.raw_json import raw_serializers
 from cluster.http.typed_node import TypedNode
+from cluster.plain_http import is_exposed
 from cluster.settings import SettingError, setting
 from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, parse_fingerprint
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
 
+ALLOW_HTTP = "BROKERAGE_ELASTICSEARCH_ALLOW_HTTP"
 _KEY, _USER, _PASSWORD = (
     "BROKERAGE_ELASTICSEARCH_API_KEY",
     "BROKERAGE_ELASTICSEARCH_USERNAME",
@@ -37,6 +39,11 @@ class ConnectionSettings:
     ca_certs: str = setting(CA_CERTS, "", "File of CA certificates for the cluster; those of the system by default.")
     fingerprint: str = setting(
         FINGERPRINT, "", "SHA-256 fingerprint of a CA certificate or of the node's certificate, in hexadecimal."
+    )
+    allow_http: bool = setting(
+        ALLOW_HTTP,
+        default=False,
+        note="Whether credentials may be sent to another host without TLS, over a network that you trust.",
     )
     prefix: str = setting("BROKERAGE_INDEX_PREFIX", "", "Prefix of all index and alias names.")
 
@@ -128,6 +135,14 @@ def reject_conflicts(settings: ConnectionSettings) -> None:
         f"{_USER} and {_PASSWORD} must be set together.": bool(settings.username) != bool(settings.password),
         f"{URL} contains a user, and {_KEY} or {_USER} is set: remove one.": (
             (settings.api_key or settings.username) and any(part.username for part in parts)
+        ),
+        (
+            f"{_KEY}, {_PASSWORD} or a user in {URL} would be sent to another host unencrypted: use https://, or set "
+            f"{ALLOW_HTTP}=true if you trust the network."
+        ): (
+            not settings.allow_http
+            and (settings.api_key or settings.username or any(part.username for part in parts))
+            and any(map(is_exposed, settings.url))
         ),
         f"{URL} mixes http:// and https://: use the same scheme for all addresses.": len(schemes) > 1,
         f"{FINGERPRINT} is set and {URL} begins with http://: use https://.": (

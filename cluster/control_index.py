@@ -30,6 +30,9 @@ class Mark(msgspec.Struct, frozen=True):
     `named_at`, at which such a mark got its name, may continue without it. `resend_before` is in milliseconds since
     1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
     identities of the generation and of the control index (`cluster.index_identity`), empty if unknown.
+
+    Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
+    stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
     """
 
     clock: int
@@ -42,6 +45,14 @@ class Mark(msgspec.Struct, frozen=True):
     resend_before: int = 0
     index: str = ""
     control: str = ""
+    repaired: int = 0
+    void: int = 0
+
+    def clock_to_resume(self, clock: int) -> int:
+        """Return the clock from which a reader must continue that was given `clock`."""
+        if clock < self.resend_before:
+            return 0
+        return self.repaired if self.clock < clock <= self.void else clock
 
 
 def mark_id(alias: str) -> str:

@@ -72,7 +72,11 @@ async def _unequal_buckets(pull: CopyUpdater, resource: str, ours: BucketDigests
 
 def _differing(buckets: Iterable[BucketSummary], ours: BucketDigests, above: Sequence[str], length: int) -> list[str]:
     """Return the prefixes of a length, below some others, whose count or digest differ from the service's."""
-    theirs = {bucket.prefix: (bucket.count, bucket.digest) for bucket in buckets}
+    theirs = {
+        bucket.prefix: (bucket.count, bucket.digest)
+        for bucket in buckets
+        if len(bucket.prefix) == length and bucket.prefix.startswith(tuple(above))
+    }
     own = {prefix: ours.digest_below(prefix) for parent in above for prefix in ours.prefixes(parent, length)}
     return sorted(prefix for prefix in theirs.keys() | own.keys() if theirs.get(prefix) != own.get(prefix))
 

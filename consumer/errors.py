@@ -20,6 +20,18 @@ class TokenExpired(FeedError):
     """The token has expired (410): take a snapshot."""
 
 
+class ResponseTooLarge(FeedError):
+    """A response exceeds a limit that no service needs; the message names what, and the limit."""
+
+
+class KeyExposed(FeedError):
+    """The key would be sent to another host unencrypted."""
+
+
+class NoProgress(FeedError):
+    """The service returns pages without end, or data that was not requested."""
+
+
 class FeedUnavailable(FeedError):
     """All attempts failed: try again later."""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import msgspec
 
-from consumer.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse, iterate_lines
+from consumer.errors import NoProgress
+from consumer.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
 from consumer.messages import ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
 from consumer.record_hashes import RunningDigest
+from consumer.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -31,9 +33,21 @@ class Feed:
     `on_wait` is called with the seconds and the reason before each retry.
     """
 
-    def __init__(self, url: str, key: str, scope: Mapping[str, str] | None = None, *, attempts: int = 8) -> None:
-        """Use the service at `url`; give up after `attempts` failures in a row without progress."""
-        self._client, self._scope, self._attempts = FeedHttpClient(url, key), dict(scope or {}), attempts
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        scope: Mapping[str, str] | None = None,
+        *,
+        attempts: int = 8,
+        allow_http: bool = False,
+    ) -> None:
+        """Use the service at `url`; give up after `attempts` failures in a row without progress.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        self._client = FeedHttpClient(url, key, allow_http=allow_http)
+        self._scope, self._attempts = dict(scope or {}), attempts
         self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
 
     async def __aenter__(self) -> Self:
@@ -82,19 +96,22 @@ class Feed:
         self, resource: str, after: str | None
     ) -> AsyncGenerator[SnapshotHeader | SnapshotRecord, None]:
         """Yield the header and the records of one response; raise _DigestMismatch or one of RETRYABLE."""
-        digest = RunningDigest()
-        async with self._client.get(f"snapshot/{resource}", self._scope | {"after": after or ""}) as response:
+        digest, path = RunningDigest(), f"snapshot/{resource}"
+        async with self._client.get(path, self._scope | {"after": after or ""}) as response:
             lines = iterate_lines(response)
-            yield msgspec.json.decode(await anext(lines, b""), type=SnapshotHeader)
+            header = decode_message(await anext(lines, b""), _HEADER, path)
+            if header.resource != resource:
+                raise NoProgress(f"{path} sent a snapshot of {header.resource[:40]!r}.")
+            yield header
             async for line in lines:
-                if (record := _decode_record(line)) is None:
-                    trailer = msgspec.json.decode(line, type=SnapshotTrailer)
-                    if (trailer.count, trailer.digest) != (digest.count, digest.digest):
-                        raise _DigestMismatch(f"snapshot/{resource} does not match the digest in its last line")
+                item = _decode_line(line, path)
+                if isinstance(item, SnapshotTrailer):
+                    if (item.count, item.digest) != (digest.count, digest.digest):
+                        raise _DigestMismatch(f"{path} does not match the digest in its last line")
                     return
-                digest.add(record.id, record.content)
-                yield record
-        raise TruncatedResponse(f"snapshot/{resource} ended without its last line")
+                digest.add(item.id, item.content)
+                yield item
+        raise TruncatedResponse(f"{path} ended without its last line")
 
     async def changes(
         self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000
@@ -105,8 +122,11 @@ class Feed:
         """
         common = self._scope | {"page_size": str(page_size)}
         parameters = common | {"since": ",".join(since), "resources": ",".join(resources), "wait": str(wait or "")}
+        progress = _PageProgress({*since})
         while True:
-            page = await self._get("changes", parameters, ChangeBatch)
+            page = await self._get("changes", parameters, _CHANGES)
+            if not page.at_end:
+                progress.require(page)
             yield page
             if page.at_end:
                 return
@@ -114,24 +134,46 @@ class Feed:
 
     async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
         """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
-        return await self._get(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, DigestResponse)
+        return await self._get(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, _DIGEST)
 
-    async def _get(self, path: str, parameters: Mapping[str, str], kind: type[Response]) -> Response:
+    async def _get(self, path: str, parameters: Mapping[str, str], decoder: msgspec.json.Decoder[Response]) -> Response:
         backoff = AttemptBackoff(self._attempts, self.on_wait)
         while True:
             try:
                 async with self._client.get(path, parameters) as response:
-                    return msgspec.json.decode(await response.read(), type=kind)
+                    return decode_message(await read_body(response), decoder, path)
             except RETRYABLE as error:
                 await backoff.wait(error)
 
 
-_RECORD = msgspec.json.Decoder(SnapshotRecord)
+_HEADER = msgspec.json.Decoder(SnapshotHeader)
+_RECORD, _TRAILER = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(SnapshotTrailer)
+_CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(DigestResponse)
+# Pages without changes in a row: a service ends such a stream with the first or second one.
+MAX_EMPTY_PAGES = 1_000
 
 
-def _decode_record(line: bytes) -> SnapshotRecord | None:
-    """Return the record of a line, None for the trailer, which has no id."""
+class _PageProgress:
+    """Recognizes a stream of changes that never ends."""
+
+    def __init__(self, tokens: set[str]) -> None:
+        self._tokens, self._empty_pages = tokens, 0
+
+    def require(self, page: ChangeBatch) -> None:
+        """Raise NoProgress if another page follows, but at an earlier position or after too many empty ones."""
+        self._empty_pages = 0 if page.changes else self._empty_pages + 1
+        if page.next in self._tokens:
+            raise NoProgress("changes returned the same position twice without reaching the end.")
+        if self._empty_pages > MAX_EMPTY_PAGES:
+            raise NoProgress(f"changes returned {MAX_EMPTY_PAGES:,} pages in a row without a change or an end.")
+        self._tokens.add(page.next)
+
+
+def _decode_line(line: bytes, path: str) -> SnapshotRecord | SnapshotTrailer:
+    """Return the record of a line, or the trailer; raise MalformedResponse with the fault of the record."""
     try:
-        return _RECORD.decode(line)
-    except msgspec.ValidationError:
-        return None
+        return decode_message(line, _RECORD, path)
+    except MalformedResponse:
+        with suppress(MalformedResponse):
+            return decode_message(line, _TRAILER, path)
+        raise

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from consumer.errors import CopyError, CopyLocked
+from consumer.private_files import make_folder, open_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +20,8 @@ _FILE = ".lock"
 def lock_folder(folder: Path) -> Iterator[None]:
     """Create the folder and hold its lock; raise CopyLocked if another process holds it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / _FILE).open("w")
+        make_folder(folder)
+        file = open(folder / _FILE, "w", opener=open_private)  # noqa: SIM115 - `Path.open` has no opener
     except OSError as error:
         raise CopyError(f"{folder} cannot be used: {error.strerror}.") from error
     with file:

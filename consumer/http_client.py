@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
 import random
 from asyncio import sleep
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from consumer.errors import FeedRequestRejected, FeedUnavailable, TokenExpired
+from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, TokenExpired
 from consumer.messages import ProblemDetails
+from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
+from consumer.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -39,7 +43,12 @@ class TruncatedResponse(Exception):
 
 
 # Errors worth a retry: connection failures, timeouts, truncated responses, a busy service.
-RETRYABLE = (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, ServiceBusy, TruncatedResponse)
+RETRYABLE = (aiohttp.ClientError, TimeoutError, MalformedResponse, ServiceBusy, TruncatedResponse)
+_PROBLEM = msgspec.json.Decoder(ProblemDetails)
+# A service that is down for longer says so again.
+_MAX_RETRY_AFTER_SECONDS = 3600.0
+# Characters of the code and the detail of a problem.
+_MAX_PROBLEM_LENGTH = 500
 
 
 class AttemptBackoff:
@@ -57,7 +66,7 @@ class AttemptBackoff:
     async def wait(self, error: Exception) -> None:
         """Wait before the next attempt; raise FeedUnavailable after the last one."""
         self._failures += 1
-        reason = str(error) or type(error).__name__
+        reason = printable(str(error)) or type(error).__name__
         if self._failures >= self._attempts:
             raise FeedUnavailable(
                 f"No valid response in {self._attempts} attempts. The last error: {reason}"
@@ -77,8 +86,16 @@ def _delay_seconds(error: Exception, failures: int) -> float:
 class FeedHttpClient:
     """The HTTP session with a service. The key is only sent in a header."""
 
-    def __init__(self, url: str, key: str) -> None:
-        """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted."""
+    def __init__(self, url: str, key: str, *, allow_http: bool = False) -> None:
+        """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        if not allow_http and _is_exposed(url):
+            raise KeyExposed(
+                "The URL begins with http://, so the API key would cross the network unencrypted: use https://, or set "
+                "BROKERAGE_PULL_ALLOW_HTTP=true (allow_http=True in programs) if you trust the network."
+            )
         self._root = url.rstrip("/").removesuffix("/v1") + "/v1/"
         self._key = key
         self._session: aiohttp.ClientSession
@@ -100,8 +117,21 @@ class FeedHttpClient:
         given = {name: value for name, value in parameters.items() if value}
         async with self._session.get(self._root + path, params=given, allow_redirects=False) as response:
             if response.status != HTTPStatus.OK:
-                raise _error(response, await response.read())
+                raise _error(response, await read_error_body(response))
             yield response
+
+
+def _is_exposed(url: str) -> bool:
+    """Whether a URL uses plain HTTP to a host other than this one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False  # the first request reports it
+    try:
+        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        is_loopback = parts.hostname == "localhost"
+    return parts.scheme == "http" and not is_loopback
 
 
 def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
@@ -111,21 +141,13 @@ def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
     if response.status not in _RETRYABLE_STATUSES:
         return FeedRequestRejected(response.status, message)
     retry_after = response.headers.get("Retry-After", "")
-    return ServiceBusy(message, float(retry_after) if retry_after.isdecimal() else None)
+    is_number = retry_after.isascii() and retry_after.isdecimal()
+    return ServiceBusy(message, min(float(retry_after), _MAX_RETRY_AFTER_SECONDS) if is_number else None)
 
 
 def _problem_text(body: bytes) -> str:
     try:
-        problem = msgspec.json.decode(body, type=ProblemDetails)
-    except msgspec.DecodeError:
+        problem = decode_message(body, _PROBLEM, "")
+    except MalformedResponse:
         return ". Is this the address of the service?"
-    return f" {problem.code}: {problem.detail}"
-
-
-async def iterate_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Yield the lines of a streamed response, of any length. A last line without a line break is truncated: skip it."""
-    rest = b""
-    async for chunk in response.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
+    return printable(f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH])

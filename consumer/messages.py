@@ -1,16 +1,33 @@
-"""The responses of the service, as far as a consumer needs them. Unknown members are ignored."""
+"""The responses of the service, as far as a consumer needs them. Unknown members are ignored.
+
+Every member is checked: a service that is broken or hostile must not crash a program that reads it.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import Annotated
+
 import msgspec
+
+# The service's own limits are 128 characters for identifiers, none of them a control character, and some 2,000 for
+# tokens.
+Identifier = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]{1,512}\Z")]
+Token = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_,.~-]{1,4096}\Z")]
+# A sequence number, or a number of records: a 64-bit integer, as SQLite stores it.
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+# A 64-bit hash or sum of hashes.
+Hash = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{16}\Z")]
+Time = Annotated[str, msgspec.Meta(max_length=40)]
+BucketPrefix = Annotated[str, msgspec.Meta(pattern=r"\A([0-9a-f]{2}|[0-9a-f]{4})\Z")]
 
 
 class SnapshotHeader(msgspec.Struct):
     """The first line of a snapshot: the token to read changes from afterwards, and the number of records."""
 
-    resource: str
-    token: str
-    count: int
+    resource: Identifier
+    token: Token
+    count: Count
 
 
 class SnapshotRecord(msgspec.Struct):
@@ -19,12 +36,16 @@ class SnapshotRecord(msgspec.Struct):
     An `id` is unique within its resource; a record that moves to another company keeps it.
     """
 
-    company: str
-    id: str
-    sequence: int
-    time: str
-    content: str
+    company: Identifier
+    id: Identifier
+    sequence: Count
+    time: Time
+    content: Hash
     record: msgspec.Raw
+
+    def __post_init__(self) -> None:
+        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
+        _require_storable(self.company, self.id, self.time, self.record)
 
     @property
     def cursor(self) -> str:
@@ -36,54 +57,60 @@ class SnapshotTrailer(msgspec.Struct):
     """The last line of a complete snapshot: the count and digest of the records in this response."""
 
     complete: bool
-    count: int
-    digest: str
+    count: Count
+    digest: Hash
 
 
 class Change(msgspec.Struct):
     """A new or changed record. With a `reason` it is a removal, without content and record."""
 
-    resource: str
-    company: str
-    id: str
-    sequence: int
-    time: str
-    content: str = ""
+    resource: Identifier
+    company: Identifier
+    id: Identifier
+    sequence: Count
+    time: Time
+    content: Hash = ""
     record: msgspec.Raw = msgspec.Raw()
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
+        _require_storable(self.company, self.id, self.time, self.record if self.reason is None else b"{}")
+        if self.reason is None and not self.content:
+            raise ValueError("a change without a reason has no content")
 
 
 class ChangeBatch(msgspec.Struct):
     """Changes in the order to apply them, and the token after them; `at_end` if these are the last published ones."""
 
     changes: list[Change]
-    next: str
+    next: Token
     at_end: bool
 
 
 class DigestRecord(msgspec.Struct):
     """The identifier and content hash of a record."""
 
-    id: str
-    content: str
+    id: Identifier
+    content: Hash
 
 
 class BucketSummary(msgspec.Struct):
     """The records whose SHA-256 of the identifier begins with `prefix`, listed if `prefix` has 4 digits."""
 
-    prefix: str
-    count: int
-    digest: str
-    unsettled: int
+    prefix: BucketPrefix
+    count: Count
+    digest: Hash
+    unsettled: Count
     records: list[DigestRecord] = []
 
 
 class DigestResponse(msgspec.Struct):
     """The count and digest of a resource, or of some buckets. `unsettled` counts unpublished changes in it."""
 
-    count: int
-    digest: str
-    unsettled: int
+    count: Count
+    digest: Hash
+    unsettled: Count
     buckets: list[BucketSummary]
 
 
@@ -92,3 +119,13 @@ class ProblemDetails(msgspec.Struct):
 
     code: str = ""
     detail: str = ""
+
+
+def _require_storable(company: str, identifier: str, time: str, record: bytes | msgspec.Raw) -> None:
+    """Raise ValueError for lone surrogates, a time that is not one, or a record that is not an object in UTF-8."""
+    f"{company}{identifier}".encode()
+    dt.datetime.fromisoformat(time)
+    text = bytes(record)
+    if not text.startswith(b"{"):
+        raise ValueError("record is not an object")
+    text.decode()

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from consumer.pull_status import PullStage, PullStatus, VerificationOutcome
+from consumer.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +59,7 @@ class PullProgressBars:
 
     def _detail(self, status: PullStatus) -> str:
         if status.note:
-            return f"[yellow]{escape(status.note)}[/yellow]"
+            return f"[yellow]{escape(printable(status.note))}[/yellow]"
         if status.stage is not PullStage.SNAPSHOT:
             return f"{', '.join(_counted(status)) or 'nothing new'} ({status.stage})"
         seconds = max(time.monotonic() - self._started[status.resource], 0.001)
@@ -68,7 +69,7 @@ class PullProgressBars:
     def finish(self, statuses: Iterable[PullStatus]) -> None:
         """Print a summary line per resource."""
         for status in statuses:
-            self._console.print(summary_line(status), highlight=False, soft_wrap=True, markup=False)
+            self._console.print(printable(summary_line(status)), highlight=False, soft_wrap=True, markup=False)
 
 
 def summary_line(status: PullStatus) -> str:
@@ -123,7 +124,7 @@ class PullProgressLog:
         self._write({"event": "summary", "resources": {status.resource: _plain(status) for status in statuses}})
 
     def _write(self, event: dict[str, object]) -> None:
-        self._stream.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode())
+        self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))
         self._stream.flush()
 
 

@@ -56,6 +56,7 @@ class NodeProcess:
                 cwd=log.parent,
                 env=_environment(),
                 pass_fds=[keep_open],
+                umask=0o077,  # its data and logs hold records
                 start_new_session=True,  # Ctrl-C reaches this program only, which stops its nodes gracefully
             )
 

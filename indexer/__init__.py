@@ -3,7 +3,8 @@
 from indexer.build.dry_run import dry_run
 from indexer.build.rebuild import reindex
 from indexer.context import IndexerContext
-from indexer.errors import ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
+from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
+from indexer.maintenance.clock_repair import ClockRepair, repair_clock
 from indexer.maintenance.pruning import prunable, prune
 from indexer.maintenance.restored import begin_new_lives
 from indexer.maintenance.rollback import rollback, rollback_target
@@ -17,6 +18,8 @@ from indexer.updates.update_run import update
 
 __all__ = [
     "ChangeStream",
+    "ClockError",
+    "ClockRepair",
     "ElasticsearchError",
     "FolderSource",
     "IndexerContext",
@@ -40,6 +43,7 @@ __all__ = [
     "prunable",
     "prune",
     "reindex",
+    "repair_clock",
     "rollback",
     "rollback_target",
     "status",

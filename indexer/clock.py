@@ -1,8 +1,16 @@
-"""The indexer's clock."""
+"""The indexer's clock, and how far ahead of it a time of the source may be."""
 
 from __future__ import annotations
 
 import time
+
+# What the version of a state counts as if its time cannot be right: older than every other.
+UNDATED = -1
+_MICROSECONDS = 1_000_000
+# A version must stay below 2**63.
+_LAST_MICROSECOND = 2**53 - 1
+# A version is the microseconds of `updated_at` times this, plus bits of the content.
+VERSIONS_PER_MICROSECOND = 1024
 
 
 def now_milliseconds() -> int:
@@ -13,3 +21,18 @@ def now_milliseconds() -> int:
 def now_microseconds() -> int:
     """Return the time in microseconds since 1970."""
     return time.time_ns() // 1_000
+
+
+def latest_microseconds(future_seconds: float) -> float:
+    """Return the latest time that a source can mean, in microseconds since 1970."""
+    return now_microseconds() + future_seconds * _MICROSECONDS
+
+
+def first_future_version(future_seconds: float) -> int:
+    """Return the lowest version whose time is later than a source can mean."""
+    return int(min(latest_microseconds(future_seconds) + 1, _LAST_MICROSECOND)) * VERSIONS_PER_MICROSECOND
+
+
+def is_ahead(milliseconds: int, tolerated_seconds: float) -> bool:
+    """Whether a time in milliseconds since 1970 is further ahead than the clocks of two hosts may differ."""
+    return milliseconds > now_milliseconds() + tolerated_seconds * 1000

@@ -40,6 +40,10 @@ class LockedError(IndexerError):
     exit_code = 4
 
 
+class ClockError(IndexerError):
+    """This host's clock differs too much from Elasticsearch's."""
+
+
 class FencedError(LockedError):
     """The run that took over the lock has removed the alias that this one writes through."""
 

@@ -46,3 +46,13 @@ class IndexerSettings:
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."
     )
     tombstone_days: int = setting("BROKERAGE_TOMBSTONE_DAYS", 30, "Days for which tombstones are kept.")
+    future_seconds: float = setting(
+        "BROKERAGE_FUTURE_SECONDS",
+        86_400.0,
+        "Seconds that a time of the source may be ahead of this host's clock; later ones make a record invalid.",
+    )
+    clock_seconds: float = setting(
+        "BROKERAGE_CLOCK_SECONDS",
+        120.0,
+        "Seconds that this host's clock may differ from Elasticsearch's; beyond, the indexer does not write.",
+    )

@@ -16,7 +16,7 @@ RECORD_DELIMITER = b"\t"
 RECORD_KEY = b'"record":'
 
 _STAMP_KEY = b',"clock":'
-_STAMP = re.compile(rb',"clock":\d+,"sequence":\d+(?=\}\Z|,"record":\t)')
+_STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record":\t)')
 
 
 class TombstoneReason(StrEnum):
@@ -40,13 +40,24 @@ def encode_document(search_fields_json: bytes, clock: int, sequence: int, record
 
 def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
     """Return the source of a document with another stamp; raise ValueError if it has none."""
+    match = _find_stamp(source)
+    stamp = b',"clock":%d,"sequence":%d' % (clock, sequence)
+    return b"".join((source[: match.start()], stamp, source[match.end() :]))
+
+
+def stamped_sequence(source: bytes) -> int:
+    """Return the sequence of a document's stamp; raise ValueError if it has none."""
+    return int(_find_stamp(source)["sequence"])
+
+
+def _find_stamp(source: bytes) -> re.Match[bytes]:
     delimiter = source.find(RECORD_DELIMITER)
     # No later key has this name, and a string cannot look like a key: its quotes are escaped.
     start = source.rfind(_STAMP_KEY, 0, delimiter if delimiter >= 0 else len(source))
     match = _STAMP.match(source, start) if start >= 0 else None
     if match is None:
         raise ValueError("The document has no stamp after its search fields: the indexer did not write it.")
-    return b"".join((source[:start], b',"clock":%d,"sequence":%d' % (clock, sequence), source[match.end() :]))
+    return match
 
 
 def feed_key(company: str, identifier: str) -> str:

@@ -21,6 +21,8 @@ from service.health.probes import DRAINING, HEALTH_MONITOR, livez, readyz, start
 from service.http.client_address import read_networks
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
+from service.http.routing import BoundedRouter
+from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.http.slashes import slash_middleware
 from service.keys.ring import KeyRing
 from service.keys.usage import KeyUsage
@@ -71,6 +73,7 @@ def create_app(
     if tracing is not None:
         middlewares.insert(0, tracing.middleware)
     app = web.Application(middlewares=middlewares)
+    app._router = BoundedRouter()  # noqa: SLF001 - the argument of the constructor is deprecated without a successor
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
     for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):
@@ -106,13 +109,19 @@ async def _run_services(
     app[REQUEST_OBSERVER] = RequestObserver(
         services.traffic, services.consumers, AccessLog(settings.access_log, services.trusted_proxies, emit)
     )
+    app[SEND_MONITOR] = services.sends
     monitor = app[HEALTH_MONITOR] = HealthMonitor(
-        services.engine, connection, settings, partial(_read_shared_state, services)
+        services.engine,
+        connection,
+        settings,
+        partial(_read_shared_state, services),
+        {connection.alias(resource): mark for resource, mark in services.marks.items()},
     )
     await services.limiter.open()
     # Before the port opens: no response comes from an unchecked index.
     await asyncio.gather(monitor.check_now(), services.keys.warm())
-    tasks = [asyncio.create_task(work) for work in (monitor.run(), services.keys.run(), services.loop_lag.run())]
+    background = (monitor.run(), services.keys.run(), services.loop_lag.run(), services.sends.run())
+    tasks = [asyncio.create_task(work) for work in background]
     yield
     for task in tasks:
         task.cancel()
@@ -164,6 +173,7 @@ def build_services(
         auth_failures=AuthFailureLimiter(settings.failures_per_minute),
         trusted_proxies=read_networks(settings.trusted_proxies),
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
+        sends=SendMonitor(SendLimits.of(settings)),
     )
 
 

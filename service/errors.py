@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from http import HTTPStatus
 
+# The faults in one response; a client that corrects so many sees the rest with its next request.
+MAX_FAULTS = 10
+# Characters of a parameter's name that a response repeats: the longest known name has about 30.
+MAX_NAME_LENGTH = 64
 # Seconds, used in rotation: clients that were refused together do not retry together.
 _RETRY_AFTER = cycle(("1", "2", "3"))
 
@@ -20,6 +24,11 @@ class ParameterFault:
 
     parameter: str
     message: str
+
+    @classmethod
+    def of_sent(cls, name: str, message: str) -> Self:
+        """Return the fault of a name that the client chose, shortened if no parameter has so long a name."""
+        return cls(name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}…", message)
 
     def __str__(self) -> str:
         """Return the message with the parameter's name."""
@@ -42,6 +51,11 @@ class ApiError(Exception):
         self.faults = tuple(faults)
         self.headers = dict(headers or {})
 
+    @property
+    def messages(self) -> list[str]:
+        """The sentences of the detail, one for each fault."""
+        return list(map(str, self.faults)) or [self.detail]
+
 
 class InternalError(ApiError):
     """A defect of the service; the response never says which."""
@@ -55,11 +69,18 @@ class InternalError(ApiError):
 
 
 class ParameterError(ApiError):
-    """Refused parameters, all of them at once."""
+    """Refused parameters, the first `MAX_FAULTS` of them at once."""
 
     def __init__(self, *faults: ParameterFault) -> None:
-        """Join the messages of all faults."""
-        super().__init__("; ".join(map(str, faults)), faults)
+        """Join the messages of the listed faults, and say how many more there are."""
+        self._rest = [f"{len(faults) - MAX_FAULTS} more faults are not listed."] if len(faults) > MAX_FAULTS else []
+        listed = faults[:MAX_FAULTS]
+        super().__init__("; ".join([*map(str, listed), *self._rest]), listed)
+
+    @property
+    def messages(self) -> list[str]:
+        """The sentences of the detail: one for each listed fault, and how many more there are."""
+        return [*super().messages, *self._rest]
 
     @classmethod
     def of(cls, parameter: str, message: str) -> Self:

@@ -1,6 +1,6 @@
 """One operation: a path, its parameters and its handler, and the steps of a request through it.
 
-HTTP -> admission -> key -> limits -> parameters -> scope -> handler (query, Elasticsearch, projection) -> bytes.
+HTTP -> key -> admission -> limits -> parameters -> scope -> handler (query, Elasticsearch, projection) -> bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from aiohttp.payload import Payload
+
 from service.errors import Unauthorized
 from service.http.client_address import client_address
+from service.http.conditional import has_sent_tag
 from service.http.deprecation import Deprecation, OperationDeprecations
 from service.http.payload import BufferListPayload
 from service.http.response_encoding import encode_response
@@ -62,6 +65,7 @@ class RequestContext:
     url: URL
     headers: MultiMapping[str]
     withheld: frozenset[str]
+    key_id: str = ""  # the public id of the key
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
@@ -125,26 +129,46 @@ class Operation:
         observation.timer = timer
         deprecated = self.deprecations.announce(request) if self.deprecations else {}
         seconds = services.settings.deadline_seconds + self.extra_seconds
-        async with asyncio.timeout(seconds), services.admission.lane(self.lane):
-            timer.record(Layer.TURN)
+        async with asyncio.timeout(seconds):
             key = await self._require_key(services, request)
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             services.deprecation_log.log_first_use(key.key_id, deprecated)
+            services.sends.require_room(key.key_id)
+            timer.record(Layer.AUTH)
+            async with services.admission.lane(self.lane).slot(key.key_id):
+                timer.record(Layer.TURN)
+                response = await self._respond_admitted(services, request, timer, key)
+        self._record_timing(services, response, timer)
+        if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
+            response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
+        return response
+
+    async def _respond_admitted(
+        self, services: Services, request: web.Request, timer: Timer, key: ApiKey
+    ) -> web.Response:
+        response: web.Response | None = None
+        try:
             async with admit(services.limiter, request, key):
                 timer.record(Layer.AUTH)
-                response = await self.handler(await self._accept(services, request, timer, key))
-                timer.record(Layer.SPLICE)
-                if isinstance(response.body, BufferListPayload):
-                    observation.rows = count_records(response.body.buffers)
+                response = await self._handle(services, request, timer, key)
                 response = await encode_response(request, response, services.compression_cache)
                 timer.record(Layer.ENCODE)
             # The rest of a rate count that ran alongside the search.
             timer.record(Layer.AUTH)
-            if response.status == HTTPStatus.NOT_MODIFIED:
+            if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
                 await refund_request(services.limiter, request, key)
-        self._record_timing(services, response, timer)
-        if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
-            response.headers["Warning"] = f'299 - "Unknown parameters were ignored: {len(ignored)}"'
+        except BaseException:
+            if response is not None and isinstance(response.body, Payload):
+                # It will not be sent, and a stream holds a slot.
+                await response.body.close()
+            raise
+        return response
+
+    async def _handle(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> web.Response:
+        response = await self.handler(await self._accept(services, request, timer, key))
+        timer.record(Layer.SPLICE)
+        if isinstance(response.body, BufferListPayload):
+            CURRENT_OBSERVATION.get().rows = count_records(response.body.buffers)
         return response
 
     def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:
@@ -180,5 +204,5 @@ class Operation:
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
         return RequestContext(
-            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld
+            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld, key.key_id
         )

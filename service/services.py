@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from service.http.compression import CompressionCache
 from service.http.deprecation import DeprecationLog
 from service.search.batch_loader import BatchLoader
+from service.search.shared_pages import SharedPages
 from service.telemetry.feed_consumers import ConsumerRegistry
 from service.telemetry.loop_lag import LoopLag
 from service.telemetry.timing import TimingTotals
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
     from service.feed.change_notifier import ChangeNotifier
+    from service.feed.encoded_page import ChangesPage
     from service.http.client_address import IpNetwork
+    from service.http.send_monitor import SendMonitor
     from service.keys.ring import KeyRing
     from service.limits.admission import AdmissionControl
     from service.limits.auth_failures import AuthFailureLimiter
@@ -48,7 +51,9 @@ class Services:
     auth_failures: AuthFailureLimiter
     trusted_proxies: tuple[IpNetwork, ...]
     pulses: tuple[NodeHealth, ...]
+    sends: SendMonitor
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
+    changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)
     batch_loader: BatchLoader = field(default_factory=BatchLoader)
     timings: TimingTotals = field(default_factory=TimingTotals)
     deprecation_log: DeprecationLog = field(default_factory=DeprecationLog)

@@ -38,10 +38,31 @@ class ServiceSettings:
     )
     waiting: int = setting(
         "BROKERAGE_WAITING",
-        1000,
-        "Requests for changes that each worker handles at a time; most of them wait for a change.",
+        5000,
+        "Requests for changes that each worker handles at a time; most of them wait for a change. Further ones are "
+        "refused. Each needs an open file.",
     )
     snapshots: int = setting("BROKERAGE_SNAPSHOTS", 4, "Snapshots that each worker streams at a time.")
+    stall_seconds: float = setting(
+        "BROKERAGE_STALL_SECONDS",
+        60.0,
+        "Period in which a client has to take BROKERAGE_LEAST_BYTES_PER_SECOND of a response, or all of the rest; "
+        "otherwise its connection is closed.",
+    )
+    least_bytes_per_second: int = setting(
+        "BROKERAGE_LEAST_BYTES_PER_SECOND", 8192, "Lowest rate at which a client may read a response."
+    )
+    unsent_bytes_per_key: int = setting(
+        "BROKERAGE_UNSENT_BYTES_PER_KEY",
+        33_554_432,
+        "Bytes of responses that a key may leave unread in each worker; beyond it, its requests get 429.",
+    )
+    unsent_bytes: int = setting(
+        "BROKERAGE_UNSENT_BYTES",
+        134_217_728,
+        "Bytes of responses that clients may leave unread in each worker; beyond it, connections of the key with the "
+        "most are closed.",
+    )
     fresh_seconds: float = setting(
         "BROKERAGE_FRESH_SECONDS",
         2.0,

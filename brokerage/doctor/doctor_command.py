@@ -15,9 +15,11 @@ from brokerage.doctor.findings_table import show_findings
 from brokerage.doctor.privilege_checks import USER, user_findings
 from brokerage.doctor.redis_check import redis_finding
 from brokerage.doctor.settings_checks import settings_findings
+from brokerage.doctor.time_checks import time_findings
 from brokerage.doctor.tls_checks import speaks_tls, tls_finding
 from brokerage.exit_codes import ExitCode
 from brokerage.help_epilogs import epilog
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from cluster.settings import load_settings
@@ -26,6 +28,7 @@ from service.errors import ApiError, NotElasticsearch
 from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
 from service.health.index_checks import index_findings, read_inventory
 from service.health.monitor import unreachable_finding
+from service.health.replaced_data import read_marks
 from service.settings import ServiceSettings
 
 _TIMEOUT_SECONDS = 5.0
@@ -50,7 +53,7 @@ def doctor(*, as_json: bool) -> None:
         of_others, is_away = asyncio.run(_check_all(load_settings(ServiceSettings, os.environ)))
         findings += of_others
     if as_json:
-        click.echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
+        echo(orjson.dumps([_as_json(finding) for finding in findings]).decode())
     else:
         show_findings(findings)
     sys.exit(ExitCode.UNAVAILABLE if is_away else ExitCode(any(finding.is_fatal for finding in findings)))
@@ -74,15 +77,16 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
             return [await tls_finding(connection), *of_user], False
         engine = build_services(client, settings, connection).engine
         try:
-            indices = await read_inventory(engine, connection)
+            marks = await read_marks(engine, connection)
+            indices = replace(await read_inventory(engine, connection), marks=marks)
         except ApiError as failure:
             return [await _unreachable(failure, connection)], not isinstance(failure, NotElasticsearch)
         of_indices = [finding for finding in index_findings(indices, connection) if finding.subject != KEYS_SUBJECT]
         if all(found == {} for found in indices.by_name.values()):
             of_indices = [_no_indices(connection)]
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
-        of_keys = await keys_finding(client, connection)
-        return [*of_cluster, *of_indices, of_keys, *await node_findings(engine, indices)], False
+        of_keys, of_times = await keys_finding(client, connection), await time_findings(client, connection)
+        return [*of_cluster, *of_indices, of_keys, *await node_findings(engine, indices), *of_times], False
 
 
 async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Finding:

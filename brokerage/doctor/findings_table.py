@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import rich_click as click
 from rich.table import Table
 from rich.text import Text
 
 from brokerage.console_tables import print_table
+from brokerage.output import echo
 from service.health.checks import Finding, FindingState
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def show_findings(findings: Iterable[Finding]) -> None:
         if finding.remedy:
             table.add_row("", "", Text(f"-> {finding.remedy}", "bold"))
     print_table(table)
-    click.echo()
-    click.echo(findings_summary(findings))
+    echo()
+    echo(findings_summary(findings))
 
 
 def _text_of(finding: Finding) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import ssl
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
+from cluster.plain_http import is_loopback
 from cluster.tls import TlsContext, describe_tls_error, tls_handshake
 from service.health.checks import Finding, FindingState
 
@@ -24,14 +24,7 @@ _EXPIRY_WARNING_DAYS = 21
 
 def is_loopback_only(connection: ConnectionSettings) -> bool:
     """Whether every address is a loopback address, unreachable from other hosts."""
-    return all(_is_loopback(urlsplit(url).hostname or "") for url in connection.url)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return all(is_loopback(urlsplit(url).hostname or "") for url in connection.url)
 
 
 async def tls_finding(connection: ConnectionSettings) -> Finding:

@@ -12,6 +12,7 @@ import indexer
 from brokerage.console_tables import print_table
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_load import reindex, update
+from brokerage.index.index_repair_clock import repair_clock
 from brokerage.index.index_replicate import replicate
 from brokerage.index.index_runner import (
     JSON_OPTION,
@@ -24,6 +25,7 @@ from brokerage.index.index_runner import (
 from brokerage.index.index_verify import verify
 from brokerage.index.replication_table import replication_table
 from brokerage.index.status_table import status_notes, status_tables
+from brokerage.output import echo
 
 
 @click.group(
@@ -38,7 +40,7 @@ def index() -> None:
     """Build and maintain the indices that the service reads."""
 
 
-for command in (reindex, update, replicate, verify):
+for command in (reindex, update, replicate, verify, repair_clock):
     index.add_command(command)
 
 
@@ -48,14 +50,14 @@ def status(*, as_json: bool) -> None:
     """Show generations, record counts, sizes, mappings, the last run and unfinished builds of each resource."""
     states = run_on_cluster(indexer.status)
     if as_json:
-        click.echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
+        echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
         return
     replications = {source.name: source for state in states for source in state.sources}
     for table in (*status_tables(states), *replication_table(replications.values())):
         print_table(table)
-        click.echo()
+        echo()
     for note in status_notes(states):
-        click.echo(note)
+        echo(note)
 
 
 def _plain(value: object) -> object:
@@ -127,4 +129,4 @@ def _confirm(sentence: str, *, yes: bool) -> None:
 
 
 def _print_result(as_json: bool, value: dict[str, object], sentence: str) -> None:  # noqa: FBT001 - passed on as is
-    click.echo(orjson.dumps(value).decode() if as_json else sentence)
+    echo(orjson.dumps(value).decode() if as_json else sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,6 +21,7 @@ from brokerage.index.index_runner import (
     run_on_cluster,
 )
 from brokerage.signals import exit_on_signal
+from cluster.settings import load_settings
 from indexer.documents.companies import Companies, companies_from_index, companies_from_source
 from indexer.reporting.displays import progress_display
 from mappings import COMPANY, RESOURCES
@@ -115,14 +117,15 @@ def update(*, source: str, resource: str | None, dry_run: bool, as_json: bool) -
 def _dry_run(source: indexer.Source, resources: Collection[Resource], *, as_json: bool) -> NoReturn:
     """Check a source without writing, and exit."""
     errors: list[str] = []
+    settings = load_settings(indexer.IndexerSettings, os.environ)
 
     def record_error(line: SourceLine, error: InvalidRecordError) -> None:
         if len(errors) < _MAX_ERRORS_SHOWN:
             errors.append(f"{line.file}:{line.number}: {error}")
 
-    known = companies_from_source(source) if source.has(COMPANY) else run_on_cluster(_live_companies)
+    known = companies_from_source(source, settings) if source.has(COMPANY) else run_on_cluster(_live_companies)
     with progress_display(as_json=as_json) as shown:
-        summary = indexer.dry_run(source, known, record_error, resources=resources, on_progress=shown.show)
+        summary = indexer.dry_run(source, known, record_error, settings, resources=resources, on_progress=shown.show)
     shown.finish(summary)
     for line in errors:
         print_error_line(line)
@@ -140,6 +143,8 @@ def _exit(summary: indexer.RunSummary) -> NoReturn:
     for report in summary.resources:
         for objection in report.overridden:
             print_error_line(f"Overridden: {objection}.")
+        for warning in report.warnings:
+            print_error_line(f"Warning: {warning}.")
         if summary_line := failure_summary(report):
             print_error_line(summary_line)
     raise SystemExit(summary.exit_code)

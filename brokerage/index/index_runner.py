@@ -11,6 +11,7 @@ import rich_click as click
 
 import indexer
 from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.output import echo
 from brokerage.signals import cancel_on_signal, exit_on_signal
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
@@ -35,7 +36,7 @@ YES_OPTION = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 def print_error_line(sentence: str) -> None:
     """Print a line on standard error."""
-    click.echo(sentence, err=True)
+    echo(sentence, err=True)
 
 
 def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:

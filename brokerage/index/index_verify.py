@@ -13,6 +13,7 @@ from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_runner import RESOURCE_CHOICE, RESOURCES_BY_NAME, exit_on_indexer_error, run_on_cluster
+from brokerage.output import echo
 from indexer import open_source
 from indexer.verify.verification import verify_against_generation, verify_against_source
 
@@ -63,9 +64,9 @@ def verify(*, names: tuple[str, ...], against: str | None, full: bool, as_json: 
     code = int(not all(result.is_equal for result in results))
     if as_json:
         by_name = {result.resource: _plain(result) for result in results}
-        click.echo(orjson.dumps({"exit_code": code, "resources": by_name}).decode())
+        echo(orjson.dumps({"exit_code": code, "resources": by_name}).decode())
     else:
-        click.echo("\n".join(line for result in results for line in _lines(result)))
+        echo("\n".join(line for result in results for line in _lines(result)))
     raise SystemExit(code)
 
 

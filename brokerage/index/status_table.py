@@ -60,8 +60,18 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each unfinished build and each dead-letter file."""
+    """Yield a sentence for each unfinished build, dead-letter file, future watermark, and restored resource."""
     for state in states:
+        if state.is_mark_ahead:
+            yield (
+                f"{state.resource}: the watermark is in the future, from a run under a wrong clock. "
+                f"Run `brokerage index repair-clock {state.resource}`."
+            )
+        if state.is_replaced:
+            yield (
+                f"{state.resource}: restored or replaced since the last run, so its changes are refused. "
+                "`brokerage index restored`, or the next update, lets consumers start again."
+            )
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:

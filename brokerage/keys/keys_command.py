@@ -27,6 +27,7 @@ from brokerage.keys.key_options import (
     rate_grant,
 )
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
+from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
@@ -102,16 +103,16 @@ def create(*, rate: int | None, tier: str | None, as_json: bool, **granted: Any)
 def _warn(grant: KeyGrant) -> None:
     """Print notes on a grant that is probably, but not certainly, a mistake."""
     if grant.expires and grant.expires <= dt.datetime.now(dt.UTC):
-        click.echo("Note: the expiry time has passed, so the key cannot be used.", err=True)
+        echo("Note: the expiry time has passed, so the key cannot be used.", err=True)
     for company in _run(partial(unknown_companies, companies=[*grant.companies, *grant.parent_companies])):
-        click.echo(f"Note: company {company!r} is not loaded yet. The key can read it as soon as it is.", err=True)
+        echo(f"Note: company {company!r} is not loaded yet. The key can read it as soon as it is.", err=True)
 
 
 def _print(text: KeyText, note: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(orjson.dumps({"key_id": text.key_id, "key": text.reveal()}))
+        echo(orjson.dumps({"key_id": text.key_id, "key": text.reveal()}))
     else:
-        click.echo(f"{text.reveal()}\n\n{note}")
+        echo(f"{text.reveal()}\n\n{note}")
 
 
 @keys.command("list", epilog=epilog("brokerage keys list", "brokerage keys list --json", exits=QUERY_EXITS))
@@ -121,11 +122,11 @@ def list_keys(*, as_json: bool) -> None:
     stored, used = _with_store(_load_all)
     now = dt.datetime.now(dt.UTC)
     if as_json:
-        click.echo(orjson.dumps([key_as_json(key, used, now) for key in stored]))
+        echo(orjson.dumps([key_as_json(key, used, now) for key in stored]))
     elif stored:
         print_table(keys_table(stored, used, now))
     else:
-        click.echo("There are no keys yet: create one with `brokerage keys create`.", err=True)
+        echo("There are no keys yet: create one with `brokerage keys create`.", err=True)
 
 
 async def _load_all(store: KeyStore) -> tuple[Any, Any]:
@@ -143,7 +144,7 @@ def show_key(key_id: str, *, as_json: bool) -> None:
 
     (key, used), now = _with_store(load), dt.datetime.now(dt.UTC)
     if as_json:
-        click.echo(orjson.dumps(key_as_json(key, used, now)))
+        echo(orjson.dumps(key_as_json(key, used, now)))
     else:
         print_table(key_table(key, used, now))
 
@@ -169,7 +170,7 @@ def rotate(key_id: str, *, overlap: dt.timedelta, as_json: bool) -> None:
 def revoke(key_id: str) -> None:
     """Revoke a key for good. Every process rejects it within seconds."""
     _with_store(lambda store: store.revoke(key_id))
-    click.echo(f"revoked {key_id}")
+    echo(f"revoked {key_id}")
 
 
 @keys.command(
@@ -188,7 +189,7 @@ def expire(key_id: str, *, at: dt.datetime | None, never: bool) -> None:
         raise click.UsageError("--at and --never are mutually exclusive.")
     moment = None if never else at or dt.datetime.now(dt.UTC)
     _with_store(lambda store: store.expire(key_id, moment))
-    click.echo(f"{key_id} expires {f'{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if moment else 'never'}")
+    echo(f"{key_id} expires {f'{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC' if moment else 'never'}")
 
 
 def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:

@@ -84,7 +84,10 @@ def run_pull(arguments: PullArguments, shown: PullProgressBars | PullProgressLog
 async def _run_pull(
     arguments: PullArguments, copy: CopyStore, shown: PullProgressBars | PullProgressLog
 ) -> Sequence[PullStatus]:
-    feed = Feed(arguments.url, arguments.key, arguments.scope, attempts=arguments.settings.attempts)
+    settings = arguments.settings
+    feed = Feed(
+        arguments.url, arguments.key, arguments.scope, attempts=settings.attempts, allow_http=settings.allow_http
+    )
     pull = CopyUpdater(feed, copy, arguments.resources, shown.show)
     feed.on_wait = pull.report_waiting
     with cancel_on_signal():

@@ -11,8 +11,9 @@ from enum import Enum, auto
 from cluster.http.response_head import HttpProtocolError, ResponseHead, parse_head, parse_number
 
 _MAX_LINE_BYTES = 65_536
-# A larger length is an error, which must not lead to the allocation of that much memory.
-_MAX_RESPONSE_BYTES = 2_147_483_647
+# 1,000 records of half a megabyte. A larger response is an error, which must not lead to the allocation of that much
+# memory, whether its length is announced or not.
+MAX_RESPONSE_BYTES = 536_870_912
 MIN_BUFFER_BYTES = 65_536
 # The framing between two chunks: line ends and a length in hexadecimal digits.
 _CHUNK_OVERHEAD_BYTES = 32
@@ -131,6 +132,7 @@ class ResponseParser:
         """Append received bytes to the body."""
         available = self._filled - self._read
         taken = available if self._state is _ParseState.UNTIL_CLOSE else min(available, self._remaining)
+        self._require_room(taken)
         self._move(self._read, taken)
         self._read, self._end, self._remaining = self._read + taken, self._end + taken, self._remaining - taken
         if self._remaining or self._state is _ParseState.UNTIL_CLOSE:
@@ -171,13 +173,16 @@ class ResponseParser:
 
     def _expect(self, count: int) -> None:
         """Expect `count` bytes of the body."""
-        if self._end + count > _MAX_RESPONSE_BYTES:
-            raise HttpProtocolError("The response is larger than any expected one.")
+        self._require_room(count)
         if self._begin == self._end:
             # The body is still empty: it can begin here, and nothing has to be moved.
             self._begin = self._end = self._read
         self._remaining = count
         self._is_long = count >= _SHORT_CHUNK_BYTES
+
+    def _require_room(self, count: int) -> None:
+        if self._end + count > MAX_RESPONSE_BYTES:
+            raise HttpProtocolError(f"The response is larger than {MAX_RESPONSE_BYTES // 2**20} MiB.")
 
     def _consume_head(self) -> bool:
         end = self._buffer.find(b"\r\n\r\n", 0, self._filled)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from consumer.errors import CopyError
+from consumer.private_files import create_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,9 @@ def export_resource(copy: CopyStore, resource: str, folder: Path, export_format:
     if checkpoint.exported == version and target.exists():
         return False
     part = folder / f".{resource}.{export_format}.part"
+    create_file(part)
+    if target.exists():
+        part.chmod(target.stat().st_mode & 0o777)
     _writer(export_format)(part, copy.rows(resource))
     with part.open("rb") as written:
         os.fsync(written.fileno())

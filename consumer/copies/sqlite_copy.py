@@ -10,7 +10,8 @@ from xxhash import xxh64_intdigest
 
 from consumer.copies.copy_schema import COPY_FILE_NAME, RESOURCE_TABLE, STATE_SCHEMA, require_same_copy
 from consumer.copies.copy_store import CopyCheckpoint, CopyRow
-from consumer.errors import CopyError
+from consumer.errors import CopyError, NoProgress
+from consumer.private_files import create_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,8 @@ class SqliteCopy:
         """Open or create the file; raise CopyError if it is a copy of another selection than `choices`."""
         self.path = folder / COPY_FILE_NAME
         with self._copy_errors():
+            # SQLite gives its -wal and -shm files the same mode.
+            create_file(self.path)
             self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._connection.executescript(STATE_SCHEMA)
         try:
@@ -85,7 +88,12 @@ class SqliteCopy:
         return removed
 
     def apply_changes(self, page: ChangeBatch, resources: Sequence[str]) -> None:
-        """Apply changes in their order, and store their token for the resources that it covers."""
+        """Apply changes in their order, and store their token for the resources that it covers.
+
+        Raise NoProgress if there are changes of others: names from the service never become names of tables.
+        """
+        if strange := {change.resource for change in page.changes} - {*resources}:
+            raise NoProgress(f"changes returned records of {min(strange)[:40]!r}, which were not requested.")
         with self._transaction():
             for resource in dict.fromkeys(change.resource for change in page.changes):
                 self._apply(resource, [change for change in page.changes if change.resource == resource])
@@ -141,7 +149,7 @@ class SqliteCopy:
     def _copy_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise CopyError(f"{self.path} cannot be used: {error}.") from error
 
 

@@ -45,6 +45,7 @@ class BuildProgress(msgspec.Struct):
     forgotten: int = 0  # the highest sequence of the tombstones that were not carried over
     stamped_above: int | None = None  # the sequence above which stamps for the swap were assigned
     refusal: str | None = None
+    life: str = ""  # of the live data that the candidate follows
 
 
 @dataclass

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
     OnFault = Callable[[SourceLine, InvalidRecordError], None]
 
+_DEFAULTS = IndexerSettings()
 
-def dry_run(
+
+def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
     source: Source,
     known: Companies,
     on_fault: OnFault,
+    settings: IndexerSettings = _DEFAULTS,
     *,
     resources: Collection[Resource] = RESOURCES,
     on_progress: OnProgress = ignore_progress,
@@ -34,7 +37,7 @@ def dry_run(
     for resource in [resource for resource in RESOURCES if resource in resources and source.has(resource)]:
         report = ResourceReport(resource.alias, RunStage.READING)
         summary.resources.append(report)
-        for _ in _checked(source, LineParser(resource, known), resource, report, on_fault):
+        for _ in _checked(source, LineParser(resource, known, settings), report, on_fault, settings):
             on_progress(report)
         report.stage = RunStage.CHECKED
         on_progress(report)
@@ -42,13 +45,13 @@ def dry_run(
 
 
 def _checked(
-    source: Source, parser: LineParser, resource: Resource, report: ResourceReport, on_fault: OnFault
+    source: Source, parser: LineParser, report: ResourceReport, on_fault: OnFault, settings: IndexerSettings
 ) -> Iterator[None]:
     """Count a resource's envelopes, yielding after each chunk."""
     started = time.monotonic()
-    with source.open(resource) as reading:
+    with source.open(parser.resource) as reading:
         report.bytes_total = reading.total
-        chunks = ChunkReader(parser, reading, IndexerSettings())
+        chunks = ChunkReader(parser, reading, settings)
         while (chunk := chunks.read()) is not None:
             report.read += chunk.read
             report.dead += len(chunk.rejected)

@@ -6,6 +6,8 @@ Only sources with duplicates need this second pass: bulk responses report identi
 from __future__ import annotations
 
 import asyncio
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -40,12 +42,14 @@ async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob,
     """
     if not repeated:
         return DuplicateCounts()
-    return await asyncio.to_thread(_classify, job, await look_up_rows(context, index, sorted(repeated)))
+    # Times were checked by the first pass; a clock that was set back since must not reject what is indexed.
+    settings = replace(context.settings, future_seconds=math.inf)
+    held = await look_up_rows(replace(context, settings=settings), index, sorted(repeated))
+    return await asyncio.to_thread(_classify, LineParser(job.resource, job.companies, settings), job, held)
 
 
-def _classify(job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
-    parser, superseded = LineParser(job.resource, job.companies), 0
-    seen, indexed = set[str](), set[str]()
+def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
+    superseded, seen, indexed = 0, set[str](), set[str]()
     for line in _suspects(job, held):
         document = parser.parse(line, ParsedChunk())
         owner = held[document.id].company

@@ -78,7 +78,9 @@ class CandidateLoader:
             job.report.bytes_total = reading.total
             remaining = dropwhile(lambda line: line.number <= self.progress.line, reading.lines)
             chunks = ChunkReader(
-                LineParser(job.resource, job.companies), replace(reading, lines=remaining), self.context.settings
+                LineParser(job.resource, job.companies, self.context.settings),
+                replace(reading, lines=remaining),
+                self.context.settings,
             )
             try:
                 await self._load_chunks(chunks)

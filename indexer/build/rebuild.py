@@ -15,6 +15,7 @@ from indexer.control.event_ledger import publish_events
 from indexer.documents import companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
@@ -46,7 +47,7 @@ async def reindex(
 
     A refused resource leaves its live generation untouched; if companies are refused, the run ends. `force` overrides
     the gate's bounds and the preflight, and records what it overrode. Raises SourceError, ElasticsearchError,
-    RefusedError or LockedError.
+    RefusedError, ClockError or LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     if not [resource for resource in ordered if source.has(resource)]:
@@ -96,10 +97,11 @@ class _Run:
 
     async def _companies(self) -> Companies:
         if self.source.has(COMPANY):
-            return await asyncio.to_thread(companies.companies_from_source, self.source)
+            return await asyncio.to_thread(companies.companies_from_source, self.source, self.context.settings)
         return await companies.companies_from_index(self.context.client, self.context.connection.alias(COMPANY))
 
     async def _preflight(self, resources: list[Resource]) -> None:
+        await ClockWatch(self.context).check()
         sizes = [await self._size(resource) for resource in resources if self.source.has(resource)]
         needed = int(max(sizes, default=0) * _DISK_FACTOR)
         overridden = await preflight(self.context.client, needed_bytes=needed, force=self.is_forced)

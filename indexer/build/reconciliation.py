@@ -8,6 +8,7 @@ from indexer.changes.document_copies import fetch_copies, write_all
 from indexer.changes.moves import rebuild_moves
 from indexer.changes.retention import is_expired_tombstone
 from indexer.changes.stamps import PENDING_VANISHED
+from indexer.clock import UNDATED
 from indexer.documents.builder import tombstone_document
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows, scan_rows
@@ -40,15 +41,18 @@ async def reconcile(context: IndexerContext, progress: BuildProgress, sender: Bu
         dropped = {row.id for row in [*vanished, *expired]}
         carried = await fetch_copies(context, progress.live, [row.id for row in missing if row.id not in dropped])
         move_writes = await rebuild_moves(context, moves, progress.live)
-        await write_all(sender, [*carried, *move_writes, *map(_vanished_write, vanished)])
+        vanished_writes = [_vanished_write(row, progress.taken_at) for row in vanished]
+        await write_all(sender, [*carried, *move_writes, *vanished_writes])
 
 
-def _vanished_write(row: IndexRow) -> BulkWrite:
+def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:
     """Return the tombstone of a record that the source lacks: just above the record, below anything newer.
 
-    All of them share one pending position and are stamped in the order of their feed keys, whichever run wrote them.
+    Of an undated record, the time of the source counts. All of them share one pending position and are stamped in the
+    order of their feed keys, whichever run wrote them.
     """
-    document = tombstone_document(row.id, row.company, row.version >> 10, TombstoneReason.VANISHED)
+    deleted_at = taken_at if row.version == UNDATED else row.version >> 10
+    document = tombstone_document(row.id, row.company, deleted_at, TombstoneReason.VANISHED)
     return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_VANISHED), document)
 
 

@@ -13,18 +13,20 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.replay import assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.changes.write_session import first_generation_mark, open_write_session
-from indexer.clock import now_milliseconds
+from indexer.clock import now_microseconds, now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.control.lives import read_identity
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_no
 from indexer.lock.fence import create_fence
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
+    from cluster.control_index import Mark
     from indexer.build.build_job import BuildJob
     from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
@@ -73,20 +75,22 @@ class ResourceBuild:
     async def _start_or_resume(self) -> BuildProgress:
         """Return the interrupted build, or begin a new one and delete the remains of the old."""
         present, earlier = await self._lifecycle.generations(), await self._checkpoint.read()
+        mark = await MarkStore(self._context, self._lifecycle.alias).read()
         if earlier is not None and earlier.candidate in present.metas and earlier.candidate != present.live:
-            if self._can_resume(earlier, present):
+            if self._can_resume(earlier, present, mark):
                 self._resume(earlier)
                 return earlier
             await self._lifecycle.delete_candidate(earlier.candidate)
-        return await self._start(present)
+        return await self._start(present, mark)
 
-    def _can_resume(self, earlier: BuildProgress, present: Generations) -> bool:
+    def _can_resume(self, earlier: BuildProgress, present: Generations, mark: Mark | None) -> bool:
         current = present.live, self._job.source.identity(self._job.resource), self._lifecycle.fingerprint
-        return earlier.refusal is None and (earlier.live, earlier.source, earlier.fingerprint) == current
+        is_continued = not earlier.life or (mark is not None and mark.life == earlier.life)
+        is_same = (earlier.live, earlier.source, earlier.fingerprint) == current
+        return earlier.refusal is None and is_same and is_continued
 
-    async def _start(self, present: Generations) -> BuildProgress:
+    async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
         follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
-        mark = await MarkStore(self._context, self._lifecycle.alias).read()
         candidate = await self._lifecycle.create(present, mark.generation if mark else None)
         source, resource = self._job.source, self._job.resource
         progress = BuildProgress(
@@ -94,9 +98,10 @@ class ResourceBuild:
             present.live,
             source.identity(resource),
             self._lifecycle.fingerprint,
-            source.taken_at(resource),
+            min(source.taken_at(resource), now_microseconds()),
             dead_letters=self._job.dead_letters.target_path,
             follows=follows,
+            life=mark.life if mark else "",
         )
         await self._checkpoint.write(progress)
         return progress
@@ -183,6 +188,7 @@ class ResourceBuild:
             await self._count_live(progress, succeeds=session.identity)
             await self._lock.verify()
             identity = await read_identity(self._context, progress.candidate)
+            await session.clock.check_if_set()
             mark, fences = session.stamps.next_mark(progress.candidate, identity), {self._fence: progress.candidate}
             await self._lifecycle.swap(progress.candidate, progress.live, {session.fence: progress.live, **fences})
             with suppress(LockedError):  # another run has taken over since the swap, and published a later mark
@@ -213,6 +219,7 @@ class ResourceBuild:
         """Swap in the first generation of a resource."""
         await self._count_live(progress)
         await self._lock.verify()
+        await ClockWatch(self._context).check()
         mark_store = MarkStore(self._context, self._lifecycle.alias)
         mark = await first_generation_mark(mark_store, self._context, progress.candidate)
         await self._lifecycle.swap(progress.candidate, None, {self._fence: progress.candidate})

@@ -6,6 +6,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer.clock import first_future_version
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import LIVE_QUERY
 from indexer.indices.scan import fetch_documents
@@ -72,12 +73,27 @@ class SwapGate:
     async def check_bounds(self, candidate: str, live: str | None) -> None:
         """Check after reconciliation that dead letters and record counts are within their limits."""
         self.job.check_dead_letters()
+        await self._name_future_records(candidate)
         if live is None:
             return
         before = await self.lifecycle.count(live, LIVE_QUERY)
         after = await self.lifecycle.count(candidate, LIVE_QUERY)
         for objection in count_objections(self.context.settings, before, after):
             self.job.refuse_unless_forced(f"{candidate} {objection}")
+
+    async def _name_future_records(self, candidate: str) -> None:
+        """Report records that stay live although they are dated in the future: the source had no readable state."""
+        is_future = {"range": {"version": {"gte": first_future_version(self.context.settings.future_seconds)}}}
+        query = {"bool": {"filter": [is_future, LIVE_QUERY]}}
+        hits = (
+            await self.context.client.search(index=candidate, query=query, size=10, source=False, track_total_hits=True)
+        )["hits"]
+        if count := hits["total"]["value"]:
+            examples = ", ".join(hit["_id"] for hit in hits["hits"])
+            self.job.report.warnings.append(
+                f"{candidate} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
+                "and send them again; any state with a right time replaces them"
+            )
 
 
 def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:

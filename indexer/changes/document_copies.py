@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import StoredDocument
+    from indexer.indices.scan import IndexRow, StoredDocument
 
 
-def copy_write(document: StoredDocument) -> BulkWrite:
-    """Return the write that copies a document unchanged."""
-    return BulkWrite(document.id, document.version, document.source)
+def copy_write(document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:
+    """Return the write that copies a document unchanged; `replaced` is what it replaces, which may be undated."""
+    version = document.version if replaced is None else max(document.version, replaced.stored_version)
+    return BulkWrite(document.id, version, document.source)
 
 
 async def fetch_copies(context: IndexerContext, index: str, identifiers: list[str]) -> list[BulkWrite]:

@@ -13,26 +13,33 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from indexer.context import IndexerContext
     from mappings import Resource
 
 
-async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> None:
+async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:
     """Begin a new life of each resource whose data, or marks, were restored or replaced since the last run.
 
-    Raises LockedError or RefusedError.
+    Returns the names of the present lives. Raises LockedError or RefusedError.
     """
-    for resource in await replaced_resources(context):
+    marks = await _read_marks(context)
+    due = await _replaced(context, marks)
+    for resource in due:
         if await GenerationLifecycle(context, resource).live() is not None:
             async with open_write_session(context, resource, on_wait):
                 pass  # a session begins a new life where one is due
+    present = await _read_marks(context) if due else marks
+    return [mark.life for mark in present.values() if mark.life]
 
 
 async def replaced_resources(context: IndexerContext) -> list[Resource]:
     """Return the resources whose mark describes another control index, or another index than there is now."""
-    marks = await _read_marks(context)
+    return await _replaced(context, await _read_marks(context))
+
+
+async def _replaced(context: IndexerContext, marks: Mapping[Resource, Mark]) -> list[Resource]:
     control = context.connection.control_index
     found = await read_all_identities(context, [control, *(mark.generation for mark in marks.values())])
     return [resource for resource, mark in marks.items() if _is_replaced(mark, found, control)]

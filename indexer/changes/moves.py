@@ -35,6 +35,7 @@ class StoredState(msgspec.Struct):
 
     id: str
     company: str
+    version: int
     content: int
     deleted: bool
     sequence: int
@@ -79,7 +80,7 @@ async def rebuild_moves(context: IndexerContext, moves: Iterable[Move], index: s
 
 def _pending_move(previous: Known, record: IndexRow, known: IndexRow | None) -> BulkWrite:
     """Return the write of a move whose version replaces the known one, whatever the record's later states are."""
-    version = record.version if known is None else max(record.version, known.version + 1)
+    version = max(record.version, 0) if known is None else max(record.version, known.stored_version + 1)
     document = move_from(previous, record.company, (version, record.content))
     return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_MOVE))
 
@@ -102,11 +103,11 @@ async def redirect_moves(context: IndexerContext, index: str, sender: BulkSender
 def _redirected_write(move: IndexRow, company: str) -> BulkWrite:
     """Return the write that points a move to another company and keeps its pending position."""
     previous, identifier = split_document_id(move.id)
-    state = move.version, move.content
+    state = max(move.version, 0), move.content
     document = move_document(
         identifier, previous, company, TombstoneReason(move.reason or TombstoneReason.MOVED), state
     )
-    return BulkWrite(document.id, document.version, document.stamped_source(0, move.sequence))
+    return BulkWrite(document.id, move.stored_version, document.stamped_source(0, move.sequence))
 
 
 async def move_pages(

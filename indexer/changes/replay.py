@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all
 from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
 from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
+from indexer.clock import UNDATED, first_future_version
 from indexer.indices.scan import look_up_rows, scan_documents, scan_rows
 from mappings.stored_document import is_move
 
@@ -31,20 +33,26 @@ async def replay(context: IndexerContext, origin: str, after: int, sender: BulkS
     """
     async for page in scan_documents(context, origin, query={"range": {"_seq_no": {"gt": after}}}, order="_seq_no"):
         known = await look_up_rows(context, index, [document.id for document in page])
-        stale = [(document, row) for document in page if (row := known.get(document.id)) and _is_stale(document, row)]
-        stale_ids = {document.id for document, _ in stale}
-        await write_all(sender, [copy_write(document) for document in page if document.id not in stale_ids])
-        superseded = [(_decode_state(document.source), row) for document, row in stale]
+        first_future = first_future_version(context.settings.future_seconds)
+        states = {document.id: _state(document, first_future) for document in page if document.id in known}
+        stale = {key for key, state in states.items() if _is_stale(state, known[key])}
+        copies = [copy_write(document, known.get(document.id)) for document in page if document.id not in stale]
+        await write_all(sender, copies)
+        superseded = [(states[document.id], known[document.id]) for document in page if document.id in stale]
         await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))
         restamped = dict.fromkeys(_with_other_stamp(superseded), PENDING_SUPERSEDED)
         await requeue_for_stamp(context, index, restamped, sender)
 
 
-def _is_stale(document: StoredDocument, row: IndexRow) -> bool:
+def _state(document: StoredDocument, first_future: int) -> StoredState:
+    """Return the state of a document, as a row would have it."""
+    state = _decode_state(document.source)
+    return state if state.version < first_future else structs.replace(state, version=UNDATED)
+
+
+def _is_stale(state: StoredState, row: IndexRow) -> bool:
     """Order states as `indexer.changes.change_kind` does; of equal ones the copy is taken, for its stamp."""
-    if document.version != row.version:
-        return document.version < row.version
-    return _decode_state(document.source).content < row.content
+    return (state.version, state.content) < (row.version, row.content)
 
 
 def _moved_since(superseded: list[tuple[StoredState, IndexRow]]) -> list[tuple[StoredState, IndexRow]]:

@@ -18,6 +18,7 @@ from indexer.control.mark_store import MarkStore
 from indexer.errors import RefusedError
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import fetch_documents, refresh_to_seq_no
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
@@ -53,6 +54,7 @@ class WriteSession:
     previous: str | None
     mark_store: MarkStore
     identity: str  # of the live index
+    clock: ClockWatch
 
     def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
         """Return a sender that writes only while the fence exists; of equal versions the last one sent wins."""
@@ -60,7 +62,8 @@ class WriteSession:
         return BulkSender(self.context.client, self.fence, limit, self.context.settings, options)
 
     async def publish(self) -> None:
-        """Refresh the live index, then publish the mark; raise LockedError if the lock was lost."""
+        """Refresh the live index, then publish the mark; raise LockedError if the lock was lost, or ClockError."""
+        await self.clock.check_if_set()
         mark = self.stamps.next_mark(self.live, self.identity)
         await self.lifecycle.refresh(self.live)
         await self.lock.verify()
@@ -89,8 +92,9 @@ class WriteSession:
 async def open_write_session(
     context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]
 ) -> AsyncIterator[WriteSession]:
-    """Open a session on a resource's live generation; raise RefusedError if there is none."""
-    lifecycle = GenerationLifecycle(context, resource)
+    """Open a session on a resource's live generation; raise RefusedError if there is none, or ClockError."""
+    lifecycle, clock = GenerationLifecycle(context, resource), ClockWatch(context)
+    await clock.check()
     async with acquire_lock(
         context.client,
         context.connection.control_index,
@@ -98,14 +102,16 @@ async def open_write_session(
         wait_seconds=context.settings.write_wait_seconds,
         on_wait=on_wait,
     ) as lock:
-        session = await _open_session(context, lifecycle, lock)
+        session = await _open_session(context, lifecycle, lock, clock)
         try:
             yield session
         finally:
             await remove_fence(context, session.live, session.fence)
 
 
-async def _open_session(context: IndexerContext, lifecycle: GenerationLifecycle, lock: DistributedLock) -> WriteSession:
+async def _open_session(
+    context: IndexerContext, lifecycle: GenerationLifecycle, lock: DistributedLock, clock: ClockWatch
+) -> WriteSession:
     """Create the fence, and wait for the requests of an earlier holder before stamps are assigned.
 
     Moves that it wrote and did not publish are recovered.
@@ -122,8 +128,9 @@ async def _open_session(context: IndexerContext, lifecycle: GenerationLifecycle,
         await lifecycle.refresh(index)
     known = _mark_to_continue(mark, present, stored, live)
     stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known))
+    rollback_target = previous[0] if previous else None
     session = WriteSession(
-        context, lifecycle, lock, live, fence, stamps, next(iter(previous), None), mark_store, stored.generation
+        context, lifecycle, lock, live, fence, stamps, rollback_target, mark_store, stored.generation, clock
     )
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await recover_moves(session, published)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import EnvelopeDecoder
 from indexer.errors import InvalidRecordError
+from indexer.settings import IndexerSettings
 from mappings import COMPANY
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMERIC_ID = re.compile(r"[0-9]{1,64}")
 _PAGE_SIZE = 1000
+_DEFAULTS = IndexerSettings()
 
 
 @dataclass
@@ -76,9 +79,10 @@ class Companies:
         return key
 
 
-def companies_from_source(source: Source) -> Companies:
+def companies_from_source(source: Source, settings: IndexerSettings = _DEFAULTS) -> Companies:
     """Read the companies of a source that its build will index."""
-    records = [envelope.record for envelope in _newest(source).values() if not envelope.deleted]
+    times = CredibleTimes(COMPANY, settings.future_seconds)
+    records = [envelope.record for envelope in _newest(source, times).values() if not envelope.deleted]
     companies = Companies(reserved_keys=frozenset(record.platform_company_id for record in records))
     for record in records:
         with suppress(InvalidRecordError):
@@ -87,7 +91,7 @@ def companies_from_source(source: Source) -> Companies:
     return companies
 
 
-def _newest(source: Source) -> dict[str, Any]:
+def _newest(source: Source, times: CredibleTimes) -> dict[str, Any]:
     """Return the newest envelope of each company. The build, not this pass, reports invalid lines."""
     decode = EnvelopeDecoder(COMPANY)
     newest: dict[str, Any] = {}
@@ -95,6 +99,7 @@ def _newest(source: Source) -> dict[str, Any]:
         for line in stream.accepted_lines:
             with suppress(InvalidRecordError):
                 envelope = decode(line.data)
+                times.check(envelope)
                 key = envelope.record.platform_company_id
                 newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
     return newest

@@ -103,10 +103,15 @@ def _pattern_reason(text: str) -> str:
 
 def updated_at_microseconds(envelope: Any) -> int:
     """Return `updated_at` in microseconds since 1970; raise InvalidRecordError outside 1970 to 2255."""
-    microseconds = (envelope.updated_at - _EPOCH) // _MICROSECOND
+    microseconds = epoch_microseconds(envelope.updated_at)
     if not 0 <= microseconds <= _LAST_MICROSECOND:
         raise InvalidRecordError("updated_at", "must be between the years 1970 and 2255")
-    return int(microseconds)
+    return microseconds
+
+
+def epoch_microseconds(value: dt.datetime) -> int:
+    """Return a date-time in microseconds since 1970."""
+    return (value - _EPOCH) // _MICROSECOND
 
 
 def epoch_milliseconds(value: dt.datetime) -> int:

@@ -7,10 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from indexer.documents.builder import DocumentBuilder
+from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, strict_decoder
 from indexer.documents.listing_rules import listing_rules
 from indexer.documents.record_normalizer import RecordNormalizer
 from indexer.errors import InvalidRecordError
+from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY
 
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
 
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
-    from indexer.settings import IndexerSettings
     from indexer.source.lines import LineStream, SourceLine
     from mappings import Resource
 
 _MAX_STRICT_DECODE_PAUSE = 63  # lines
+_DEFAULTS = IndexerSettings()
 
 
 @dataclass
@@ -42,8 +44,10 @@ class ParsedChunk:
 class LineParser:
     """Checks and normalizes the envelopes of one resource."""
 
-    def __init__(self, resource: Resource, companies: Companies) -> None:
+    def __init__(self, resource: Resource, companies: Companies, settings: IndexerSettings = _DEFAULTS) -> None:
         """Compile everything that follows from the declaration."""
+        self.resource = resource
+        self._times = CredibleTimes(resource, settings.future_seconds)
         self._decode_strictly = strict_decoder(resource)
         self._decode = EnvelopeDecoder(resource)
         self._normalizer = RecordNormalizer(resource.stored)
@@ -57,6 +61,7 @@ class LineParser:
     def parse(self, line: SourceLine, chunk: ParsedChunk) -> PendingDocument:
         """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line."""
         envelope, normalize = self._read(line.data)
+        self._times.check(envelope)
         company = self._company_key(envelope)
         if not envelope.deleted:
             chunk.rounded += normalize(envelope.record)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from cluster.http.raw_json import RAW_HEADERS
+from indexer.clock import first_future_version
 from indexer.indices.backoff import retry
 from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
 
@@ -135,7 +136,8 @@ def _page_size(documents: list[StoredDocument]) -> int:
 
 
 async def _rows(context: IndexerContext, index: str, body: dict[str, Any]) -> list[IndexRow]:
-    return decode_rows(await _search(context, index, body, "&filter_path=hits.hits.fields"))
+    response = await _search(context, index, body, "&filter_path=hits.hits.fields")
+    return decode_rows(response, first_future_version(context.settings.future_seconds))
 
 
 async def _search(context: IndexerContext, index: str, body: dict[str, Any], options: str = "") -> bytes:

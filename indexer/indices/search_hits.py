@@ -6,13 +6,16 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from indexer.clock import UNDATED
+
 Hit = TypeVar("Hit")
 
 
 class IndexRow(msgspec.Struct, gc=False, frozen=True):
     """The bookkeeping fields of one record. `clock` is in milliseconds since 1970.
 
-    `reason` is why the record was deleted, None for all others.
+    `reason` is why the record was deleted, None for all others. `version` orders the states of a record: UNDATED, below
+    all others, if its time cannot be right. `stored_version` is the one that Elasticsearch compares with.
     """
 
     id: str
@@ -23,6 +26,7 @@ class IndexRow(msgspec.Struct, gc=False, frozen=True):
     sequence: int
     deleted: bool
     reason: str | None
+    stored_version: int
 
     @property
     def company(self) -> str:
@@ -39,7 +43,7 @@ class StoredDocument(msgspec.Struct, gc=False, frozen=True):
     source: bytes
 
 
-class _DocValues(msgspec.Struct, gc=False):
+class _DocValues(msgspec.Struct, gc=False, rename={"stored_version": "_version"}):
     """Doc values are lists; every field here has one value."""
 
     id: tuple[str]
@@ -49,6 +53,7 @@ class _DocValues(msgspec.Struct, gc=False):
     clock: tuple[int]
     sequence: tuple[int]
     deleted: tuple[bool]
+    stored_version: tuple[int]
     reason: tuple[str | None] = (None,)
 
 
@@ -75,26 +80,31 @@ class _SearchResponse(msgspec.Struct, Generic[Hit]):
     hits: _Hits[Hit] = msgspec.field(default_factory=_Hits)
 
 
-ROW_FIELDS = _DocValues.__struct_fields__
+ROW_FIELDS = _DocValues.__struct_encode_fields__
 _rows = msgspec.json.Decoder(_SearchResponse[_RowHit]).decode
 _documents = msgspec.json.Decoder(_SearchResponse[_DocumentHit]).decode
 
 
-def decode_rows(response: bytes) -> list[IndexRow]:
-    """Decode a search response whose hits have `ROW_FIELDS` as doc values."""
-    return [_row(hit.fields) for hit in _rows(response).hits.hits]
+def decode_rows(response: bytes, first_future: int) -> list[IndexRow]:
+    """Decode a search response whose hits have `ROW_FIELDS` as doc values.
+
+    Versions from `first_future` on are UNDATED.
+    """
+    return [_row(hit.fields, first_future) for hit in _rows(response).hits.hits]
 
 
-def _row(fields: _DocValues) -> IndexRow:
+def _row(fields: _DocValues, first_future: int) -> IndexRow:
+    version = fields.version[0]
     return IndexRow(
         fields.id[0],
         fields.feed_key[0],
-        fields.version[0],
+        version if version < first_future else UNDATED,
         fields.content[0],
         fields.clock[0],
         fields.sequence[0],
         fields.deleted[0],
         fields.reason[0],
+        fields.stored_version[0],
     )
 
 

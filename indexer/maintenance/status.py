@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.changes.due_lives import replaced_resources
+from indexer.clock import is_ahead
 from indexer.control.last_run import read_last_run
 from indexer.control.replications import read_replications
 from indexer.errors import translate_client_errors
@@ -34,19 +36,25 @@ class ResourceStatus:
     size: int
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
+    is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
     last: RunRecord | None
     build: BuildProgress | None  # a build that is running, was interrupted, or was refused
     sources: list[ReplicationStatus]  # the replications that write into it
+    is_replaced: bool  # its data, or the control index, were restored or replaced since the last run
 
 
 async def status(context: IndexerContext) -> list[ResourceStatus]:
     """Return the status of every resource; raise ElasticsearchError or RefusedError."""
     with translate_client_errors():
-        replications = await read_replications(context)
-        return [await _status(context, resource, replications) for resource in RESOURCES]
+        replications, replaced = await read_replications(context), await replaced_resources(context)
+        return [
+            await _status(context, resource, replications, is_replaced=resource in replaced) for resource in RESOURCES
+        ]
 
 
-async def _status(context: IndexerContext, resource: Resource, replications: list[ReplicationStatus]) -> ResourceStatus:
+async def _status(
+    context: IndexerContext, resource: Resource, replications: list[ReplicationStatus], *, is_replaced: bool
+) -> ResourceStatus:
     lifecycle = GenerationLifecycle(context, resource)
     present = await lifecycle.generations()
     live, alias = present.live, lifecycle.alias
@@ -61,9 +69,11 @@ async def _status(context: IndexerContext, resource: Resource, replications: lis
         size=await lifecycle.size(live) if live else 0,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
+        is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),
         last=await read_last_run(context, alias),
         build=await _build(context, alias, live),
         sources=[replication for replication in replications if resource.alias in replication.resources],
+        is_replaced=is_replaced,
     )
 
 

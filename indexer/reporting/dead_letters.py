@@ -8,6 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import orjson
 
+from cluster.private_files import create_file, make_folder, open_private
+
 if TYPE_CHECKING:
     from indexer.reporting.report import ResourceReport
     from indexer.source.lines import SourceLine
@@ -59,6 +61,7 @@ class DeadLetters:
         entries = self._path.read_bytes().splitlines(keepends=True)
         if kept := [entry for entry in entries if _line_number(entry) in self.line_numbers]:
             part = self._path.with_suffix(".part")
+            create_file(part)
             part.write_bytes(b"".join(kept))
             part.replace(self._path)
         else:
@@ -66,8 +69,8 @@ class DeadLetters:
 
     def _open_file(self) -> IO[bytes]:
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab")
+            make_folder(self._path.parent)
+            self._file = open(self._path, "ab", opener=open_private)  # noqa: SIM115 - closed by `close`
         return self._file
 
     def flush(self) -> None:

@@ -8,12 +8,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Self, TextIO
 
 import orjson
-from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from cluster.safe_console import SafeConsole
+from cluster.terminal_text import printable
 from indexer.reporting.report import ResourceReport, RunStage
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from indexer.reporting.report import RunSummary
 
 _JSON_INTERVAL_SECONDS = 5.0
@@ -63,7 +67,7 @@ class TerminalProgress:
         if report.stage is RunStage.ABSENT:
             return "not in the source"
         if report.note and report.stage not in _FINAL_STAGES:
-            return f"[yellow]{report.note}[/yellow]"
+            return f"[yellow]{escape(report.note)}[/yellow]"
         seconds = max(time.monotonic() - self._started[report.resource], 0.001)
         counts = [f"{report.read:,} read", f"{(report.read - report.resumed_at) / seconds:,.0f}/s"]
         counts += [f"{report.retries:,} retries"] if report.retries else []
@@ -73,7 +77,7 @@ class TerminalProgress:
     def finish(self, summary: RunSummary) -> None:
         """Print a summary line per resource."""
         for report in summary.resources:
-            self._console.print(summary_line(report), highlight=False, soft_wrap=True)
+            self._console.print(summary_line(report), highlight=False, soft_wrap=True, markup=False)
 
 
 def summary_line(report: ResourceReport) -> str:
@@ -131,11 +135,11 @@ class JsonProgress:
         self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources})
 
     def _write(self, event: dict[str, object]) -> None:
-        self._stream.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode())
+        self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))
         self._stream.flush()
 
 
 def progress_display(*, as_json: bool) -> TerminalProgress | JsonProgress:
     """Return bars if standard output is a terminal, else JSON lines."""
-    console = Console()
+    console = SafeConsole()
     return TerminalProgress(console) if console.is_terminal and not as_json else JsonProgress(sys.stdout)

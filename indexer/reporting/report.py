@@ -51,6 +51,7 @@ class ResourceReport:
     note: str | None = None  # what the run is waiting for
     refusal: str | None = None
     overridden: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def resumable_counts(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cluster.private_files import make_folder, open_private
 from indexer.errors import LockedError, SourceError
 from indexer.reso.client import edmx
 from indexer.reso.client.odata_response import SourceRejectedError
@@ -57,8 +58,8 @@ async def open_replication(
 def _lock_mirror(folder: Path, name: str) -> Iterator[Path]:
     """Hold the lock file of a mirror; the operating system releases it when the process ends, however it ends."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / f"{name}.lock").open("w")
+        make_folder(folder)
+        file = open(folder / f"{name}.lock", "w", opener=open_private)  # noqa: SIM115 - `Path.open` has no opener
     except OSError as error:
         raise SourceError(f"BROKERAGE_RESO_DIR={folder} cannot be used: {error.strerror}.") from error
     with file:
@@ -75,6 +76,8 @@ def _source_errors() -> Iterator[None]:
         yield
     except SourceRejectedError as error:
         raise SourceError(str(error)) from None
+    except RecursionError:
+        raise SourceError("A record of the source is nested too deeply.") from None
     except sqlite3.Error as error:
         raise SourceError(f"The mirror in BROKERAGE_RESO_DIR cannot be used: {error}.") from error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from cluster.settings import SettingError, setting
 
 # At 0, these would stop all requests; the other numbers may be 0.
-_POSITIVE = frozenset({"rate", "in_flight", "page_size", "keys_per_request", "timeout_seconds"})
+_POSITIVE = frozenset({"rate", "in_flight", "page_size", "keys_per_request", "max_body_mib", "timeout_seconds"})
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,20 @@ class ResoSettings:
     client_id: str = setting("BROKERAGE_RESO_CLIENT_ID", "", "OAuth client ID.")
     client_secret: str = setting("BROKERAGE_RESO_CLIENT_SECRET", "", "OAuth client secret.", secret=True)
     scope: str = setting("BROKERAGE_RESO_SCOPE", "", "OAuth scope to request; many sources need none.")
+    allow_http: bool = setting(
+        "BROKERAGE_RESO_ALLOW_HTTP",
+        default=False,
+        note="Whether tokens and secrets may be sent to another host without TLS, over a network that you trust.",
+    )
     rate: float = setting("BROKERAGE_RESO_RATE", 2.0, "Maximum requests per second to the source.")
     in_flight: int = setting("BROKERAGE_RESO_IN_FLIGHT", 4, "Maximum concurrent requests to the source.")
     page_size: int = setting("BROKERAGE_RESO_PAGE_SIZE", 1000, "Records per page; the source may send fewer.")
     keys_per_request: int = setting("BROKERAGE_RESO_KEYS", 50, "Maximum records requested by key in one request.")
     retry_seconds: float = setting(
         "BROKERAGE_RESO_PATIENCE_SECONDS", 900.0, "Seconds of failed retries after which the run exits."
+    )
+    max_body_mib: int = setting(
+        "BROKERAGE_RESO_MAX_BODY_MIB", 256, "Maximum size of one response of the source, decompressed, in MiB."
     )
     timeout_seconds: float = setting("BROKERAGE_RESO_TIMEOUT_SECONDS", 120.0, "Timeout of one request, in seconds.")
     poll_seconds: float = setting("BROKERAGE_RESO_POLL_SECONDS", 30.0, "Seconds between rounds with --follow.")

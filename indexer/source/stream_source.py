@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from indexer.clock import now_microseconds
 from indexer.errors import SourceError
 from indexer.source.compression import decompressed
 from indexer.source.files import file_identity, modified_microseconds, numbered_lines, open_line_file
@@ -89,7 +89,7 @@ def file_source(path: Path, default: Resource | None, folder: Path) -> StreamSou
 
 def stdin_source(default: Resource | None, folder: Path) -> StreamSource:
     """Return the source of standard input."""
-    return StreamSource(_STANDARD_INPUT, _StandardInput().open, default, folder, time.time_ns() // 1000)
+    return StreamSource(_STANDARD_INPUT, _StandardInput().open, default, folder, now_microseconds())
 
 
 class _StandardInput:

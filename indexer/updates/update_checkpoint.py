@@ -8,32 +8,37 @@ from typing import TYPE_CHECKING
 from elasticsearch import NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from indexer.context import IndexerContext
 
 
 class UpdateCheckpoint:
     """The number of published lines of one source. Standard input has no identity, so it has no checkpoint."""
 
-    def __init__(self, context: IndexerContext, identity: str | None) -> None:
-        """`identity` is the fingerprint of the source and its content."""
+    def __init__(self, context: IndexerContext, identity: str | None, lives: Sequence[str]) -> None:
+        """`identity` is the fingerprint of the source and its content, `lives` are those of the live data."""
+        self._lives = [*lives]
         self._client = context.client.options(ignore_status=404)
         self._index = context.connection.control_index
         self._id = None if identity is None else f"update-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
     async def read(self) -> int:
-        """Return the number of lines that an earlier run has published."""
+        """Return the number of lines that an earlier run has published, 0 if their data were restored since."""
         if self._id is None:
             return 0
         try:
             response = await self._client.get(index=self._index, id=self._id)
         except NotFoundError:
             return 0
-        return int(response["_source"]["lines"]) if response.get("found") else 0
+        if not response.get("found") or not {*response["_source"].get("lives", ())} <= {*self._lives}:
+            return 0
+        return int(response["_source"]["lines"])
 
     async def write(self, lines: int) -> None:
         """Store the number of published lines."""
         if self._id is not None:
-            await self._client.index(index=self._index, id=self._id, document={"lines": lines})
+            await self._client.index(index=self._index, id=self._id, document={"lines": lines, "lives": self._lives})
 
     async def clear(self) -> None:
         """Delete the checkpoint, once the source has been read to its end."""

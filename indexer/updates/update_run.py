@@ -43,10 +43,11 @@ async def update(context: IndexerContext, source: Source, *, on_progress: OnProg
     """
     with translate_client_errors():
         await preflight(context.client, needed_bytes=0, force=False)
-        await begin_due_lives(context, ignore_wait)
+        lives = await begin_due_lives(context, ignore_wait)
         companies = await companies_from_index(context.client, context.connection.alias(COMPANY))
         with source.changes() as stream:
-            run = _UpdateRun(context, companies, stream, on_progress)
+            checkpoint = UpdateCheckpoint(context, stream.identity, lives)
+            run = _UpdateRun(context, companies, stream, checkpoint, on_progress)
             await run.run()
             return run.summary
 
@@ -55,13 +56,18 @@ class _UpdateRun:
     """One run: distributes the lines of a stream to one updater per resource."""
 
     def __init__(
-        self, context: IndexerContext, companies: Companies, stream: ChangeStream, on_progress: OnProgress
+        self,
+        context: IndexerContext,
+        companies: Companies,
+        stream: ChangeStream,
+        checkpoint: UpdateCheckpoint,
+        on_progress: OnProgress,
     ) -> None:
         self.summary = RunSummary()
         self._context = context
         self._companies = companies
         self._stream = stream
-        self._checkpoint = UpdateCheckpoint(context, stream.identity)
+        self._checkpoint = checkpoint
         self._on_progress = on_progress
         self._limit = AdaptiveLimit(context.settings)
         self._event_limit = EventRateLimit()

@@ -99,6 +99,8 @@ class UpdateWriter:
         if self._session is None:
             opening = open_write_session(self._context, self._resource, self._on_wait)
             self._session = await self._session_stack.enter_async_context(opening)
+        else:
+            await self._session.clock.check_if_set()
         return self._session
 
     async def release(self) -> None:
@@ -146,13 +148,16 @@ class UpdateWriter:
         move_documents = [(moves.move_for_update(row, document, known), document) for row, document in moved]
         stamps = {move.id: session.stamps.next_stamp() for move, _ in move_documents}
         self._unfinished_moves |= {document.id for _, document in moved}
+        versions = {move.id: _write_version(move, known.get(move.id)) for move, _ in move_documents}
         writes = [
-            BulkWrite(move.id, move.version, move.stamped_source(*stamps[move.id]), document)
+            BulkWrite(move.id, versions[move.id], move.stamped_source(*stamps[move.id]), document)
             for move, document in move_documents
         ]
         rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
         self._written |= {
-            move.id: _row(move, stamps[move.id]) for move, document in move_documents if document.id not in rejected
+            move.id: _row(move, stamps[move.id], versions[move.id])
+            for move, document in move_documents
+            if document.id not in rejected
         }
         self._unfinished_moves -= rejected
         planned[:] = [write for write in planned if write.document.id not in rejected]
@@ -162,7 +167,8 @@ class UpdateWriter:
         stamps = {document.id: session.stamps.stamp_for(document, kind, row) for document, kind, row in planned}
         changed = {document.id: document for document, kind, _ in planned if kind is ChangeKind.CHANGED}
         self._unpublished |= changed
-        writes = [_bulk_write(document, stamps[document.id]) for document in documents]
+        versions = {document.id: _write_version(document, row) for document, _, row in planned}
+        writes = [_bulk_write(document, stamps[document.id], versions[document.id]) for document in documents]
         rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
         result.indexed += len(changed.keys() - rejected)
         result.unchanged += len(stamps.keys() - changed.keys() - rejected)
@@ -170,14 +176,17 @@ class UpdateWriter:
             self._unpublished.pop(identifier, None)
         self._unfinished_moves -= stamps.keys() - rejected
         self._written |= {
-            document.id: _row(document, stamps[document.id]) for document in documents if document.id not in rejected
+            document.id: _row(document, stamps[document.id], versions[document.id])
+            for document in documents
+            if document.id not in rejected
         }
 
     async def _write_stale_to_previous(self, session: WriteSession, stale: list[PendingDocument]) -> None:
         """Write stale documents to the generation that a rollback would restore, where they may be the newest."""
         if session.previous is not None and stale:
             sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings)
-            await sender.send([_bulk_write(document, session.stamps.next_stamp()) for document in stale])
+            stamps = {document.id: session.stamps.next_stamp() for document in stale}
+            await sender.send([_bulk_write(document, stamps[document.id], document.version) for document in stale])
 
     async def publish(self) -> bool:
         """Refresh and publish the mark; then release the lock if another run requests it.
@@ -209,11 +218,16 @@ class UpdateWriter:
                 break
 
 
-def _bulk_write(document: PendingDocument, stamp: Stamp) -> BulkWrite:
-    return BulkWrite(document.id, document.version, document.stamped_source(*stamp), document)
+def _write_version(document: PendingDocument, known: IndexRow | None) -> int:
+    """Return the version to write under: that of a state from the future stays, as Elasticsearch accepts no lower."""
+    return document.version if known is None else max(document.version, known.stored_version)
 
 
-def _row(document: PendingDocument, stamp: Stamp) -> IndexRow:
+def _bulk_write(document: PendingDocument, stamp: Stamp, version: int) -> BulkWrite:
+    return BulkWrite(document.id, version, document.stamped_source(*stamp), document)
+
+
+def _row(document: PendingDocument, stamp: Stamp, stored_version: int) -> IndexRow:
     """Return what a search will return once the document is visible."""
     return IndexRow(
         id=document.id,
@@ -224,4 +238,5 @@ def _row(document: PendingDocument, stamp: Stamp) -> IndexRow:
         sequence=stamp[1],
         deleted=document.is_tombstone,
         reason=None,
+        stored_version=stored_version,
     )

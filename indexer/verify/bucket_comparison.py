@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer.clock import UNDATED
 from indexer.verify.findings import VerificationResult, classify_difference
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
 
@@ -59,7 +60,10 @@ class BucketComparison:
         expected, indexed = await self._digests()
         differing = []
         for bucket in range(COARSE_BUCKETS):
-            if bucket in expected.inconclusive or expected.digests[bucket] != indexed.digests[bucket]:
+            if (
+                bucket in expected.inconclusive | indexed.inconclusive
+                or expected.digests[bucket] != indexed.digests[bucket]
+            ):
                 differing.append(bucket)
             else:
                 self.result.compared += expected.digests[bucket].count
@@ -90,6 +94,7 @@ class BucketComparison:
         async for page in self.index.records():
             for entry in page:
                 digests.add(entry)
+            digests.inconclusive.update(coarse_bucket(entry.id) for entry in page if entry.version == UNDATED)
         return digests
 
     async def _compare_records(self, group: frozenset[int]) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from indexer.clock import UNDATED
+
 if TYPE_CHECKING:
     from indexer.errors import InvalidRecordError
     from indexer.source.lines import SourceLine
@@ -22,6 +24,7 @@ class DifferenceKind(StrEnum):
     SURPLUS = "surplus"  # in the index, not in the reference
     DIFFERENT = "different"  # the same version with another content, or an older version in the index
     ALTERED = "altered"  # the same version and content hash, but other bytes are stored
+    FUTURE = "future"  # in the index, dated later than the clock allows (BROKERAGE_FUTURE_SECONDS)
     NEWER = "newer"  # created, changed or deleted since the reference: not a fault
 
     @property
@@ -41,8 +44,8 @@ def classify_difference(
     is_expected, is_found = expected is not None and not expected.deleted, found is not None and not found.deleted
     if not is_expected and not is_found:
         return None
-    if found is None:
-        return DifferenceKind.MISSING
+    if found is None or (found.version == UNDATED and is_found):
+        return DifferenceKind.MISSING if found is None else DifferenceKind.FUTURE
     if found.version > expected.version if expected is not None else found.version >> 10 > taken_at:
         return DifferenceKind.NEWER
     if expected is None or expected.deleted:
@@ -99,7 +102,7 @@ class VerificationResult:
         self.counts[kind] += 1
         entry = expected or found
         if entry is not None and len(self.named[kind]) < MAX_NAMED:
-            versions = (side.version if side else None for side in (expected, found))
+            versions = (side.stated_version if side else None for side in (expected, found))
             self.named[kind].append(RecordDifference(entry.id, *versions))
 
     def add_unreadable(self, line: SourceLine, error: InvalidRecordError) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from indexer.clock import UNDATED, first_future_version
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
 from indexer.source.lines import SourceLine
@@ -29,19 +30,25 @@ if TYPE_CHECKING:
 
     Buckets = Collection[int]
 
+# About a quarter of an hour as a difference of versions; another program that writes a document adds one.
+_REPLACED_FUTURE = 2**40
 # Documents fetched per request.
 _DOCUMENTS_PER_PAGE = 500
 _MATCH_ALL: dict[str, Any] = {"match_all": {}}
 
 
 class RecordState(msgspec.Struct, gc=False, frozen=True):
-    """One record on one side. `stored` is a 64-bit hash of the stored bytes, 0 if these are not compared."""
+    """One record on one side. `stored` is a 64-bit hash of the stored bytes, 0 if these are not compared.
+
+    `version` is UNDATED if the time of `stated_version` cannot be right.
+    """
 
     id: str
     version: int
     content: int
     deleted: bool
     stored: int
+    stated_version: int
 
 
 class VerificationSide(Protocol):
@@ -66,7 +73,7 @@ class SourceSide:
         """Yield the entries of every line; only a pass over all buckets reports rejected lines."""
         with self.source.open(self.resource) as stream:
             selected = stream if wanted is None else _in_buckets(stream, self.resource, wanted)
-            chunks = ChunkReader(LineParser(self.resource, self.companies), selected, self.settings)
+            chunks = ChunkReader(LineParser(self.resource, self.companies, self.settings), selected, self.settings)
             while (entries := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
                 yield entries
 
@@ -80,7 +87,8 @@ class SourceSide:
 
     def _entry(self, document: PendingDocument) -> RecordState:
         stored = _hash(document.record, 0) if self.is_full else 0
-        return RecordState(document.id, document.version, document.content, document.record is None, stored)
+        version, is_deleted = document.version, document.record is None
+        return RecordState(document.id, version, document.content, is_deleted, stored, version)
 
 
 def _in_buckets(stream: LineStream, resource: Resource, wanted: Buckets) -> LineStream:
@@ -113,7 +121,7 @@ class IndexSide:
                 scan.scan_documents(self.context, self.index, query=_MATCH_ALL, order="feed_key")
             ) as documents:
                 async for page in documents:
-                    yield [entry for document in page if (entry := _document_entry(document)) is not None]
+                    yield self._of_documents(page)
             return
         async with aclosing(scan.scan_rows(self.context, self.index)) as rows:
             async for rows_of_page in rows:
@@ -132,12 +140,16 @@ class IndexSide:
     async def look_up(self, identifiers: Sequence[str]) -> dict[str, RecordState]:
         """Return the visible entries of some records."""
         if self.is_full:
-            documents = await scan.fetch_documents(self.context, self.index, identifiers)
-            entries = [entry for document in documents if (entry := _document_entry(document)) is not None]
+            entries = self._of_documents(await scan.fetch_documents(self.context, self.index, identifiers))
         else:
             rows = await scan.look_up_rows(self.context, self.index, identifiers)
             entries = [_row_entry(row) for row in rows.values() if _is_comparable(row)]
         return {entry.id: entry for entry in entries}
+
+    def _of_documents(self, documents: list[scan.StoredDocument]) -> list[RecordState]:
+        first_future = first_future_version(self.context.settings.future_seconds)
+        entries = (_document_entry(document, first_future) for document in documents)
+        return [entry for entry in entries if entry is not None]
 
     async def live_ids(self, identifiers: Sequence[str]) -> list[str]:
         """Return the identifiers of the live records among some."""
@@ -154,7 +166,8 @@ def _is_comparable(row: scan.IndexRow) -> bool:
 
 
 def _row_entry(row: scan.IndexRow) -> RecordState:
-    return RecordState(row.id, row.version, row.content, row.deleted, 0)
+    stated = row.stored_version if row.version == UNDATED else row.version
+    return RecordState(row.id, row.version, row.content, row.deleted, 0, stated)
 
 
 class _DocumentHeader(msgspec.Struct, gc=False):
@@ -169,15 +182,22 @@ class _DocumentHeader(msgspec.Struct, gc=False):
 _decode_header = msgspec.json.Decoder(_DocumentHeader).decode
 
 
-def _document_entry(document: scan.StoredDocument) -> RecordState | None:
+def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordState | None:
     """Return the entry of a stored document; the bytes between its delimiters must be the record as sent."""
     header = _decode_header(document.source)
     if header.reason is TombstoneReason.VANISHED or is_move(document.id):
         return None
     _, delimiter, rest = document.source.partition(RECORD_DELIMITER)
     record = rest.rpartition(RECORD_DELIMITER)[0] if delimiter else None
-    stored = _hash(record, document.version - header.version)
-    return RecordState(document.id, header.version, header.content, header.deleted, stored)
+    stored, stated = _hash(record, _drift(document.version, header.version)), header.version
+    version = stated if stated < first_future else UNDATED
+    return RecordState(document.id, version, header.content, header.deleted, stored, stated)
+
+
+def _drift(stored_version: int, version: int) -> int:
+    """Return by how much Elasticsearch's version differs, unless the state replaced one from the future."""
+    drift = stored_version - version
+    return drift if drift < _REPLACED_FUTURE else 0
 
 
 def _hash(record: bytes | None, drift: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from indexer.clock import now_microseconds
 from indexer.documents import companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
@@ -55,7 +56,7 @@ async def verify_against_source(
 
 async def _companies(context: IndexerContext, source: Source) -> Companies:
     if source.has(COMPANY):
-        return await asyncio.to_thread(companies.companies_from_source, source)
+        return await asyncio.to_thread(companies.companies_from_source, source, context.settings)
     return await companies.companies_from_index(context.client, context.connection.alias(COMPANY))
 
 
@@ -66,7 +67,7 @@ async def _against_source(
     live = (await lifecycle.generations()).live
     result = VerificationResult(resource.alias, THE_SOURCE, live)
     reference = SourceSide(source, resource, known, context.settings, is_full, result.add_unreadable)
-    taken_at = source.taken_at(resource)
+    taken_at = min(source.taken_at(resource), now_microseconds())
     return await _compare(lifecycle, reference, IndexSide(context, live or "", is_full), result, taken_at)
 
 

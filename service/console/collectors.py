@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
-    from service.limits.admission import AdmissionLane
+    from service.http.send_monitor import SendMonitor
+    from service.limits.admission_lane import AdmissionLane
     from service.search.cached_value import CachedValue
     from service.telemetry.attempts import Attempts
     from service.telemetry.loop_lag import LoopLag
@@ -64,6 +65,19 @@ class AdmissionCollector:
             waiting.add_metric([lane.kind], lane.waiting)
             refused.add_metric([lane.kind], lane.refused)
         yield from (slots, running, waiting, refused)
+
+
+class UnsentCollector:
+    """Bytes of responses that clients have not read."""
+
+    def __init__(self, sends: SendMonitor) -> None:
+        """Read it on each scrape."""
+        self._sends = sends
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        text = "Bytes of responses that wait for clients to read them."
+        yield GaugeMetricFamily("brokerage_unsent_bytes", text, value=self._sends.unsent_bytes)
 
 
 class TrafficCollector:

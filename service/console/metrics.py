@@ -13,6 +13,7 @@ from service.console.collectors import (
     ProgressCollector,
     TimingCollector,
     TrafficCollector,
+    UnsentCollector,
 )
 from service.http.problems import problem_middleware
 from service.search.cached_value import refresh_all
@@ -43,6 +44,7 @@ def _registry(services: Services) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(TimingCollector(services.timings))
     registry.register(AdmissionCollector(services.admission.lanes()))
+    registry.register(UnsentCollector(services.sends))
     registry.register(TrafficCollector(services.traffic))
     registry.register(EngineCollector(services.engine.attempts, services.pulses))
     registry.register(ProgressCollector(services.loop_lag, services.marks))

@@ -14,13 +14,15 @@ from service.console.worker_snapshot import WorkerSnapshot
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from aiohttp import web
+    from aiohttp import ClientResponse, web
 
     from service.settings import ServiceSettings
 
 WORKER_SNAPSHOT_PATH = "/console/worker.json"
 # A worker that takes longer is shown as not responding; the page polls again two seconds later.
 _TIMEOUT_SECONDS = 1.0
+# A snapshot with the history of all consumers has less than a tenth.
+_MAX_BYTES = 16 * 1024**2
 
 
 class SiblingWorkers:
@@ -49,6 +51,16 @@ class SiblingWorkers:
         try:
             url = URL.build(scheme="http", host=host, port=port, path=WORKER_SNAPSHOT_PATH)
             async with self._session.get(url, allow_redirects=False) as response:
-                return msgspec.json.decode(await response.read(), type=WorkerSnapshot)
-        except (ClientError, TimeoutError, OSError, msgspec.DecodeError):
+                return msgspec.json.decode(await _read_bounded(response), type=WorkerSnapshot)
+        except (ClientError, TimeoutError, OSError, RecursionError, ValueError):
             return None
+
+
+async def _read_bounded(response: ClientResponse) -> bytes:
+    """Return the body; raise ValueError if it is too long for a worker of ours, so another program has the port."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_BYTES:
+            raise ValueError("The response is too long.")
+    return bytes(body)

@@ -10,37 +10,96 @@ if TYPE_CHECKING:
 
     from cluster.control_index import Mark
     from mappings.resource import Resource
+    from service.feed.token import FeedPosition, FeedPositions
     from service.search.cached_value import CachedValue
 
+    # The positions of requests that can be compared with the marks together.
+    _SleepersKey = tuple[tuple[Resource, FeedPosition], ...]
+
 _POLL_SECONDS = 0.5
+# Requests woken before other requests get a turn of the event loop.
+_WOKEN_AT_ONCE = 64
 
 
 class ChangeNotifier:
-    """Wakes the waiting requests of one process after each poll of the marks."""
+    """Wakes the waiting requests of one process when the mark of a resource that they wait for has moved."""
 
     def __init__(self, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
         """Start no polling until the first request waits."""
         self._marks = marks
-        self._reading: asyncio.Task[None] | None = None
+        # Requests asleep, by position and in order of arrival.
+        self._asleep: dict[_SleepersKey, dict[asyncio.Future[bool], None]] = {}
+        self._polling: asyncio.Task[None] | None = None
         self.is_closed = False  # the process is shutting down
 
-    async def wait(self, seconds: float) -> None:
-        """Return after the next poll of the marks, or after `seconds` if that is sooner."""
-        if self._reading is None:
-            self._reading = asyncio.create_task(self._read())
-        # A request that stops waiting must not cancel the poll for the others.
-        await asyncio.wait([self._reading], timeout=seconds)
+    @property
+    def waiting(self) -> int:
+        """The number of requests asleep."""
+        return sum(map(len, self._asleep.values()))
 
-    async def _read(self) -> None:
+    async def wait(self, positions: FeedPositions, seconds: float) -> bool:
+        """Return True once a mark has moved past its position, or cannot be read.
+
+        False after `seconds`, or when the process stops.
+        """
+        key = tuple(positions.items())
+        if self._has_moved(key) or self.is_closed:
+            return not self.is_closed
+        sleeper: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asleep.setdefault(key, {})[sleeper] = None
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll())
         try:
-            await asyncio.sleep(_POLL_SECONDS)
-            await asyncio.gather(*(mark.refresh() for mark in self._marks.values()))
+            async with asyncio.timeout(seconds):
+                return await sleeper
+        except TimeoutError:
+            return False
         finally:
-            self._reading = None
+            self._forget(key, sleeper)
+
+    def _forget(self, key: _SleepersKey, sleeper: asyncio.Future[bool]) -> None:
+        if (sleepers := self._asleep.get(key)) is not None:
+            sleepers.pop(sleeper, None)
+            if not sleepers:
+                del self._asleep[key]
+
+    def _has_moved(self, key: _SleepersKey) -> bool:
+        return any(
+            (mark := self._marks[resource]).is_outdated
+            or (mark.current is not None and position.is_behind(mark.current))
+            for resource, position in key
+        )
+
+    async def _poll(self) -> None:
+        compared: list[Mark | None] = []
+        try:
+            while self._asleep:
+                await asyncio.sleep(_POLL_SECONDS)
+                awaited = {resource for key in self._asleep for resource, _ in key}
+                await asyncio.gather(*(self._marks[resource].refresh() for resource in awaited))
+                current = [None if mark.is_outdated else mark.current for mark in self._marks.values()]
+                if current != compared:
+                    await self._wake()
+                compared = current
+        finally:
+            self._polling = None
+
+    async def _wake(self) -> None:
+        """Wake the requests behind a mark, in order of arrival."""
+        moved = [sleeper for key, sleepers in self._asleep.items() if self._has_moved(key) for sleeper in sleepers]
+        for number, sleeper in enumerate(moved, start=1):
+            if not sleeper.done():
+                sleeper.set_result(True)
+            if not number % _WOKEN_AT_ONCE:
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Stop polling and wake all waiting requests."""
         self.is_closed = True
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait([self._reading])
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+        for sleepers in self._asleep.values():
+            for sleeper in sleepers:
+                if not sleeper.done():
+                    sleeper.set_result(False)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.feed import hit_parser, json_lines
+from service.feed.encoded_page import ChangesPage
 from service.feed.published_mark import published_mark
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import header_identifier
 from service.search.query import scope_clauses
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.feed.hit_parser import Hit
@@ -20,23 +23,44 @@ if TYPE_CHECKING:
     from service.operation import RequestContext
 
 
-@dataclass
-class ChangesPage:
-    """The encoded changes of one page, and the positions after them."""
+# The marks that a page is read up to, of the resources that have one.
+FeedMarks = dict["Resource", "Mark"]
 
+
+@dataclass(frozen=True)
+class PageRequest:
+    """Everything that determines a page: a view, positions, the marks to read up to, and a size."""
+
+    view: FeedView
     positions: FeedPositions
-    entries: list[bytes] = field(default_factory=list)
-    at_end: bool = True
+    marks: FeedMarks
+    size: int
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a mark is ahead of its position."""
+        return any(self.positions[resource].sequence < mark.sequence for resource, mark in self.marks.items())
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for requests with the same page."""
+        return self.view.identity, tuple(self.positions.items()), tuple(self.marks.values()), self.size
 
 
-async def read_changes_page(call: RequestContext, view: FeedView, positions: FeedPositions, size: int) -> ChangesPage:
-    """Return at most `size` changes after the positions, resource by resource; raise FeedTokenExpired."""
-    page = ChangesPage(dict(positions))
-    for resource, position in positions.items():
-        mark = await current_mark(call, resource, position)
-        if mark is None or position.sequence >= mark.sequence:
+async def request_page(call: RequestContext, view: FeedView, positions: FeedPositions, size: int) -> PageRequest:
+    """Return the request for the next page of at most `size` changes; raise FeedTokenExpired."""
+    marks = {resource: await current_mark(call, resource, position) for resource, position in positions.items()}
+    return PageRequest(view, positions, {resource: mark for resource, mark in marks.items() if mark}, size)
+
+
+async def read_changes_page(request: PageRequest) -> ChangesPage:
+    """Return the changes after the positions, resource by resource; raise FeedTokenExpired."""
+    page, view, call = ChangesPage(dict(request.positions)), request.view, request.view.call
+    for resource, mark in request.marks.items():
+        position = request.positions[resource]
+        if position.sequence >= mark.sequence:
             continue
-        if (remaining := size - len(page.entries)) <= 0:
+        if (remaining := request.size - len(page.entries)) <= 0:
             page.at_end = False
             break
         call.require(resource, view.required_fields(resource))

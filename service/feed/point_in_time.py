@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from service.search.engine import SearchEngine
     from service.search.query import Body, Clause, Selection
 
-# The PIT expires this long after its last search: a client that stops reading loses it.
+# The PIT expires this long after its last search.
 KEEP_ALIVE_SECONDS = 120
+# While a client reads slowly there is none, so a search for nothing is sent this often.
+_RENEWAL_SECONDS = 40.0
+_NOTHING: dict[str, object] = {"size": 0, "terminate_after": 1, "track_total_hits": False}
 # One page keeps an Elasticsearch core busy; a second one keeps it busy while the previous page is sent.
 _PREFETCHED_PAGES = 2
 # The bytes before and after the sort values of the last hit.
@@ -64,6 +67,13 @@ class PointInTime:
             for page in pending:
                 page.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
+
+    async def renew(self) -> None:
+        """Keep the PIT open, until it is cancelled."""
+        while True:
+            await asyncio.sleep(_RENEWAL_SECONDS)
+            with suppress(ApiError):
+                await self._search(_NOTHING)
 
     async def _page(self, selection: Selection, after: str, size: int) -> bytes:
         return await self._search(_sorted_query(selection, after) | {"size": size})
@@ -112,9 +122,11 @@ async def open_point_in_time(engine: SearchEngine, index: str) -> AsyncIterator[
     if status != HTTPStatus.OK:
         raise status_failure(status, response, None)
     point = PointInTime(engine, orjson.loads(response)["id"])
+    renewal = asyncio.create_task(point.renew())
     try:
         yield point
     finally:
+        renewal.cancel()
         # It would also expire by itself.
         with suppress(ApiError):
             await engine.request("DELETE", "/_pit", orjson.dumps({"id": point.pit_id}))

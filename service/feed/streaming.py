@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import zstandard
 from aiohttp import ClientConnectionResetError, web
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
     from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_writer import StreamWriter
 
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionSlot
 
 NDJSON = "application/x-ndjson"
-# A client that reads nothing for this long is gone, or will return after the point in time has expired.
-_WRITE_TIMEOUT_SECONDS = 60
-
 _log = logging.getLogger("service")
 
 
@@ -92,16 +88,20 @@ async def _compress_lines(compressor: _Compressor, lines: AsyncGenerator[bytes])
 
 
 class StreamPayload(Payload):
-    """A streamed body of lines. It holds a slot of its admission lane until the last line is sent."""
+    """A streamed body of lines. It holds a slot until the last line is sent, or the connection is lost.
+
+    Each chunk is written when the client has read the one before. `service.http.send_monitor` aborts the connection of
+    a client that reads too slowly.
+    """
 
     _value: AsyncGenerator[bytes]
 
-    def __init__(self, first: bytes, lines: AsyncGenerator[bytes], coding: ContentCoding, lane: AdmissionLane) -> None:
-        """Send `first`, then `lines`, compressed with `coding`."""
+    def __init__(self, first: bytes, lines: AsyncGenerator[bytes], coding: ContentCoding, slot: AdmissionSlot) -> None:
+        """Send `first`, then `lines`, compressed with `coding`; release the slot at the end."""
         super().__init__(lines, content_type=NDJSON)
         self._first = first
         self._coding = coding
-        self._lane = lane
+        self._slot = slot
 
     def decode(self, *_: str) -> str:
         """Raise TypeError: the lines are not known before they are sent."""
@@ -110,15 +110,11 @@ class StreamPayload(Payload):
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send the lines; abort the connection on failure, so that the client sees an incomplete body."""
         try:
-            async with self._lane, aclosing(self._value) as lines:
+            async with aclosing(self._value) as lines:
                 await self._send(lines, writer)
         except ApiError as error:
             _log.warning("snapshot aborted before its last line: %s", error)
             raise ClientConnectionResetError("The snapshot ended early.") from None
-        except TimeoutError:
-            # Unsent data in the buffer would keep the connection open for ever.
-            cast("StreamWriter", writer).transport.abort()  # type: ignore[union-attr]
-            raise ClientConnectionResetError("The client stopped reading.") from None
 
     async def _send(self, lines: AsyncGenerator[bytes], writer: AbstractStreamWriter) -> None:
         compressor = _COMPRESSORS[self._coding]()
@@ -129,23 +125,31 @@ class StreamPayload(Payload):
 
     async def _write_chunk(self, writer: AbstractStreamWriter, chunk: bytes) -> None:
         if chunk:
-            async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
-                await writer.write(chunk)
+            await writer.write(chunk)
             CURRENT_OBSERVATION.get().sent_bytes += len(chunk)
 
     async def close(self) -> None:
-        """Close the generator of the lines that were not read."""
+        """Release the slot, and close the generator of the lines that were not read."""
+        self._slot.release()
         await super().close()
         await self._value.aclose()
 
 
 class StreamedResponse(web.Response):
-    """A response whose body is a stream."""
+    """A response whose body is a stream, closed also if it is never sent."""
 
     def __init__(self, stream: StreamPayload, headers: Mapping[str, str]) -> None:
         """Send `stream` as the body."""
         super().__init__(body=stream, headers=headers)
         self._stream = stream
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Send the headers; if the client has left, the body is closed."""
+        try:
+            return await super().prepare(request)
+        except BaseException:
+            await self._stream.close()
+            raise
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Send the body, then release its resources, which aiohttp does not do for HEAD."""

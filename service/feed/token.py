@@ -64,6 +64,10 @@ class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
         known = mark.sequence if self.life == mark.life else -1 if self.life else mark.named_at
         return self.epoch == mark.epoch and self.sequence <= known
 
+    def is_behind(self, mark: Mark) -> bool:
+        """Whether a read from this position finds changes to look through, or that it is expired."""
+        return self.sequence < mark.sequence or self.is_expired(mark)
+
 
 FeedPositions = dict["Resource", FeedPosition]
 

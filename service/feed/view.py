@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mappings import LISTING
@@ -10,10 +11,13 @@ from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
 from mappings.stored_document import TombstoneReason, split_document_id
 from service.feed.token import view_fingerprint
+from service.operation import UNDERSCORE_PARAMETER
 from service.search.query import Clause, lacks_field, terms
 from service.search.used_fields import used_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from mappings.resource import Resource
     from service.feed.hit_parser import DocumentHeader
     from service.operation import RequestContext
@@ -30,6 +34,13 @@ class FeedView:
     call: RequestContext
 
     @property
+    def identity(self) -> Hashable:
+        """Equal for requests whose records, and their form, are the same."""
+        companies, withheld = self.call.scope.companies, self.call.withheld
+        spelling = self.call.parameters.get(UNDERSCORE_PARAMETER, False)
+        return companies, self._on_market, self._with_deactivated, withheld, spelling
+
+    @cached_property
     def fingerprint(self) -> bytes:
         """The fingerprint a token is bound to: a different view needs a new snapshot."""
         companies = self.call.scope.companies

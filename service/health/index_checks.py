@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cluster.control_index import mark_id
@@ -19,7 +19,7 @@ from service.health.checks import (
     missing_privilege,
 )
 from service.health.live_index import LiveIndex
-from service.health.replaced_data import read_marks, replaced_finding, replacement
+from service.health.replaced_data import replaced_finding, replacement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.health.checks import StatusReader
+    from service.search.cached_value import CachedValue
+
+    CachedMarks = Mapping[str, CachedValue[Mark | None]]
 
     # By requested name: the indices behind it, or None without the privilege to read them.
     IndicesByName = Mapping[str, Mapping[str, Any] | None]
@@ -52,19 +55,40 @@ class IndexInventory:
         return replacement(mark, *next(iter(live.items())), control)
 
 
-async def run_checks(engine: StatusReader, connection: ConnectionSettings) -> list[Finding]:
-    """Return the findings of all checks; raise ApiError if Elasticsearch is unavailable."""
-    indices = await read_inventory(engine, connection)
+async def run_checks(
+    engine: StatusReader, connection: ConnectionSettings, marks: CachedMarks | None = None
+) -> list[Finding]:
+    """Return the findings of all checks; raise ApiError if Elasticsearch is unavailable.
+
+    `marks` are those that the service has cached, by alias.
+    """
+    indices = await _with_marks(engine, connection, marks or {})
     return [*await cluster_findings(engine), *index_findings(indices, connection)]
+
+
+async def _with_marks(engine: StatusReader, connection: ConnectionSettings, marks: CachedMarks) -> IndexInventory:
+    """Return the inventory, read after the marks: a cached one may be that of an index that was replaced since."""
+    inventory = replace(await read_inventory(engine, connection), marks=_current(marks))
+    suspected = [alias for alias in marks if inventory.replacement(alias, connection.control_index)]
+    if not suspected:
+        return inventory
+    await asyncio.gather(*(marks[alias].refresh() for alias in suspected))
+    known = _current(marks)
+    return replace(await read_inventory(engine, connection), marks=known)
+
+
+def _current(marks: CachedMarks) -> dict[str, Mark]:
+    cached = {alias: mark.current for alias, mark in marks.items()}
+    return {alias: mark for alias, mark in cached.items() if mark is not None}
 
 
 async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -> IndexInventory:
     """Read the metadata of all indices that the service uses; raise ApiError if Elasticsearch is unavailable."""
-    aliases, marks = [*map(connection.alias, RESOURCES)], await read_marks(engine, connection)
+    aliases = [*map(connection.alias, RESOURCES)]
     names = [*aliases, connection.keys_index, connection.control_index]
     status, body = await _get(engine, ",".join(names))
     if status == 200:
-        return IndexInventory({name: _indices_behind(name, body) for name in names}, marks=marks)
+        return IndexInventory({name: _indices_behind(name, body) for name in names})
     if status == 401:
         raise EngineUnavailable("Elasticsearch rejected the credentials.")
     # One of them is missing or not readable: find out which.
@@ -74,7 +98,7 @@ async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -
         for name, (status, body) in zip(names, responses, strict=True)
     }
     missing = [alias for alias in aliases if by_name[alias] == {}]
-    return IndexInventory(by_name, await _never_built(engine, connection, missing), marks)
+    return IndexInventory(by_name, await _never_built(engine, connection, missing))
 
 
 async def _never_built(engine: StatusReader, connection: ConnectionSettings, missing: Sequence[str]) -> frozenset[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from cluster.connection import ConnectionSettings
+    from service.health.index_checks import CachedMarks
     from service.search.engine import SearchEngine
     from service.settings import ServiceSettings
 
@@ -34,9 +35,15 @@ class HealthMonitor:
     """The latest findings, their age, and the readiness of this process."""
 
     def __init__(
-        self, engine: SearchEngine, connection: ConnectionSettings, settings: ServiceSettings, read_check: ReadCheck
+        self,
+        engine: SearchEngine,
+        connection: ConnectionSettings,
+        settings: ServiceSettings,
+        read_check: ReadCheck,
+        marks: CachedMarks | None = None,
     ) -> None:
         """Start without findings; `read_check` reads what the first request needs, or raises ApiError."""
+        self._marks = marks
         self._engine = engine
         self._connection = connection
         self._interval_seconds = max(settings.fresh_seconds, _MIN_INTERVAL_SECONDS)
@@ -58,7 +65,7 @@ class HealthMonitor:
         """Run all checks, which takes a few seconds at most; keep the last findings if Elasticsearch is unreachable."""
         before, _ = self.findings()
         try:
-            self._findings = await run_checks(self._engine, self._connection)
+            self._findings = await run_checks(self._engine, self._connection, self._marks)
         except (ApiError, LookupError, TypeError, ValueError, AttributeError) as failure:
             self._unreachable = unreachable_finding(failure)
         else:

@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> dict[str, Mark]:
     """Return the marks by alias; raise ApiError. A mark that is missing or not readable is omitted.
 
-    Read them before the indices: an index that is swapped in meanwhile names the one that it succeeds.
+    Read them before the indices are listed: an index that is swapped in meanwhile names the one that it succeeds.
     """
     aliases = [*map(connection.alias, RESOURCES)]
     paths = (f"/{connection.control_index}/_doc/{mark_id(alias)}" for alias in aliases)
     responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
-    found = {alias: body["_source"] for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
-    return {alias: msgspec.convert(source, Mark) for alias, source in found.items()}
+    read = {alias: _mark(body) for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
+    return {alias: mark for alias, mark in read.items() if mark is not None}
+
+
+def _mark(document: Mapping[str, Any]) -> Mark | None:
+    try:
+        return msgspec.convert(document["_source"], Mark)
+    except msgspec.ValidationError:
+        return None
 
 
 def replacement(mark: Mark, index: str, facts: Facts, control: Facts) -> str | None:

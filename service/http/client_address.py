@@ -16,6 +16,8 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 TRUSTED_PROXIES_SETTING = "BROKERAGE_TRUSTED_PROXIES"
+# Addresses that are read from the right of `X-Forwarded-For`; chains of proxies are a handful long.
+MAX_PROXIES = 16
 
 
 def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
@@ -44,14 +46,14 @@ def forwarded_address(peer_text: str, lines: Sequence[str], trusted: Sequence[Ip
     """Return the address of a client by the peer of its connection and the lines of `X-Forwarded-For`.
 
     The lines count only if the peer is trusted, and are read from the right, because only what trusted proxies appended
-    is reliable: the client is the first address that is not a trusted proxy. If all are, it is the leftmost; if one of
-    those read is malformed, it is the peer.
+    is reliable: the client is the first address that is not a trusted proxy. If all are, it is the leftmost of the
+    last `MAX_PROXIES`; if one of those read is malformed, it is the peer.
     """
     peer = _address(peer_text)
     if peer is None or not lines or not _is_in(peer, trusted):
         return peer
     client = peer
-    for text in reversed(",".join(lines).split(",")):
+    for text in reversed(",".join(lines).rsplit(",", MAX_PROXIES)[-MAX_PROXIES:]):
         address = _address(text.strip())
         if address is None:
             return peer
@@ -66,9 +68,11 @@ def _address(text: str) -> IpAddress | None:
         address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses.
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses. A zone (`fe80::1%eth0`) is any text, and means
+    # nothing outside the host that wrote it.
+    return address.ipv4_mapped or ipaddress.IPv6Address(int(address))
 
 
 def _is_in(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:

@@ -34,15 +34,23 @@ def entity_tag(body: BufferListPayload, coding: ContentCoding) -> str:
 
 
 def not_modified(request: web.BaseRequest, response: web.Response) -> web.Response | None:
-    """Return 304 with the headers of a tagged response if the client has it, else None."""
-    lines = request.headers.getall("If-None-Match", ())
-    if not lines or not _matches(", ".join(lines), response.headers[_ETAG]):
+    """Return 304 with the headers of a tagged response if the client has it, else None.
+
+    `*` is a condition on the existence of the resource, and here it exists.
+    """
+    sent = _if_none_match(request)
+    if sent.strip(" \t") != "*" and response.headers[_ETAG] not in sent:
         return None
     headers = {name: value for name, value in response.headers.items() if name not in _BODY_HEADERS}
     return web.Response(status=304, headers=headers)
 
 
-def _matches(if_none_match: str, tag: str) -> bool:
+def has_sent_tag(request: web.BaseRequest, response: web.Response) -> bool:
+    """Whether the client sent the tag of a response, which `*` does not prove that it has."""
+    return _ETAG in response.headers and response.headers[_ETAG] in _if_none_match(request)
+
+
+def _if_none_match(request: web.BaseRequest) -> str:
     # A tag contains no inner quote, so it is a substring exactly where it is a list member. The comparison is weak: a
     # `W/` before it does not count (RFC 9110, section 8.8.3.2).
-    return if_none_match.strip(" \t") == "*" or tag in if_none_match
+    return ", ".join(request.headers.getall("If-None-Match", ()))

@@ -12,7 +12,7 @@ import logging
 import secrets
 import select
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
@@ -21,6 +21,8 @@ from service.errors import ApiError, InternalError
 from service.http.headers import add_common_headers
 from service.http.problems import problem_response
 from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, HeadersTooLarge, MalformedRequest, UrlTooLong
+from service.http.send_monitor import SEND_MONITOR, SendMonitor
+from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.request_observer import (
     REQUEST_OBSERVER,
     ObservedConnection,
@@ -48,6 +50,7 @@ CONNECTION_OPTIONS: dict[str, Any] = {
 _HEAD_TIMEOUT_SECONDS = 10.0
 # Time for the first request on a new connection to arrive.
 _FIRST_REQUEST_SECONDS = 1.0
+_HEAD_END = b"\r\n\r\n"
 _SUPPORTED_VERSIONS = frozenset({HttpVersion10, HttpVersion11})
 # The arguments of the exception are all that distinguishes this error in aiohttp.
 _TOO_MANY_HEADERS = ("Too many headers received",)
@@ -67,38 +70,77 @@ class _Request(web.Request):
 class HttpConnection(ObservedConnection):
     """One connection of a client."""
 
-    __slots__ = ("_accepted_at", "_has_partial_request", "_head_timer")
+    __slots__ = ("_accepted_at", "_has_partial_request", "_head_timer", "_received_end", "client", "key_id", "monitor")
 
     _manager: HttpServer | None
+    monitor: SendMonitor | None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Record the time of the accept."""
+        """Record the time of the accept, and watch what the client reads."""
         self._accepted_at = self._loop.time()
         self._has_partial_request = False
         self._head_timer: asyncio.TimerHandle | None = None
+        self._received_end = b""
+        self.key_id = ""
+        # aiohttp forgets its transport when it closes it, before the client has read everything.
+        self.client: asyncio.Transport | None = cast("asyncio.Transport", transport)
+        if self.monitor is not None:
+            self.monitor.open(self)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Cancel the timeout of a partial request."""
         super().connection_lost(exc)
-        self._set_head_timeout(is_active=False)
+        self.client = None
+        if self.monitor is not None:
+            self.monitor.close(self)
+        self._cancel_head_timeout()
+
+    def pause_writing(self) -> None:
+        """Count the bytes that the client has not read."""
+        super().pause_writing()
+        if self.monitor is not None:
+            self.monitor.pause(self)
+
+    def resume_writing(self) -> None:
+        """Continue to write: the client has read most of them."""
+        if self.monitor is not None:
+            self.monitor.resume(self)
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Start the timeout of a partial request, or cancel it once the head is complete."""
+        count = self._request_count
         super().data_received(data)
-        self._has_partial_request = self._is_waiting()
-        if self._has_partial_request is (self._head_timer is None):
-            self._set_head_timeout(is_active=self._has_partial_request)
+        if data:
+            self._received_end = data[-4:] if len(data) >= len(_HEAD_END) else (self._received_end + data)[-4:]
+        has_request = self._request_count > count or bool(self._messages)
+        self._has_partial_request = not (has_request and self._received_end == _HEAD_END)
+        if not self._has_partial_request:
+            self._cancel_head_timeout()
+        elif self._head_timer is None:
+            self._start_head_timeout()
 
-    def _set_head_timeout(self, *, is_active: bool) -> None:
+    def _start_head_timeout(self) -> None:
+        self._head_timer = self._loop.call_later(_HEAD_TIMEOUT_SECONDS, self._on_head_timeout)
+
+    def _cancel_head_timeout(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
-        self._head_timer = self._loop.call_later(_HEAD_TIMEOUT_SECONDS, self.force_close) if is_active else None
+            self._head_timer = None
+
+    def _on_head_timeout(self) -> None:
+        if self._is_waiting():
+            self.force_close()
+        else:  # the response to the request before is not finished
+            self._start_head_timeout()
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send a response. While the server drains, it is the last one of its connection."""
+        if (observation := CURRENT_OBSERVATION.get(None)) is not None:
+            self.key_id = observation.key_id
         if self._manager is not None and self._manager.draining:
             _close_after(resp)
         return await super().finish_response(request, resp, start_time)
@@ -179,6 +221,7 @@ class HttpServer(web.Server):
 
     draining = False
     observer: RequestObserver | None = None
+    monitor: SendMonitor | None = None
 
     @classmethod
     def of(cls, original: web.Server, app: web.Application) -> HttpServer:
@@ -192,6 +235,7 @@ class HttpServer(web.Server):
             **options,
         )
         server.observer = observer
+        server.monitor = app.get(SEND_MONITOR)
         # A trial connection, so that an invalid option fails at startup and not with the first client.
         server()
         return server
@@ -200,4 +244,5 @@ class HttpServer(web.Server):
         """Return the handler of a new connection."""
         connection = HttpConnection(self, loop=self._loop, **self._kwargs)
         connection.observer = self.observer
+        connection.monitor = self.monitor
         return connection

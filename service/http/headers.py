@@ -47,7 +47,6 @@ def add_common_headers(response: web.StreamResponse, request_id: str, request: w
     headers = response.headers
     headers[REQUEST_ID] = request_id
     headers.update(_SECURITY_HEADERS)
-    if request is not None and API_KEY_PARAMETER in request.query:
+    # Refusals have no `Cache-Control`: the query of a request that was refused for its length is never parsed.
+    if "Cache-Control" not in headers or (request is not None and API_KEY_PARAMETER in request.query):
         headers["Cache-Control"] = _NO_STORE
-    else:
-        headers.setdefault("Cache-Control", _NO_STORE)

@@ -22,8 +22,11 @@ _MEDIA_RANGE = re.compile(rf"({_NAME}/{_NAME})((?:[ \t]*;[ \t]*{_NAME}=(?:{_NAME
 _WEIGHT = re.compile(r";[ \t]*q=([^; \t]*)")
 # Old names of codings (RFC 9110, section 8.4.1.3).
 _CODING_ALIASES = {"x-gzip": "gzip"}
-# Clients send a handful of different headers; the bound is for a client that makes them up.
+# Clients send a handful of different headers; the bounds are for a client that makes them up.
 _CACHED_HEADERS = 128
+# Browsers send up to ten elements. Further ones and the rest of a longer value are ignored, as malformed elements are.
+MAX_ELEMENTS = 32
+MAX_LENGTH = 1_024
 
 
 class ContentCoding(StrEnum):
@@ -36,7 +39,16 @@ class ContentCoding(StrEnum):
 
 def negotiate_coding(headers: MultiMapping[str]) -> ContentCoding:
     """Return the coding for the client that sent these headers."""
-    return preferred_coding(", ".join(headers.getall("Accept-Encoding", ())))
+    return preferred_coding(joined_lines(headers, "Accept-Encoding"))
+
+
+def joined_lines(headers: MultiMapping[str], name: str) -> str:
+    """Return the lines of a header, joined by commas and cut to `MAX_LENGTH`."""
+    return ", ".join(headers.getall(name, ()))[:MAX_LENGTH]
+
+
+def _elements(value: str) -> list[str]:
+    return [element.strip(" \t") for element in value.lower().split(",", MAX_ELEMENTS)[:MAX_ELEMENTS]]
 
 
 @lru_cache(maxsize=_CACHED_HEADERS)
@@ -64,8 +76,8 @@ def preferred_coding(accept: str) -> ContentCoding:
 
 def _coding_weights(accept: str) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for element in accept.lower().split(","):
-        if match := _CODING.fullmatch(element.strip(" \t")):
+    for element in _elements(accept):
+        if match := _CODING.fullmatch(element):
             name, weight = _CODING_ALIASES.get(match[1], match[1]), float(match[2] or 1)
             weights[name] = min(weight, weights.get(name, 1.0))
     return weights
@@ -92,8 +104,8 @@ def _media_weight(weights: dict[str, float], media_type: str) -> float:
 
 def _media_weights(accept: str) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for element in accept.lower().split(","):
-        match = _MEDIA_RANGE.fullmatch(element.strip(" \t"))
+    for element in _elements(accept):
+        match = _MEDIA_RANGE.fullmatch(element)
         if match and (weight := _quality(match[2])) is not None:
             weights[match[1]] = min(weight, weights.get(match[1], 1.0))
     return weights

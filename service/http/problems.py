@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
 _log = logging.getLogger("service")
+# Characters: a path with an identifier of 128, each of which may be percent-encoded in UTF-8, has less.
+_MAX_INSTANCE_LENGTH = 2_048
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,9 @@ def problem_response(error: ApiError, path: str, request_id: str) -> web.Respons
         "title": error.title,
         "status": error.status,
         "detail": error.detail,
-        "instance": path,
+        "instance": path[:_MAX_INSTANCE_LENGTH],
         "code": error.code,
-        "messages": [str(fault) for fault in error.faults] or [error.detail],
+        "messages": error.messages,
         "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
         "request_id": request_id,
     }

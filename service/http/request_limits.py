@@ -13,6 +13,10 @@ MAX_URL_BYTES = 8_192
 # Enforced by `service.http.connection`. A request has about a dozen header fields, about twenty behind proxies.
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 8_190
+# Names and values of all header fields: what most servers and proxies accept in all.
+MAX_HEAD_BYTES = 16_384
+# In a query. The operation with the most parameters has about forty.
+MAX_PARAMETERS = 100
 _BODYLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -52,8 +56,20 @@ class UrlTooLong(ApiError):
         super().__init__(f"The URL has {length} bytes; at most {limit} are accepted.")
 
 
+class TooManyParameters(ApiError):
+    """The query has more parameters than any operation; parsing them would delay other requests."""
+
+    status = 400
+    code = "too-many-parameters"
+    title = "Too many parameters"
+
+    def __init__(self, sent: int) -> None:
+        """Report both numbers."""
+        super().__init__(f"The query has {sent} parameters; at most {MAX_PARAMETERS} are accepted.")
+
+
 class HeadersTooLarge(ApiError):
-    """The request has too many header fields, or one that is too long."""
+    """The request has too many header fields, one that is too long, or too many bytes in all of them."""
 
     status = 431
     code = "headers-too-large"
@@ -61,13 +77,20 @@ class HeadersTooLarge(ApiError):
 
     def __init__(self) -> None:
         """Report the limits, and repeat nothing of the request: it may contain a key."""
-        super().__init__(f"At most {MAX_HEADERS} header fields are accepted, of {MAX_HEADER_BYTES} bytes each.")
+        super().__init__(
+            f"At most {MAX_HEADERS} header fields are accepted, of {MAX_HEADER_BYTES} bytes each and {MAX_HEAD_BYTES} "
+            "bytes in all."
+        )
 
 
 def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> None:
-    """Raise ApiError for a URL that is too long or contains `#`, and for a body where none is accepted."""
+    """Raise ApiError for a head over its limits, a URL that contains `#`, and a body where none is accepted."""
     if len(request.raw_path) > max_url_bytes:
         raise UrlTooLong(len(request.raw_path), max_url_bytes)
+    if (sent := request.raw_path.count("&") + 1) > MAX_PARAMETERS:
+        raise TooManyParameters(sent)
+    if sum(len(name) + len(value) for name, value in request.raw_headers) > MAX_HEAD_BYTES:
+        raise HeadersTooLarge
     if "#" in request.raw_path:
         # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
         raise MalformedRequest

@@ -40,6 +40,7 @@ class KeyLimiter:
         self._max_concurrent = settings.key_concurrency
         self._shared = shared
         self._local = LocalBuckets(_MAX_KEYS)
+        self._refunds = LocalBuckets(_MAX_KEYS)
         self._running: dict[str, int] = {}
         # The last state in Redis, by key id.
         self._last_states: dict[str, RateLimitState] = {}
@@ -81,6 +82,11 @@ class KeyLimiter:
         if key.key_id not in self._last_states or running >= (self._max_concurrent or math.inf):
             return False
         return running < self._last_states[key.key_id].remaining
+
+    def may_refund(self, key: ApiKey) -> bool:
+        """Whether a 304 is free. It needs a search, too: only as many are as the key may send requests."""
+        policy = key_policy(key, self._tiers)
+        return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy)).is_allowed
 
     async def refund(self, key: ApiKey) -> RateLimitState:
         """Undo the counting of a request, because its response was 304."""
@@ -145,8 +151,9 @@ async def _count(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None
 
 
 async def refund_request(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
-    """Undo the counting of an admitted request, and update its headers."""
-    request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
+    """Undo the counting of an admitted request, if it is free, and update its headers."""
+    if limiter.may_refund(key):
+        request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
 
 
 def create_limiter(settings: ServiceSettings, prefix: str) -> KeyLimiter:

@@ -35,6 +35,38 @@ class ConcurrencyLimited(ApiError):
         )
 
 
+class ShareExceeded(ApiError):
+    """The key holds as many slots that are held for long as it leaves to other keys."""
+
+    status = 429
+    code = "too-many-at-once"
+    title = "Too many requests at once"
+
+    def __init__(self, held: int) -> None:
+        """Report the number of requests in progress."""
+        super().__init__(
+            f"The key has {held} such requests in progress, and no more places are left for all other keys. "
+            "Send the next one when one of these has ended.",
+            headers={"Retry-After": "5"},
+        )
+
+
+class UnreadResponses(ApiError):
+    """The key has left too many bytes of its responses unread."""
+
+    status = 429
+    code = "too-many-at-once"
+    title = "Too many requests at once"
+
+    def __init__(self, limit: int) -> None:
+        """Report the limit in bytes."""
+        super().__init__(
+            f"More than {limit} bytes of responses to this key are still unread. "
+            "Read the responses on its other connections, or close these, before the next request.",
+            headers={"Retry-After": "5"},
+        )
+
+
 class AuthFailuresLimited(ApiError):
     """The address has sent too many invalid keys. Valid keys from the same address are not refused."""
 

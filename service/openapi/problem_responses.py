@@ -28,7 +28,7 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         "instance": {"type": "string", "description": "The path of the request, without its query."},
         "code": {"type": "string", "description": "Stable, for programs."},
         "messages": {"type": "array", "items": _TEXT, "minItems": 1},
-        "errors": {"type": "array", "items": _FAULT, "description": "The parameters at fault, all of them at once."},
+        "errors": {"type": "array", "items": _FAULT, "description": "The parameters at fault, at most ten at once."},
         "request_id": _TEXT,
     },
     "required": ["type", "title", "status", "detail", "instance", "code", "messages", "errors", "request_id"],
@@ -43,7 +43,7 @@ _PROBLEMS_BY_STATUS: dict[int, tuple[str, tuple[str, ...]]] = {
     410: ("The token is no longer valid: take a snapshot.", RATE_LIMIT_HEADERS),
     414: ("The URL is longer than 8 KiB.", ()),
     429: ("Too many requests: retry after Retry-After seconds.", (*RATE_LIMIT_HEADERS, "Retry-After")),
-    431: ("There are too many header fields, or one of them is too long.", ()),
+    431: ("There are too many header fields, or they are too long.", ()),
     503: (
         "The search engine is unavailable or overloaded, or a rebuild is due: retry after Retry-After seconds.",
         (*RATE_LIMIT_HEADERS, "Retry-After"),

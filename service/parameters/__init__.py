@@ -1,1 +1,1 @@
-"""Query parameters: their types, clauses and shared groups, and the parser, which reports all errors at once."""
+"""Query parameters: their types, clauses and shared groups, and the parser, which reports several errors at once."""

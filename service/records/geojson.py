@@ -13,7 +13,7 @@ import msgspec
 
 from mappings.casing import underscore
 from service.errors import InvalidRequest
-from service.http.negotiation import prefers_geojson
+from service.http.negotiation import joined_lines, prefers_geojson
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ def wants_geojson(headers: MultiMapping[str], parameters: Mapping[str, Any]) -> 
 
     Raise InvalidRequest if it combines it with `timestamps_only`, whose records have no coordinates.
     """
-    if not prefers_geojson(", ".join(headers.getall("Accept", ()))):
+    if not prefers_geojson(joined_lines(headers, "Accept")):
         return False
     if parameters.get(_TIMESTAMPS_ONLY):
         raise InvalidRequest.of(_TIMESTAMPS_ONLY, "has no coordinates; request application/json, or full records.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from marshmallow import Schema, ValidationError
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from service.reso.filter.expression import FilterExpression
 
 MAX_SKIP = 10_000
+# Names in `$select`, and in `$orderby`: no entity set has so many properties, or so many to order by.
+MAX_SELECTED, MAX_ORDERS = 200, 10
 _UNIMPLEMENTED_OPTIONS = frozenset(
     {"$expand", "$search", "$apply", "$compute", "$deltatoken", "$index", "$levels", "$schemaversion", "$id"}
 )
@@ -51,10 +54,22 @@ class FilterOption(Parameter):
 
     def parse_text(self, text: str) -> FilterQuery:
         """Return the filter; raise OptionNotImplemented for unsupported operators and functions."""
-        try:
-            return FilterQuery(text, parse_filter(_checked_text(text)))
-        except MalformedFilter as fault:
-            raise ValidationError(str(fault)) from None
+        parsed = _parse_once(_checked_text(text))
+        if isinstance(parsed, MalformedFilter):
+            raise ValidationError(str(parsed))
+        return FilterQuery(text, parsed)
+
+
+@lru_cache(maxsize=16)
+def _parse_once(text: str) -> FilterExpression | MalformedFilter:
+    """Return the expression or the fault of a filter.
+
+    A refused query is parsed twice (`service.parameters.parser`), and all pages of a reader have the same filter.
+    """
+    try:
+        return parse_filter(text)
+    except MalformedFilter as fault:
+        return fault.with_traceback(None)
 
 
 class OrderOption(Parameter):
@@ -62,7 +77,7 @@ class OrderOption(Parameter):
 
     def parse_text(self, text: str) -> tuple[OrderBy, ...]:
         """Return the properties to order by, most significant first."""
-        orders = tuple(_parse_order(part) for part in _checked_text(text).split(","))
+        orders = tuple(_parse_order(part) for part in _split_names(text, MAX_ORDERS))
         if len({order.name for order in orders}) < len(orders):
             raise ValidationError("names a field twice.")
         return orders
@@ -84,7 +99,7 @@ class SelectOption(Parameter):
 
     def parse_text(self, text: str) -> tuple[str, ...] | None:
         """Return the names of the selected properties, None for all."""
-        names = tuple(part.strip() for part in _checked_text(text).split(","))
+        names = tuple(part.strip() for part in _split_names(text, MAX_SELECTED))
         if names == ("*",):
             return None
         if paths := [name for name in names if _EXPRESSION_SYNTAX.search(name)]:
@@ -147,6 +162,12 @@ class FormatOption(Parameter):
         if text.partition(";")[0].strip().lower() not in self.accepted:
             raise OptionNotImplemented(FORMAT, f"the format {text[:40]!r}")
         return self.accepted[0]
+
+
+def _split_names(text: str, most: int) -> list[str]:
+    if _checked_text(text).count(",") >= most:
+        raise ValidationError(f"names more than {most} fields.")
+    return text.split(",")
 
 
 def _checked_text(text: str) -> str:

@@ -10,8 +10,8 @@ from service.http.negotiation import GEOJSON
 from service.http.responses import json_array, json_response, link_header
 from service.records import geojson
 from service.resources.filters import filter_clauses
-from service.resources.resent_records import resend_after_restore
 from service.resources.response import BRIEF, UPDATED_SINCE, Envelope, ResourceResponse
+from service.resources.watermarks import with_true_watermark
 from service.scope import COMPANY_PARAMETER
 from service.search.pagination import walk_page
 from service.search.query import Selection
@@ -43,7 +43,7 @@ class WalkResponse(ResourceResponse):
 
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the page after the record that `last_platform_listing_id` names."""
-        call = await resend_after_restore(call, self.resource)
+        call = await with_true_watermark(call, self.resource)
         clauses = await filter_clauses(call, self.rules)
         variant, as_features = (
             call.variant(self.resource, self.view),

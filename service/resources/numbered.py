@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from service.http.responses import json_array, json_response
 from service.resources.filters import filter_clauses
 from service.resources.listing_pages import next_watermark
-from service.resources.resent_records import resend_after_restore
 from service.resources.response import BRIEF, ENVELOPE, UPDATED_SINCE, Envelope, ResourceResponse
+from service.resources.watermarks import with_true_watermark
 from service.search.pagination import numbered_page
 from service.search.query import Selection
 
@@ -32,7 +32,7 @@ class PageResponse(ResourceResponse):
 
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the page that `page_number` and `page_size` select."""
-        call = await resend_after_restore(call, self.resource)
+        call = await with_true_watermark(call, self.resource)
         clauses = await filter_clauses(call, self.rules)
         watermark = await next_watermark(call, self.resource) if UPDATED_SINCE in call.parameters else {}
         variant = call.variant(self.resource, self.view)

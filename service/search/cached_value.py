@@ -62,10 +62,15 @@ class CachedValue(Generic[Value]):
             raise self._failure
         return self._value  # type: ignore[return-value]  # read at least once by now
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the value could not be refreshed when it was due."""
+        return self._failure is not None and time.monotonic() - self._read_at >= self._ages.stale_seconds
+
     async def get_renewed(self) -> Value:
         """Return the value, at most `stale_seconds` old; raise the failure of its refresh."""
         value = await self.get()
-        if self._failure is not None and time.monotonic() - self._read_at >= self._ages.stale_seconds:
+        if self._failure is not None and self.is_outdated:
             raise self._failure
         return value
 

@@ -18,8 +18,15 @@ ENGINE_FAILURES = Counter("brokerage_elasticsearch_failures", "Failed requests t
 LIMIT_HITS = Counter("brokerage_limit_hits", "Requests counted against the rate limit of their key.")
 LIMIT_REFUSALS = Counter(
     "brokerage_limit_refusals",
-    "Requests refused with 429: rate or concurrency of the key, or failed authentications of the address.",
+    "Requests refused with 429: rate, concurrency or unread responses of the key, its share of long-held slots, or "
+    "failed authentications of the address.",
     ["kind"],
+)
+ABORTED_CONNECTIONS = Counter(
+    "brokerage_connections_aborted",
+    "Connections aborted because the client took too little of a response in time (stalled), or because too many bytes "
+    "were waiting for clients (unsent).",
+    ["reason"],
 )
 LIMIT_FAIL_OPENS = Counter(
     "brokerage_limit_fail_opens", "Requests counted in this process only, because Redis was unreachable."

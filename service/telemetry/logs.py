@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from prometheus_client import Counter
 
+from cluster.terminal_text import printable
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class JsonLogFormatter(logging.Formatter):
         """Return the line without a line break."""
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
         fields = _fields(self, record)
-        return _line(moment, record.levelname.lower(), record.name, _encodable(record.getMessage()), fields).decode()
+        line = _line(moment, record.levelname.lower(), record.name, _encodable(record.getMessage()), fields)
+        return printable(line.decode())
 
 
 class ConsoleLogFormatter(logging.Formatter):
@@ -57,7 +59,8 @@ class ConsoleLogFormatter(logging.Formatter):
         fields = _fields(self, record)
         error = fields.pop("error", "")
         moment = dt.datetime.fromtimestamp(record.created, dt.UTC)
-        return _text(moment, record.levelname.lower(), record.getMessage(), fields) + (f"\n{error}" if error else "")
+        text = _text(moment, record.levelname.lower(), record.getMessage(), fields)
+        return printable(f"{text}\n{error}" if error else text)
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:

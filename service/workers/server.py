@@ -18,6 +18,7 @@ from service.keys.redaction import install_redaction
 from service.telemetry.logs import configure_logging
 from service.telemetry.tracing import load_tracing
 from service.workers.memory import retain_freed_memory, tune_garbage_collector
+from service.workers.open_files import raise_file_limit
 from service.workers.shutdown import ShutdownRequest
 from service.workers.sockets import ListenError, bind_sockets
 
@@ -47,6 +48,7 @@ def run_server(
     """
     install_redaction()
     app = create_app(settings, connection, configure_logging(settings.log_format), load_tracing(os.environ))
+    raise_file_limit(settings)
     retain_freed_memory()
     opened = listeners or bind_sockets(settings)[0]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

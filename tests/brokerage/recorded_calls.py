@@ -94,6 +94,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     talk.command("index", "verify", str(less), *built)
     talk.command("index", "status")
     talk.command("index", "rollback", "teams", "--yes")
+    talk.command("index", "restored", "--yes")
     talk.command("index", "prune", "--yes")
     return talk.calls()
 

@@ -6,6 +6,7 @@ stopped between two of its requests.
 
 from __future__ import annotations
 
+import math
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ class MachineEnvironment:
 async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[MachineEnvironment]:
     """Create the environment, and delete it at the end."""
     settings = IndexerSettings(
+        clock_seconds=math.inf,  # the clock of the run is its own
         dead_letter_folder=str(folder / "dead-letters"),
         retry_seconds=30.0,
         lock_wait_seconds=0.0,

@@ -40,8 +40,8 @@ class ChaosResults(msgspec.Struct):
 
     def take(self, name: str, outcome: ScenarioResult, seconds: float) -> None:
         """Add the result of a scenario that this command ran."""
-        module = Path(sys.argv[0]).stem.replace("__main__", "")
-        command = shlex.join(["python", "-m", f"tests.chaos.{module}".rstrip("."), *sys.argv[1:]])
+        folder, module = Path(sys.argv[0]).parent.name, Path(sys.argv[0]).stem.replace("__main__", "")
+        command = shlex.join(["python", "-m", f"tests.{folder}.{module}".rstrip("."), *sys.argv[1:]])
         self.rows[name] = ResultRow(outcome, dt.datetime.now(dt.UTC).date().isoformat(), command, round(seconds, 1))
         self.versions = {"Python": platform.python_version(), "Elasticsearch": VERSION}
         self.versions |= {name: version(name) for name in _PACKAGES}

@@ -58,7 +58,14 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
 
 
 @pytest.mark.parametrize(
-    "sent", [b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"], ids=["no HTTP", "no worker"]
+    "sent",
+    [
+        b"SSH-2.0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n" + b"[" * 99_999,
+        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 17 * 2**20,
+    ],
+    ids=["no HTTP", "no worker", "deep", "long"],
 )
 async def test_a_worker_that_answers_nothing_of_use_is_away(sent: bytes) -> None:
     ports = neighbours()

@@ -15,6 +15,7 @@ from consumer.pull_loop import PullPlan, pull_once
 from consumer.pull_status import VerificationOutcome
 from consumer.record_hashes import bucket_of
 from tests.consumer.conftest import change_copy, copied, open_pull
+from tests.consumer.stand_in_service import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,8 +145,8 @@ async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Pa
 
 
 def test_the_last_change_of_a_record_in_a_page_wins(tmp_path: Path) -> None:
-    stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": "", "content": "0" * 16, "record": {}}
-    leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": "", "reason": "out_of_scope"}
+    stay: dict[str, Any] = {"resource": "listings", "company": "acme", "time": TIME, "content": "0" * 16, "record": {}}
+    leave: dict[str, Any] = {"resource": "listings", "company": "other", "time": TIME, "reason": "out_of_scope"}
     sent = [stay | {"id": "gone"}, leave | {"id": "back"}, leave | {"id": "gone"}, stay | {"id": "back"}]
     changes = [change | {"sequence": number} for number, change in enumerate(sent)]
     page = msgspec.json.decode(msgspec.json.encode({"changes": changes, "next": "t", "at_end": True}), type=ChangeBatch)

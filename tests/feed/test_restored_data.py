@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
+from click.testing import CliRunner
 
+from brokerage.command import main
+from consumer.copy_comparison import CopyDifferences, compare_resource
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import begin_new_lives
 from mappings import LISTING
 from service.health.probes import HEALTH_MONITOR
-from tests.feed.feed_client import ConsumerCopy, listing
+from tests.consumer.conftest import open_pull
+from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
 from tests.feed.snapshot_repository import SnapshotRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient
@@ -105,6 +113,38 @@ async def test_the_next_update_after_a_restore_begins_a_new_life_by_itself(
     assert await feed.problem("changes", since=token) == (410, "token-expired")
 
 
+_LOADED = ("companies", "offices", "listings")
+
+
+async def test_a_pull_follows_a_restore_by_itself(
+    feed: FeedClient, snapshots: SnapshotRepository, tmp_path: Path
+) -> None:
+    url, key = str(feed.http.make_url("/v1")), feed.keys["all"]
+    async with open_pull(url, tmp_path, key=key, resources=_LOADED) as (pull, _):
+        await pull.catch_up()
+        await snapshots.take("first")
+        await feed.update(listing("L0", "a", 10, price=99), deleted_listing("L2", "a", 10), listing("new", "b", 10))
+        await pull.catch_up()
+        await snapshots.restore("first")
+        await begin_new_lives(feed.bench.engine())
+        await monitor(feed).check_now()
+        # As many changes as were undone.
+        await change(feed, 20, "L4")
+        await change(feed, 21, "L4")
+        await change(feed, 22, "L4")
+        await pull.catch_up()
+        assert [status.snapshots for status in pull.statuses.values()] == [2, 2, 2]
+        for resource in _LOADED:
+            assert await compare_resource(pull, resource) == CopyDifferences()
+            copied = {row.id: row.content for row in pull.copy.rows(resource)}
+            assert copied == await served(feed, resource)
+
+
+async def served(feed: FeedClient, resource: str) -> dict[str, str]:
+    """Return the content hashes of what is served."""
+    return {line["id"]: line["content"] for line in (await feed.snapshot(resource, "all"))[1:-1]}
+
+
 async def test_a_control_index_alone_that_is_restored_begins_a_new_life(
     feed: FeedClient, snapshots: SnapshotRepository
 ) -> None:
@@ -114,11 +154,28 @@ async def test_a_control_index_alone_that_is_restored_begins_a_new_life(
     await snapshots.restore("first", "control")
     await monitor(feed).check_now()
     assert (await feed.problem("changes", since=token))[0] == 503
-    await begin_new_lives(feed.bench.engine())
+    replaced = [each["resource"] for each in await command(feed, "index", "status") if each["is_replaced"]]
+    assert replaced == [*_LOADED]
+    findings = [each for each in await command(feed, "doctor") if "brokerage index restored" in each["remedy"]]
+    assert [each["subject"] for each in findings] == [*_LOADED]
+    assert (await command(feed, "index", "restored", "--yes"))["resources"] == [*_LOADED]
+    assert not any(each["is_replaced"] for each in await command(feed, "index", "status"))
     await monitor(feed).check_now()
     assert await feed.problem("changes", since=token) == (410, "token-expired")
     assert (await feed.get("reso/EntityEvent", **{"$filter": f"EntityEventSequence gt {number}"}))[0] == 410
     assert min(await events(feed)) > number
+
+
+async def command(feed: FeedClient, *arguments: str) -> Any:
+    """Run a command and return what it prints as JSON."""
+    settings = {
+        "ELASTICSEARCH_URL": feed.bench.connection.url[0],
+        "BROKERAGE_INDEX_PREFIX": feed.bench.connection.prefix,
+    }
+    given = {**{name: None for name in os.environ if name.startswith("BROKERAGE_")}, **settings}
+    ended = await asyncio.to_thread(CliRunner().invoke, main, [*arguments, "--json"], env=given)
+    assert ended.exit_code == 0, ended.output
+    return orjson.loads(ended.stdout)
 
 
 async def events(feed: FeedClient) -> list[int]:

@@ -20,9 +20,10 @@ from service.limits.admission import RequestKind
 from service.scope import Scope
 from service.search.query import Selection
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, office
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from service.limits.admission import AdmissionLane
+    from service.limits.admission_lane import AdmissionLane
     from tests.feed.feed_client import FeedClient
 
 
@@ -202,7 +203,74 @@ def _lane(feed: FeedClient) -> AdmissionLane:
     return lane
 
 
-async def test_a_head_request_takes_no_slot_and_leaves_nothing_open(feed: FeedClient) -> None:
+async def test_of_many_at_once_some_are_sent_and_the_others_refused(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, go_on = PointInTime._page, asyncio.Event()
+
+    async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
+        await go_on.wait()
+        return await page(point, selection, after, size)
+
+    monkeypatch.setattr(PointInTime, "_page", held)
+    asked = {asyncio.create_task(feed.get("snapshot/listings", key)) for _ in range(12) for key in feed.keys}
+    refused = set[asyncio.Task[tuple[int, bytes]]]()
+    while len(asked) > _lane(feed).slots:
+        done, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        refused |= done
+    problems = {(task.result()[0], orjson.loads(task.result()[1])["code"]) for task in refused}
+    assert problems <= {(503, "overloaded"), (429, "too-many-at-once")}
+    assert (503, "overloaded") in problems
+    go_on.set()
+    sent = await asyncio.gather(*asked)
+    assert [(status, body.splitlines()[-1][-17:]) for status, body in sent] == [(200, b',"complete":true}')] * len(sent)
+    await until(lambda: _lane(feed).running == 0)
+
+
+async def test_a_key_leaves_slots_for_other_keys(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PointInTime, "_page", lambda *_: asyncio.Event().wait())
+    lane = _lane(feed)
+    hoarding = [asyncio.create_task(feed.get("snapshot/listings", "a")) for _ in range(2)]
+    await until(lambda: lane.held_by(_key_id(feed, "a")) == 2)
+    assert await feed.problem("snapshot/listings", "a") == (429, "too-many-at-once")
+    hoarding.append(asyncio.create_task(feed.get("snapshot/listings", "b")))
+    await until(lambda: lane.held_by(_key_id(feed, "b")) == 1)
+    for task in hoarding:
+        task.cancel()
+    await until(lambda: lane.running == 0)
+
+
+def _key_id(feed: FeedClient, name: str) -> str:
+    return feed.keys[name][3:13]
+
+
+async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> Any:
+        raise EngineUnavailable("a test")
+
+    monkeypatch.setattr("service.operation.encode_response", refuse)
+    assert await feed.problem("snapshot/listings") == (503, "temporarily-unavailable")
+    assert _lane(feed).running == 0
+
+
+async def test_a_point_in_time_stays_open_while_nothing_is_searched(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.feed.point_in_time._RENEWAL_SECONDS", 0.01)
+    search, answers = PointInTime._search, list[bytes]()
+
+    async def noted(point: PointInTime, body: Any) -> bytes:
+        answers.append(await search(point, body))
+        return answers[-1]
+
+    monkeypatch.setattr(PointInTime, "_search", noted)
+    services = feed.http.server.app[SERVICES]  # type: ignore[attr-defined]
+    async with open_point_in_time(services.engine, services.connection.alias(LISTING)):
+        await until(lambda: len(answers) >= 3)
+    assert all(orjson.loads(answer)["hits"]["hits"] == [] for answer in answers)
+
+
+async def test_a_head_request_keeps_no_slot_and_leaves_nothing_open(feed: FeedClient) -> None:
     async with feed.http.head("/v1/snapshot/listings", headers={"x-api-key": feed.keys["a"]}) as answer:
         assert (answer.status, await answer.read()) == (200, b"")
     # It is closed after the response; by itself it would expire only after two minutes.

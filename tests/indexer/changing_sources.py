@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from mappings import COMPANY, TEAM
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     Lines = list[dict[str, Any] | bytes]
 
 FIRST, BEFORE, SECOND, NEWER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 3, 5, 7))
-# Later than any source is read, so that what a source lacks is newer than it.
-BEYOND = "2200-01-01T00:00:00Z"
+# Later than any source is read, so that what a source lacks is newer than it, and not too far in the future.
+BEYOND = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).isoformat()
 BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="unknown"), b'{"record": 1}']
 
 

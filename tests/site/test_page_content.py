@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from mappings import FIELD_GROUPS, RESOURCES
 from mappings.index_body import MAX_RESULT_WINDOW
 from mappings.legends import PROPERTY_TYPES
-from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_URL_BYTES
+from service.http.request_limits import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
 from service.limits.rate_policy import default_burst
 from service.openapi.problem_responses import problem_statuses
 from service.parameters.groups import MAX_PAGE_SIZE
@@ -150,7 +150,8 @@ def test_the_bounds_are_those_of_the_code() -> None:
         f"{MAX_RESULT_WINDOW:,} records deep",
         f"| {len(PROPERTY_TYPES)} numbers |",
         f"| {MAX_URL_BYTES // 1024} KiB |",
-        f"| {MAX_HEADERS}, of {MAX_HEADER_BYTES:,} bytes each |",
+        f"| parameters in a query | {MAX_PARAMETERS} |",
+        f"| {MAX_HEADERS}, of {MAX_HEADER_BYTES:,} bytes each, {MAX_HEAD_BYTES:,} bytes in all |",
         f"{settings.key_concurrency} concurrent requests per key",
         f"After {settings.failures_per_minute} of them per minute",
         f"deadline of {settings.deadline_seconds:.0f} seconds",

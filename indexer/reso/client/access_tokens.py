@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.odata_response import TransientSourceError, parse_retry_after
+from indexer.reso.client.response_body import read_small_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -24,12 +27,25 @@ _MARGIN_SECONDS = 30.0
 _MAX_UNPROVEN_TOKENS = 3
 
 
+_BEARER_PATTERN = r"\A[!-~]{1,16384}\Z"
+_LONGEST_SECONDS = 10 * 365 * 86_400
+
+
 class _TokenResponse(msgspec.Struct):
-    access_token: str
-    expires_in: float = 3600.0
+    # As in the header that it is sent in (RFC 6750, section 2.1).
+    access_token: Annotated[str, msgspec.Meta(pattern=_BEARER_PATTERN)]
+    expires_in: Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_SECONDS)] = 3600.0
 
 
 _decode_token = msgspec.json.Decoder(_TokenResponse, strict=False).decode
+
+
+def exposed_message(address: str, secret: str) -> str:
+    """Return the refusal of an address that a secret would be sent to unencrypted."""
+    return (
+        f"{address} begins with http://, so {secret} would cross the network unencrypted: use https://, or set "
+        "BROKERAGE_RESO_ALLOW_HTTP=true if you trust the network."
+    )
 
 
 class AccessTokenProvider:
@@ -43,8 +59,12 @@ class AccessTokenProvider:
             raise SourceError(
                 "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET."
             )
+        if is_exposed(settings.token_url) and not settings.allow_http:
+            raise SourceError(exposed_message("BROKERAGE_RESO_TOKEN_URL", "BROKERAGE_RESO_CLIENT_SECRET"))
         self._settings = settings
         self._token = settings.token.strip()
+        if self._token and not re.fullmatch(_BEARER_PATTERN, self._token):
+            raise SourceError("BROKERAGE_RESO_TOKEN cannot be used: it has spaces, control or non-ASCII characters.")
         self._valid_until = 0.0 if settings.token_url else float("inf")  # on the monotonic clock
         self._unproven = 0  # tokens issued since the last successful request
         self._lock = asyncio.Lock()
@@ -77,13 +97,13 @@ class AccessTokenProvider:
         }
         requested_at, self._unproven = time.monotonic(), self._unproven + 1
         async with session.post(settings.token_url, data=form, allow_redirects=False) as response:
-            body = await response.read()
+            body = await read_small_body(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
             seconds = parse_retry_after(response.headers.get("Retry-After", ""))
             raise TransientSourceError(f"{settings.token_url} returned {response.status}.", seconds)
         try:
             issued = _decode_token(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise SourceError(
                 f"{settings.token_url} returned {response.status} without a token. Check BROKERAGE_RESO_CLIENT_ID, "
                 "BROKERAGE_RESO_CLIENT_SECRET and BROKERAGE_RESO_SCOPE."

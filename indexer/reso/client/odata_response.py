@@ -77,7 +77,7 @@ def retry_delay_seconds(error: Exception, failures: int) -> float:
 
 def parse_retry_after(text: str) -> float | None:
     """Return the seconds of a Retry-After header, given as seconds or as a date; at most an hour."""
-    if text.isdecimal():
+    if text.isascii() and text.isdecimal():
         return min(float(text), _MAX_RETRY_AFTER_SECONDS)
     date = parse_http_date(text)
     return None if date is None else min(max(date - time.time(), 0.0), _MAX_RETRY_AFTER_SECONDS)
@@ -87,7 +87,7 @@ def parse_http_date(text: str) -> float | None:
     """Return an HTTP date in seconds since 1970, None for anything else."""
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, TypeError, IndexError):
         return None
 
 
@@ -95,7 +95,7 @@ def error_detail(body: bytes) -> str:
     """Return the message of an OData error, truncated, with a leading colon; empty for any other body."""
     try:
         message = msgspec.json.decode(body)["error"]["message"]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
         return ""
     text = message.get("value") if isinstance(message, dict) else message
     return f": {text}"[:300] if isinstance(text, str) else ""

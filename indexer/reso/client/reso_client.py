@@ -15,8 +15,9 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
-from indexer.reso.client.access_tokens import AccessTokenProvider
+from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
@@ -31,6 +32,7 @@ from indexer.reso.client.odata_response import (
     retry_delay_seconds,
 )
 from indexer.reso.client.rate_limiter import SourceRateLimiter
+from indexer.reso.client.response_body import read_body, read_small_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,6 +45,7 @@ Decoded = TypeVar("Decoded")
 _MIN_PAGE_SIZE = 50
 # The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
 _FIRST_REQUEST_SECONDS = 20.0
+_MAX_CLOCK_OFFSET_SECONDS = 7 * 86_400.0
 
 
 @dataclass
@@ -66,7 +69,13 @@ class ResoClient:
     """A client of one source."""
 
     def __init__(self, root: str, settings: ResoSettings, on_wait: Callable[[str], None]) -> None:
-        """Take the service root, such as https://mls.example.com/reso/odata."""
+        """Take the service root, such as https://mls.example.com/reso/odata.
+
+        Raise SourceError for contradictory settings, or if a token would be sent to another host unencrypted.
+        """
+        has_token = bool(settings.token or settings.token_url)
+        if has_token and is_exposed(root) and not settings.allow_http:
+            raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
         self._tokens = AccessTokenProvider(settings)
@@ -133,6 +142,8 @@ class ResoClient:
             ) as error:
                 failures += 1
                 await self._wait(request.entity, error, failures, deadline)
+            except RecursionError:
+                raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
     async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
         """Wait before a retry; raise SourceError if it would be after the deadline."""
@@ -154,17 +165,19 @@ class ResoClient:
             self.traffic.requests[request.entity] += 1
             url = URL(request.url, encoded=True)
             async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                body = await response.read()
+                is_ok = response.status == HTTPStatus.OK
+                body = await (read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response))
         self.traffic.received[request.entity] += len(body)
         self._record_clock_offset(response)
-        if response.status != HTTPStatus.OK:
+        if not is_ok:
             raise self._error(response, request.entity, body, token)
         self._tokens.confirm()
         return body
 
     def _record_clock_offset(self, response: aiohttp.ClientResponse) -> None:
         date = parse_http_date(response.headers.get("Date", ""))
-        if date is not None:
+        # A clock that is further off is broken, and its year may be beyond those of a timestamp.
+        if date is not None and abs(date - time.time()) < _MAX_CLOCK_OFFSET_SECONDS:
             self._clock_offset = date - time.time()
 
     def _error(self, response: aiohttp.ClientResponse, entity: str, body: bytes, token: str) -> Exception:

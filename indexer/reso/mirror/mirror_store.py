@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from cluster.private_files import create_file, make_folder
 from indexer.reso.mirror.record_links import find_links
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ class Mirror:
 
     def __init__(self, path: Path, dictionary: DataDictionary) -> None:
         """Open the file; create it if it is missing."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        # SQLite gives its -wal and -shm files the same mode.
+        create_file(path)
         self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
         self.connection.executescript(_PRAGMAS + _SCHEMA)
         self._dictionary = dictionary

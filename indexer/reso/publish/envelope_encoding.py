@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from indexer.clock import now_microseconds
 from indexer.reso.source_time import parse_source_time
 from indexer.source.lines import RejectedLine
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
@@ -38,7 +38,8 @@ def content_digest(content: object) -> bytes:
 
 def modified_microseconds(record: dict[str, Any]) -> int:
     """Return a record's modification time in microseconds since 1970; the current time if it is missing or later."""
-    now, modified = time.time_ns() // 1000, parse_source_time(str(record.get(MODIFICATION_TIMESTAMP, "")))
+    written = record.get(MODIFICATION_TIMESTAMP)
+    now, modified = now_microseconds(), parse_source_time(written) if isinstance(written, str) else None
     return now if modified is None else max(0, min(int(modified.timestamp() * 1_000_000), now))
 
 

@@ -8,12 +8,12 @@ source. Versions are logged before they are sent, so a killed run sends the same
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import Counter
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from indexer.clock import latest_microseconds, now_microseconds
 from indexer.errors import InvalidRecordError
 from indexer.reso.publish.envelope_encoding import (
     content_digest,
@@ -42,8 +42,9 @@ _ENTITY_ORDER = ("Office", "Member", "Teams", "Property")
 class Outbox:
     """The envelopes of one company, made from the records of a mirror."""
 
-    def __init__(self, mirror: Mirror, plan: ReplicationPlan, mapper: RecordMapper) -> None:
-        """Count no omitted values yet."""
+    def __init__(self, mirror: Mirror, plan: ReplicationPlan, mapper: RecordMapper, future_seconds: float) -> None:
+        """Count no omitted values yet; `future_seconds` is BROKERAGE_FUTURE_SECONDS."""
+        self._future_seconds = future_seconds
         self._mirror, self._plan, self._mapper = mirror, plan, mapper
         self._dictionary = plan.dictionary
         self._sent_log = SentLog(mirror)
@@ -72,7 +73,7 @@ class Outbox:
 
     def taken_at(self, resource: Resource) -> int:  # noqa: ARG002 - the same for every resource
         """Return the current time in microseconds since 1970: a mirror is always current."""
-        return time.time_ns() // 1000
+        return now_microseconds()
 
     @contextmanager
     def changes(self) -> Iterator[ChangeStream]:
@@ -166,24 +167,32 @@ class Outbox:
         """Return the last version sent if the content is unchanged, else a newer one."""
         digest = content_digest(content)
         sent = self._sent_log.last(resource.alias, key)
-        if sent is not None and sent.digest == digest:
+        if sent is not None and sent.digest == digest and self._is_credible(sent.updated_at):
             return sent
         identifier = str(content["record"][resource.identifier])
         previous = sent.updated_at if sent else self._sent_log.indexed_version(resource.alias, identifier)
-        version = SentVersion(identifier, max(previous + 1, modified_microseconds(source)), digest)
+        version = SentVersion(identifier, self._after(previous, modified_microseconds(source)), digest)
         self._sent_log.store(resource.alias, key, version)
         return version
 
+    def _after(self, previous: int, modified: int) -> int:
+        """Return the version of a change after `previous`, in microseconds; one from the future does not count."""
+        return max(previous + 1, modified) if self._is_credible(previous) else modified
+
+    def _is_credible(self, version: int) -> bool:
+        """Whether the indexer accepts a version: an earlier run may have had a clock that was ahead."""
+        return version <= latest_microseconds(self._future_seconds)
+
     def _deletion(self, resource: Resource, key: str, sent: SentVersion) -> SourceLine:
-        if sent.digest is not None:
-            sent = SentVersion(sent.identifier, max(sent.updated_at + 1, time.time_ns() // 1000), None)
+        if sent.digest is not None or not self._is_credible(sent.updated_at):
+            sent = SentVersion(sent.identifier, self._after(sent.updated_at, now_microseconds()), None)
             self._sent_log.store(resource.alias, key, sent)
         return self._line(resource.alias, self._deletion_envelope(resource, sent.identifier, sent.updated_at))
 
     def _unmatched_deletions(self) -> Iterator[tuple[Resource, SourceLine]]:
         for resource in RESOURCES:
             for identifier, previous in self._sent_log.unmatched(resource.alias) if self.has(resource) else ():
-                updated_at = max(previous + 1, time.time_ns() // 1000)
+                updated_at = self._after(previous, now_microseconds())
                 yield resource, self._line(resource.alias, self._deletion_envelope(resource, identifier, updated_at))
 
     def _deletion_envelope(self, resource: Resource, identifier: str, updated_at: int) -> dict[str, Any]:

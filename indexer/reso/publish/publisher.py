@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from indexer.build.rebuild import reindex
-from indexer.clock import now_milliseconds
+from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
 from indexer.control.replications import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _INDEXED_NOTE = "found"
-# A document version is `updated_at` in microseconds times this.
-_VERSIONS_PER_MICROSECOND = 1024
 
 
 class MirrorPublisher:
@@ -40,7 +38,7 @@ class MirrorPublisher:
             mapper = RecordMapper(plan.dictionary, mirror, plan.prefix, plan.time_zone)
         except ValueError as error:
             raise SourceError(f"{error}.") from None
-        self.outbox = Outbox(mirror, plan, mapper)
+        self.outbox = Outbox(mirror, plan, mapper, context.settings.future_seconds)
         self._resources = [resource for resource in RESOURCES if self.outbox.has(resource)]
 
     async def prepare(self) -> None:
@@ -63,7 +61,7 @@ class MirrorPublisher:
             if (live := await GenerationLifecycle(self._context, resource).live()) is None or resource is COMPANY:
                 continue
             async for page in scan_rows(self._context, live, query=of_company):
-                versions = [(row.id, row.version // _VERSIONS_PER_MICROSECOND, row.deleted) for row in page]
+                versions = [(row.id, max(row.version, 0) // VERSIONS_PER_MICROSECOND, row.deleted) for row in page]
                 with self._mirror.transaction():
                     sent_log.store_indexed(resource.alias, versions)
         with self._mirror.transaction():

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError
 from indexer.reso.client.odata_query import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
+from indexer.reso.mapping.source_values import describe_value
+from indexer.reso.mirror.record_links import key_text
 from indexer.reso.mirror.seen_items import SeenEvents
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _SEQUENCE_NOTE = "event"
 _ATTEMPTS = 4
 # How often the latest sequence is requested while there seem to be no events.
 _EMPTY_CHECKS = 2
+# `Edm.Int64`, and an integer of SQLite.
+_MAX_SEQUENCE = 2**63 - 1
 _FIELDS = (EVENT_SEQUENCE_FIELD, "ResourceName", "ResourceRecordKey")
 
 
@@ -104,8 +108,9 @@ class EntityEventFollower:
         unseen = self._seen.unseen(numbers)
         changed: dict[str, dict[str, None]] = defaultdict(dict)
         for row in rows:
-            if _sequence_of(row) in unseen and row.get("ResourceName") in self._readers:
-                changed[str(row["ResourceName"])][str(row.get("ResourceRecordKey"))] = None
+            name, key = row.get("ResourceName"), key_text(row.get("ResourceRecordKey"))
+            if _sequence_of(row) in unseen and isinstance(name, str) and name in self._readers and key:
+                changed[name][key] = None
         gone = {name: await self._readers[name].refresh_keys(list(keys)) for name, keys in changed.items()}
         processed = max(self.last_processed or 0, *numbers)
         with self._mirror.transaction():
@@ -118,6 +123,11 @@ class EntityEventFollower:
 def _sequence_of(row: SourceRow) -> int:
     value = row.get(EVENT_SEQUENCE_FIELD)
     try:
-        return int(value)  # type: ignore[arg-type]  # a number, or a number as text
-    except (TypeError, ValueError):
-        raise SourceError(f"{EVENT_ENTITY}: {EVENT_SEQUENCE_FIELD} is {value!r}, not a number.") from None
+        number = int(value) if not isinstance(value, bool) else -1  # type: ignore[arg-type]  # a number, also as text
+    except (TypeError, ValueError, OverflowError):
+        number = -1
+    if not 0 <= number <= _MAX_SEQUENCE:
+        raise SourceError(
+            f"{EVENT_ENTITY}: {EVENT_SEQUENCE_FIELD} is {describe_value(value)}, not a number of 64 bits."
+        )
+    return number

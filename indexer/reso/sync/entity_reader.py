@@ -10,11 +10,12 @@ from indexer.errors import SourceError
 from indexer.reporting.report import ResourceReport, RunStage
 from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
 from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.mirror.record_links import key_text
 from indexer.reso.sync.page_order import is_sorted_by_key
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from indexer.reporting.report import OnProgress
     from indexer.reso.client.reso_client import ResoClient
@@ -75,8 +76,7 @@ class EntityReader:
 
     def key_of(self, row: SourceRow) -> str:
         """Return the key of a record, empty if it has none."""
-        value = row.get(self.key)
-        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+        return key_text(row.get(self.key))
 
     def store(self, rows: Iterable[SourceRow]) -> None:
         """Store records in the mirror, within the caller's transaction."""
@@ -96,7 +96,25 @@ class EntityReader:
         if self.report.read:
             self.source.on_progress(self.report)
 
-    async def page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
+    async def pages_by_key(self, query: ODataQuery, last: str | None) -> AsyncIterator[list[SourceRow]]:
+        """Yield the pages after a key, and an empty one at the end; raise SourceError if the source makes no progress.
+
+        It ignores the filter or the order if a page ends where an earlier one did.
+        """
+        reached = {last}
+        while rows := await self._page_after(query, last):
+            last = self.last_key(rows)
+            if last in reached:
+                raise SourceError(f"{self.name}: the source ignores a filter by {self.key}, so it cannot be read.")
+            reached.add(last)
+            yield rows
+        yield rows
+
+    def last_key(self, rows: Sequence[SourceRow]) -> str | None:
+        """Return the last key of a page, None if there is none."""
+        return next((key for row in reversed(rows) if (key := self.key_of(row))), None)
+
+    async def _page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
         """Return the page after a key, empty at the end; raise SourceError if the source ignores filter or order."""
         rows = await self.fetch_nonempty(query.where(after_key_filter(self.key, last)).ordered_by(self.key))
         if rows:

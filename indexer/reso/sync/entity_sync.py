@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.errors import RefusedError
+from indexer.errors import RefusedError, SourceError
 from indexer.reporting.tolerance import tolerated_count
 from indexer.reso.client.odata_query import after_change_filter
 from indexer.reso.mirror.seen_items import seen_keys
@@ -72,11 +72,12 @@ class EntitySync:
         """Read all records by key; changes made meanwhile are picked up by following."""
         await self.set_start()
         state, reader = self.state, self.reader
-        while not state.loaded:
-            rows = await reader.page_after(reader.records_query, state.last)
+        if state.loaded:
+            return
+        async for rows in reader.pages_by_key(reader.records_query, state.last):
             with self._mirror.transaction():
                 reader.store(rows)
-                state.last = _last_key(reader, rows)
+                state.last = reader.last_key(rows)
                 state.loaded = not rows
                 self._save()
 
@@ -95,11 +96,14 @@ class EntitySync:
     ) -> AsyncIterator[tuple[list[SourceRow], bool]]:
         """Yield pages by timestamp and key, each with whether another may follow."""
         query, is_full = query.ordered_by(f"{MODIFICATION_TIMESTAMP},{self.reader.key}"), True
-        first = f"{MODIFICATION_TIMESTAMP} ge {since}"
+        first, reached = f"{MODIFICATION_TIMESTAMP} ge {since}", {position}
         while is_full:
             after = first if position is None else after_change_filter(self.reader.key, position)
             rows, is_full = await self._page(query.where(after))
             position = advance(self.reader, position, rows, is_full=is_full)
+            if is_full and position in reached:
+                raise SourceError(f"{self.reader.name}: the source returns the same pages by time again and again.")
+            reached.add(position)
             yield rows, is_full
 
     async def _page(self, query: ODataQuery) -> tuple[list[SourceRow], bool]:
@@ -156,8 +160,8 @@ class EntitySync:
         mirror.delete_note(_note_name(name))
 
     def is_comparison_due(self) -> bool:
-        """Whether it is time to compare all keys."""
-        return time.time() - self.state.compared >= self._settings.reconcile_hours * 3600
+        """Whether it is time to compare all keys; a comparison in the future was made under a wrong clock."""
+        return not 0 <= time.time() - self.state.compared < self._settings.reconcile_hours * 3600
 
     async def compare_keys(self) -> None:
         """Compare all keys and timestamps; remove records that the source lacks, each confirmed by a request.
@@ -183,10 +187,8 @@ class EntitySync:
 
     async def _missing(self) -> list[str]:
         """Read all keys, refresh the records that differ, and return the known keys that the source did not list."""
-        last: str | None = None
         with seen_keys(self._mirror, self.reader.name) as seen:
-            while rows := await self.reader.page_after(self.reader.keys_query, last):
-                last = _last_key(self.reader, rows)
+            async for rows in self.reader.pages_by_key(self.reader.keys_query, None):
                 seen.add(key for row in rows if (key := self.reader.key_of(row)))
                 await self._refresh_differing(rows)
             return seen.missing()
@@ -202,8 +204,3 @@ class EntitySync:
 
 def _note_name(entity: str) -> str:
     return f"standing {entity}"
-
-
-def _last_key(reader: EntityReader, rows: list[SourceRow]) -> str | None:
-    keys = [key for row in rows if (key := reader.key_of(row))]
-    return keys[-1] if keys else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
 from service.errors import InvalidRequest
 from service.feed import token
-from service.feed.changes_page import ChangesPage, read_changes_page
+from service.feed.changes_page import PageRequest, read_changes_page, request_page
+from service.feed.encoded_page import ChangesPage
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
 from service.feed.published_mark import published_mark
 from service.feed.token import FeedPosition
@@ -76,24 +78,27 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
 async def _wait_for_changes(call: RequestContext, view: FeedView, positions: FeedPositions) -> ChangesPage:
     """Return the first page with a change, or an empty page when `wait` has passed."""
     notifier, size = call.services.news, call.parameters["page_size"]
-    deadline = time.monotonic() + call.parameters["wait"]
+    deadline, is_due = time.monotonic() + call.parameters["wait"], False
     while True:
-        page = await _read_page_in_lane(call, view, positions, size)
+        page = await _read_page(call, await request_page(call, view, positions, size))
         paused = time.monotonic()
-        if page.entries or not page.at_end or paused >= deadline or notifier.is_closed:
+        if page.entries or not page.at_end or is_due or paused >= deadline:
             return page
         positions = page.positions
-        await notifier.wait(deadline - paused)
+        is_due = not await notifier.wait(positions, deadline - paused)
         # A wait that the client requested is not latency.
         CURRENT_OBSERVATION.get().started_at += time.monotonic() - paused
         call.timer.record(Layer.TURN)
 
 
-async def _read_page_in_lane(call: RequestContext, view: FeedView, positions: FeedPositions, size: int) -> ChangesPage:
-    """Read a page within the slot and the deadline of any other page."""
+async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
+    """Read a page within a slot and the deadline of any other page; without news there is nothing to read."""
+    if not request.has_news:
+        return ChangesPage(request.positions)
     services = call.services
-    async with asyncio.timeout(services.settings.deadline_seconds), services.admission.lane(RequestKind.PAGE):
-        return await read_changes_page(call, view, positions, size)
+    lane = services.admission.lane(RequestKind.LONG_POLL if call.parameters["wait"] else RequestKind.PAGE)
+    async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
+        return await services.changes_pages.get(request.identity, partial(read_changes_page, request))
 
 
 OPERATIONS = (

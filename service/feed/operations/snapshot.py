@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
-from service.errors import NotFound, Overloaded
+from service.errors import NotFound
 from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import SnapshotPosition, stream_snapshot
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from mappings.resource import Resource
+    from service.limits.admission_lane import AdmissionSlot
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 
@@ -35,16 +36,23 @@ async def take_snapshot(call: RequestContext) -> web.Response:
 
     All records are lines of JSON, between a head line with the token and a tail line with the digest."""
     resource = resource_from_path(call)
-    lane = call.services.admission.lane(RequestKind.SNAPSHOT)
-    if lane.running >= lane.slots:
-        raise Overloaded
+    # Before anything is read: once the response has started, it could only be aborted.
+    slot = call.services.admission.lane(RequestKind.SNAPSHOT).slot(call.key_id).hold()
+    try:
+        return await _start_stream(call, resource, slot)
+    except BaseException:
+        slot.release()
+        raise
+
+
+async def _start_stream(call: RequestContext, resource: Resource, slot: AdmissionSlot) -> StreamedResponse:
     mark = await published_mark(call, resource)
     sent = call.parameters["after"]
     lines = stream_snapshot(FeedView(call), resource, mark, None if sent is None else SnapshotPosition(*sent))
     coding = negotiate_coding(call.headers)
     encoding = {} if coding is ContentCoding.IDENTITY else {"Content-Encoding": coding}
     # Errors before the first line still get an error status.
-    body = StreamPayload(await anext(lines), lines, coding, lane)
+    body = StreamPayload(await anext(lines), lines, coding, slot)
     return StreamedResponse(body, {**OPERATION_HEADERS, "Cache-Control": "no-store", **encoding})
 
 

@@ -123,7 +123,8 @@ def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[E
     names, known = call.parameters[SELECT], entity_set.properties
     if unknown := [name for name in names or () if name not in known]:
         raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
-    selected = tuple(declared for name, declared in known.items() if names is None or declared.is_key or name in names)
+    wanted = known.keys() if names is None else {*names}
+    selected = tuple(declared for name, declared in known.items() if declared.is_key or name in wanted)
     for declared in selected:
         for resource, column in declared.columns.items():
             call.require(resource, column.reads)

@@ -121,6 +121,6 @@ def test_a_certificate_that_expires_soon_is_reported(days: int, state: FindingSt
     ],
 )
 def test_credentials_in_plain_text_are_reported(url: str, credentials: dict[str, str], said: str | None) -> None:
-    finding = plain_finding(ConnectionSettings(url=(url,), **credentials))
+    finding = plain_finding(ConnectionSettings(url=(url,), allow_http=True, **credentials))
     assert finding.state is (FindingState.WARNING if said else FindingState.OK)
     assert said is None or said in finding.detail

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster.http import response_parser
 from cluster.http.response_head import HttpProtocolError
 from cluster.http.response_parser import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
@@ -134,6 +135,21 @@ BROKEN = {
     "an endless line": chunked([]).replace(b"\r\n0", b"\r\n0;" + b"y" * 140_000),
     "an endless trailer": chunked([], trailer=b"y" * 140_000),
 }
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        OK + b"Content-Length: 2000000\r\n\r\n",
+        OK + b"\r\n" + bytes(2_000_000),
+        chunked([bytes(400_000)] * 5),
+    ],
+    ids=["announced", "until the end of the connection", "in chunks"],
+)
+def test_a_body_has_a_limit_however_it_is_sent(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_parser, "MAX_RESPONSE_BYTES", 1_000_000)
+    with pytest.raises(HttpProtocolError, match="larger than 0 MiB"):
+        receive(ResponseParser(), sent, repeat(ROOM))
 
 
 @pytest.mark.parametrize("size", [1, 1_000, ROOM])

@@ -66,7 +66,7 @@ async def test_a_sample_is_the_same_in_any_order_and_finds_what_is_not_stored(be
     assert await one.find_differences(bench.engine(), index) == []
     missing, newer = one._chosen[0][1], one._chosen[1][1]
     await bench.client.delete(index=index, id=missing)
-    again = parse_line(TEAM, envelope(TEAM, {"uuid": newer, "name": "later"}, updated_at="2027-01-01T00:00:00Z"))
+    again = parse_line(TEAM, envelope(TEAM, {"uuid": newer, "name": "later"}, updated_at="2026-02-01T00:00:00Z"))
     await bulk_sender(bench, index).send([bulk_write(again)])
     await bench.client.indices.refresh(index=index)
     assert await one.find_differences(bench.engine(), index) == [missing]

@@ -81,7 +81,7 @@ def row(known: PendingDocument) -> IndexRow:
     """Return the index row of a document under the stamp 1, 1."""
     key = feed_key(known.company, known.id)
     reason = "deleted" if known.is_tombstone else None
-    return IndexRow(known.id, key, known.version, known.content, 1, 1, known.is_tombstone, reason)
+    return IndexRow(known.id, key, known.version, known.content, 1, 1, known.is_tombstone, reason, known.version)
 
 
 def latest(identifier: str, events: Iterable[HistoryEvent]) -> HistoryEvent:

@@ -75,6 +75,14 @@ class Control:
     def options(self, **_: int) -> Control:
         return self
 
+    @property
+    def indices(self) -> Control:
+        return self
+
+    async def get_settings(self, *, index: list[str], **_: Any) -> dict[str, Any]:
+        """Respond like the client with the identity of this index, which nothing changes."""
+        return {name: {"settings": {"index.uuid": "the-same"}} for name in index}
+
     async def delete(self, *, id: str, **_: str) -> None:  # noqa: A002 - the client's name
         """Delete after a pause."""
         await _Pause()

@@ -125,8 +125,10 @@ async def test_a_row_says_what_the_index_keeps(context: IndexerContext, index: s
     await fill(context.client, index, {"live": sourced(live, b"{}"), "dead": orjson.dumps(dead)})
     await scan.refresh_to_seq_no(context, index)
     expected = {
-        "live": scan.IndexRow("live", "acme:live", 4, -(2**63) + 3, 1003, 999_997, deleted=False, reason=None),
-        "dead": scan.IndexRow("dead", "acme:dead", 5, -(2**63) + 4, 1004, 999_996, True, "gone from the source"),
+        "live": scan.IndexRow(
+            "live", "acme:live", 4, -(2**63) + 3, 1003, 999_997, deleted=False, reason=None, stored_version=4
+        ),
+        "dead": scan.IndexRow("dead", "acme:dead", 5, -(2**63) + 4, 1004, 999_996, True, "gone from the source", 5),
     }
     assert {row.id: row for row in await all_of(scan.scan_rows(context, index))} == expected
     assert await scan.look_up_rows(context, index, ["live", "dead", "absent"]) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,11 @@ PERSON = {"MemberKey": "M", "ModificationTimestamp": STAMP, "MemberFullName": "A
 class OpenOutbox:
     """An open mirror with its outbox."""
 
-    def __init__(self, mirror: Mirror, *, is_sole: bool = False) -> None:
+    def __init__(self, mirror: Mirror, *, is_sole: bool = False, future_seconds: float = 86_400.0) -> None:
         """Say nothing yet."""
         self.mirror = mirror
         plan = ReplicationPlan("https://mls.example.com", ACME, DICTIONARY, COMPANY_RECORD, is_sole=is_sole)
-        self.outbox = Outbox(mirror, plan, RecordMapper(DICTIONARY, mirror))
+        self.outbox = Outbox(mirror, plan, RecordMapper(DICTIONARY, mirror), future_seconds)
 
     def put(self, entity: str, record: dict[str, Any], **changes: object) -> bool:
         """Keep a record."""
@@ -272,7 +273,7 @@ def test_everything_is_sent_again_removals_and_the_company_included(tmp_path: Pa
 
 def test_what_the_index_had_is_overruled_and_what_only_it_had_goes_with_a_sole_source(tmp_path: Path) -> None:
     later = 1_900_000_000_000_000
-    with open_outbox(tmp_path) as run:
+    with open_outbox(tmp_path, future_seconds=math.inf) as run:
         with run.mirror.transaction():
             found = SentLog(run.mirror)
             found.store_indexed("listings", [("K", later, False), ("sold", later, False), ("only", later, False)])
@@ -295,3 +296,20 @@ def test_what_the_index_had_is_overruled_and_what_only_it_had_goes_with_a_sole_s
         }
         run.settle()
         assert run.due() == {}
+
+
+def test_versions_that_a_run_under_a_wrong_clock_has_sent_do_not_count(tmp_path: Path) -> None:
+    later = 1_900_000_000_000_000
+    with open_outbox(tmp_path) as run:
+        run.put("Property", HOME)
+        run.due()
+        with run.mirror.transaction():
+            run.mirror.connection.execute("UPDATE told SET updated_at = ?", (later,))
+            SentLog(run.mirror).store_indexed("listings", [("gone", later, False)])
+        assert run.due()["listings", "K"]["updated_at"] == STAMP.replace("Z", "000Z")
+        with run.mirror.transaction():
+            run.mirror.connection.execute("UPDATE told SET updated_at = ?", (later,))
+        run.remove("Property", "K")
+        assert run.due()["listings", "K"]["updated_at"] < "2030"
+    with open_outbox(tmp_path, is_sole=True) as run:
+        assert all(line["updated_at"] < "2030" for line in run.due().values())

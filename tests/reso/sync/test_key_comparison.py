@@ -209,3 +209,14 @@ async def test_a_source_without_in_is_asked_with_or(tmp_path: Path, monkeypatch:
         assert mirror.held() == expected_records(server, "Property", reader.select)
         # Refused once and never asked so again: three questions, and one for the key that did not come.
         assert len(mirror.asked()) == 1 + 3 + 1
+
+
+async def test_a_comparison_under_a_clock_that_was_ahead_does_not_delay_the_next(tmp_path: Path) -> None:
+    async with serve_in_loop() as server:
+        put(server, "Property", *KEYS_OF_TEN)
+        async with open_mirror(server, tmp_path) as mirror:
+            walks = mirror.walks["Property"]
+            walks.record_comparison(4_000_000_000.0)
+            assert walks.is_comparison_due()
+            await walks.compare_keys()
+            assert not walks.is_comparison_due()

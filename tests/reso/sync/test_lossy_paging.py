@@ -99,7 +99,7 @@ async def test_other_walks_lose_records(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walk: Any
 ) -> None:
     """Untouched records are missing."""
-    monkeypatch.setattr(EntityReader, "page_after", walk)
+    monkeypatch.setattr(EntityReader, "_page_after", walk)
     monkeypatch.setattr(EntitySync, "_may_differ", _is_whole)
     found = await lost_records(bench, tmp_path)
     print(f"{walk.__name__}: {sum(map(len, found.values()))} records lost or incomplete")

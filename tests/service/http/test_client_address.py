@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.settings import SettingError, load_settings
-from service.http.client_address import forwarded_address, read_networks
+from service.http.client_address import MAX_PROXIES, forwarded_address, read_networks
 from service.settings import ServiceSettings
 
 TRUSTED = read_networks(("10.0.0.0/8", "2001:db8::/32", "192.0.2.7"))
@@ -39,6 +39,11 @@ def client(peer: str, *lines: str) -> str:
         ("10.0.0.1", ["010.0.0.1"], "10.0.0.1"),
         ("::ffff:10.0.0.1", ["::ffff:203.0.113.9"], "203.0.113.9"),
         ("2001:db8::1", ["2a00::5"], "2a00::5"),
+        ("2001:db8::1", ["fe80::1%eth0\x1b[2J"], "fe80::1"),
+        ("fe80::7%eth0", [], "fe80::7"),
+        ("2001:db8::1%eth0", ["203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.1", ["203.0.113.9", *["10.2.2.2"] * (MAX_PROXIES - 1)], "203.0.113.9"),
+        ("10.0.0.1", ["203.0.113.9", *["10.2.2.2"] * MAX_PROXIES], "10.2.2.2"),
         ("", ["203.0.113.9"], "None"),
     ],
 )

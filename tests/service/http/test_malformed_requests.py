@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
-from tests.service.raw_http import exchange, exchange_one, serve_raw
+from tests.loops import run
+from tests.service.raw_http import exchange, exchange_one, listening, serve_raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from tests.loops import Run
+
+__all__ = ["run"]
 
 CANARY = "bk_0000000000_Canary"
 
@@ -188,11 +195,57 @@ async def test_an_expectation_is_passed_over(port: int, expected: str) -> None:
         assert [answer.status for answer in await exchange(port, sent)] == [status]
 
 
-@pytest.mark.parametrize("sent", [[b"GET /li"], [_get()[:-2]], [b"\r\n"], [_get() + b"\r\n", b"GET /livez HT"]])
-async def test_a_partial_request_times_out(port: int, sent: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+PARTIAL: list[tuple[int, list[bytes]]] = [
+    (0, [b"GET /li"]),
+    (0, [_get()[:-2]]),
+    (0, [b"\r\n"]),
+    (0, [b"\r\n\r\n"]),
+    (1, [_get() + b"\r\n", b"GET /livez HT"]),
+    (1, [_get() + b"GET /livez HT"]),
+    (2, [_get()[:-2], b"\r\n" + _get(), b"G"]),
+]
+
+
+@pytest.mark.parametrize(("count", "sent"), PARTIAL)
+async def test_a_partial_request_times_out(
+    port: int, count: int, sent: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.1)
     answers = await exchange(port, *sent)
-    assert [answer.status for answer in answers] == [200] * (len(sent) - 1)
+    assert [answer.status for answer in answers] == [200] * count
+
+
+def test_a_partial_request_that_comes_with_its_connection_times_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.1)
+
+    async def scenario() -> bytes:
+        async with serve_raw("http://127.0.0.1:9") as port:
+            # Before the event loop accepts it.
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(b"GET /li")
+                client.setblocking(False)
+                async with asyncio.timeout(30):
+                    return await asyncio.get_running_loop().sock_recv(client, 1)
+
+    assert run(scenario()) == b""
+
+
+def test_a_request_that_takes_longer_than_its_head_may_is_answered(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.02)
+
+    async def slow(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.3)
+        return web.Response(body=b"done")
+
+    async def scenario() -> list[int]:
+        app = web.Application()
+        app.router.add_get("/slow", slow)
+        async with listening(app, ServiceSettings()) as port:
+            # The head that follows is never complete.
+            answers = await exchange(port, _get(line="GET /slow HTTP/1.1") + b"GET /sl")
+        return [answer.status for answer in answers]
+
+    assert run(scenario()) == [200]
 
 
 async def test_a_request_that_comes_in_pieces_is_answered(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
     from pytest_aiohttp.plugin import AiohttpClient
 
-    from service.limits.admission import AdmissionControl, AdmissionLane
+    from service.limits.admission import AdmissionControl
+    from service.limits.admission_lane import AdmissionLane
     from service.operation import Operation
     from tests.service.conftest import Open
     from tests.service.stand_in import StandIn
@@ -101,9 +102,21 @@ async def test_nothing_is_done_for_who_is_refused_or_waits(full: Full) -> None:
     await full.fill()
     await until(lambda: len([path for path, _ in full.stand_in.asked if path == "/listings/_search"]) == PLACES)
     asked = len(full.stand_in.asked)
-    for headers in (full.headers, {}, {"x-api-key": "nonsense"}):
-        assert (await full.api.get(PAGE.format("x"), headers=headers)).status == 503
+    for headers, status in ((full.headers, 503), ({}, 401), ({"x-api-key": "nonsense"}, 401)):
+        assert (await full.api.get(PAGE.format("x"), headers=headers)).status == status
     assert len(full.stand_in.asked) == asked
+
+
+async def test_another_key_gets_the_next_place(full: Full) -> None:
+    await full.fill()
+    other = {"x-api-key": full.stand_in.grant()}
+    late = asyncio.create_task(full.api.get(PAGE.format(70), headers=other))
+    full.asking.append(late)
+    # It takes the place of the busy key's queued request, which gets 503.
+    assert (await full.asking[PLACES]).status == 503
+    full.stand_in.replies.clear()
+    full.asking[0].cancel()
+    assert (await late).status == 200
 
 
 async def test_a_show_is_served_all_the_same(full: Full) -> None:
@@ -149,12 +162,12 @@ async def test_the_deadline_covers_waiting(open_api: Open, stand_in: StandIn) ->
     api = await open_api(**(SMALL | {"concurrency": 1, "deadline_seconds": 0.1}))
     assert api.app is not None
     lane = api.app[SERVICES].admission.lane(RequestKind.PAGE)
-    async with lane:
+    async with lane.slot("a"):
         response = await api.get(PAGE.format(1), headers={"x-api-key": stand_in.grant()})
         assert (response.status, (await response.json())["code"]) == (504, "deadline-passed")
         assert (lane.running, lane.waiting) == (1, 0)
     assert lane.running == 0
-    assert stand_in.asked == []
+    assert [path for path, _ in stand_in.asked if not path.startswith("/api_keys/")] == []
 
 
 async def test_who_reads_slowly_holds_no_place(full: Full) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import Overloaded
-from service.limits.admission import AdmissionLane
+from service.limits.admission_lane import AdmissionLane
+from service.limits.limit_errors import ShareExceeded
 from tests.waiting import until
 
 PLACES, ROOM = 2, 3
@@ -34,7 +35,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of lanes."""
     clock = Clock()
-    monkeypatch.setattr("service.limits.admission.time", clock)
+    monkeypatch.setattr("service.limits.admission_lane.time", clock)
     return clock
 
 
@@ -47,6 +48,7 @@ class Visitor:
     inside: list[Visitor]
     entered: list[int]
     waited: list[int]
+    key: str = "a"
     go: asyncio.Event = field(default_factory=asyncio.Event)
     fault: Exception | None = None
 
@@ -55,7 +57,7 @@ class Visitor:
         # Who finds a free place gets it in the same moment; who was handed one a moment before may act after that.
         must_wait = self.lane.running == self.lane.slots
         assert must_wait or not self.lane.waiting
-        async with self.lane:
+        async with self.lane.slot(self.key):
             (self.waited if must_wait else self.entered).append(self.name)
             self.inside.append(self)
             try:
@@ -77,9 +79,9 @@ class Crowd:
         self.waited: list[int] = []  # who entered after that
         self.visits: dict[Visitor, asyncio.Task[None]] = {}
 
-    def come(self) -> Visitor:
+    def come(self, key: str = "a") -> Visitor:
         """Let one more come; it acts when the loop goes on."""
-        visitor = Visitor(len(self.visits), self.lane, self.inside, self.entered, self.waited)
+        visitor = Visitor(len(self.visits), self.lane, self.inside, self.entered, self.waited, key)
         self.visits[visitor] = asyncio.create_task(visitor.visit())
         return visitor
 
@@ -87,6 +89,11 @@ class Crowd:
     def pending(self) -> list[Visitor]:
         """Those who have not gone, in the order of their coming."""
         return [visitor for visitor, visit in self.visits.items() if not visit.done()]
+
+    def keys(self, names: list[int]) -> str:
+        """Return the keys of visitors."""
+        by_name = {visitor.name: visitor.key for visitor in self.visits}
+        return "".join(by_name[name] for name in names)
 
     @property
     def refused(self) -> list[int]:
@@ -198,7 +205,10 @@ def test_no_place_is_lost_or_given_twice_whatever_happens(
         assert crowd.lane.waiting == len(crowd.pending) - len(crowd.inside)
         assert not (free and crowd.lane.waiting)
         assert crowd.entered == sorted(crowd.entered)
-        assert crowd.waited == sorted(crowd.waited)
+        for key in "abc":
+            waited = [name for name in crowd.waited if crowd.keys([name]) == key]
+            assert waited == sorted(waited)
+            assert crowd.lane.held_by(key) == sum(visitor.key == key for visitor in crowd.inside)
         await crowd.disperse()
         assert (crowd.lane.running, crowd.lane.waiting) == (0, 0)
         outcomes = await asyncio.gather(*crowd.visits.values(), return_exceptions=True)
@@ -210,7 +220,7 @@ def test_no_place_is_lost_or_given_twice_whatever_happens(
 def act(crowd: Crowd, action: str, number: int) -> None:
     """Do something to one of those who are there."""
     if action == "come":
-        crowd.come()
+        crowd.come("abc"[number % 3])
     waiting = [visitor for visitor in crowd.pending if visitor not in crowd.inside]
     choice = {"go": crowd.inside, "fail": crowd.inside, "cancel": crowd.pending, "cancel waiting": waiting}
     if among := choice.get(action):
@@ -220,6 +230,81 @@ def act(crowd: Crowd, action: str, number: int) -> None:
             crowd.visits[chosen].cancel()
         else:
             chosen.go.set()
+
+
+async def test_one_key_may_use_all_slots_until_another_one_comes(crowd: Crowd) -> None:
+    for _ in range(PLACES + ROOM - 1):
+        crowd.come()
+    late = crowd.come("b")
+    await settle()
+    assert [visitor.key for visitor in crowd.inside] == ["a", "a"]
+    crowd.inside[0].go.set()
+    await settle()
+    # It overtakes what the busy key has queued.
+    assert late in crowd.inside
+    assert sorted(visitor.key for visitor in crowd.inside) == ["a", "b"]
+    await crowd.disperse()
+
+
+async def test_keys_that_hold_the_same_are_served_alternately() -> None:
+    crowd = Crowd(AdmissionLane("page", 1, 100, FOR_EVER))
+    for key in "xaaaabbbbcc":
+        crowd.come(key)
+    await settle()
+    while crowd.pending:
+        crowd.inside[0].go.set()
+        await settle()
+    assert crowd.keys(crowd.waited) == "abcabcabab"
+
+
+async def test_a_full_queue_has_room_for_a_key_with_fewer_requests_in_it() -> None:
+    crowd = Crowd(AdmissionLane("page", 2, 4, FOR_EVER))
+    for key in "aaaaaabbbb":
+        crowd.come(key)
+    await settle()
+    # Requests of b took the places of the newest three of a; another one would be more than a has left.
+    assert sorted(crowd.refused) == [3, 4, 5, 9]
+    assert crowd.lane.refused == 4
+    await crowd.disperse()
+    assert crowd.lane.running == 0
+
+
+async def test_a_key_that_others_leave_nothing_waits_however_slow_they_are(clock: Clock) -> None:
+    crowd = Crowd(AdmissionLane("page", 4, 100, max_wait_seconds=1.0))
+    for _ in range(4):
+        crowd.come()
+    await settle()
+    clock.now += 60.0
+    for key in "abbb":
+        crowd.come(key)
+    await settle()
+    # Half of the slots are the share of each of two keys.
+    assert crowd.keys(crowd.refused) == "ab"
+    crowd.inside[0].go.set()
+    await settle()
+    assert sorted(visitor.key for visitor in crowd.inside) == ["a", "a", "a", "b"]
+    await crowd.disperse()
+
+
+async def test_a_key_leaves_as_many_long_held_slots_as_it_takes() -> None:
+    lane = AdmissionLane("snapshot", 4, 0, FOR_EVER, is_held_long=True)
+    held = [lane.slot("a").hold(), lane.slot("a").hold()]
+    with pytest.raises(ShareExceeded):
+        lane.slot("a").hold()
+    held += [lane.slot("b").hold(), lane.slot("c").hold()]
+    with pytest.raises(Overloaded):
+        lane.slot("d").hold()
+    held[0].release()
+    held[0].release()
+    assert (lane.running, lane.held_by("a"), lane.refused) == (3, 1, 1)
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+async def test_every_lane_has_a_long_held_slot_for_a_key_that_has_none(slots: int) -> None:
+    lane = AdmissionLane("snapshot", slots, 0, FOR_EVER, is_held_long=True)
+    for at in range(slots):
+        lane.slot(str(at)).hold()
+    assert lane.running == slots
 
 
 async def test_who_would_wait_for_too_long_by_the_pace_of_late_is_refused(clock: Clock) -> None:
@@ -270,7 +355,7 @@ async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
 def test_many_refusals_are_one_line_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("service.limits.admission._LOG_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr("service.limits.admission_lane._LOG_INTERVAL_SECONDS", 0.01)
 
     async def flood() -> None:
         crowd = Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))

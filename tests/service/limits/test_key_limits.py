@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
 from service.app import SERVICES
 from service.limits.auth_failures import AuthFailureLimiter
@@ -134,18 +133,35 @@ async def test_the_tier_of_a_key_is_that_of_the_settings(open_api: Open, stand_i
     assert answer.headers["RateLimit-Policy"] == '"burst";q=2;w=1,"minute";q=120;w=60'
 
 
-async def test_what_is_not_modified_costs_nothing(
-    api: TestClient[Any, Any], stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def not_modified(*_: object) -> web.Response:
-        return web.Response(status=304)
+async def ask_again(api: TestClient[Any, Any], key: str, tags: str) -> ClientResponse:
+    """Request the listings with tags that the client claims to have."""
+    return await api.get(LISTINGS.format(1), headers={"x-api-key": key, "If-None-Match": tags})
 
-    key, unlimited = stand_in.grant(rate=1, burst=2), stand_in.grant(rate=None)
-    assert remaining(await ask(api, key)) == 1
-    monkeypatch.setattr("service.operation.encode_response", not_modified)
-    answers = [await ask(api, key) for _ in range(5)]
-    assert [(answer.status, remaining(answer)) for answer in answers] == [(304, 1)] * 5
-    assert (await ask(api, unlimited)).status == 304
+
+async def test_what_is_not_modified_costs_nothing(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key, unlimited = stand_in.grant(rate=1, burst=5), stand_in.grant(rate=None)
+    first = await ask(api, key, LISTINGS.format(1))
+    assert remaining(first) == 4
+    answers = [await ask_again(api, key, first.headers["ETag"]) for _ in range(5)]
+    assert [(answer.status, remaining(answer)) for answer in answers] == [(304, 4)] * 5
+    assert (await ask_again(api, unlimited, first.headers["ETag"])).status == 304
+
+
+async def test_not_modified_beyond_the_limit_of_the_key_counts(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+    key = stand_in.grant(rate=1, burst=3)
+    tag = (await ask(api, key, LISTINGS.format(1))).headers["ETag"]
+    answers = [await ask_again(api, key, tag) for _ in range(6)]
+    assert [answer.status for answer in answers] == [304] * 5 + [429]
+    assert [remaining(answer) for answer in answers] == [2, 2, 2, 1, 0, 0]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_client_that_claims_to_have_anything_pays(
+    api: TestClient[Any, Any], stand_in: StandIn, method: str
+) -> None:
+    headers = {"x-api-key": stand_in.grant(rate=1, burst=3), "If-None-Match": "*"}
+    answers = [await api.request(method, LISTINGS.format(1), headers=headers) for _ in range(4)]
+    assert [answer.status for answer in answers] == [304, 304, 304, 429]
 
 
 async def test_one_key_has_so_many_requests_at_a_time(open_api: Open, stand_in: StandIn) -> None:

@@ -1,0 +1,97 @@
+"""What a page and a show cost in two versions of the service: `python -m bench.paired --before CHECKOUT`.
+
+Runs both on the same node and asks them alternately, in blocks. Prints the processor time per request of each, and the
+median of the ratios of the blocks that follow each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import aiohttp
+
+from bench import programs
+from cluster.connection import ConnectionSettings, connect
+from embedded import EmbeddedCluster, NodeOptions
+from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from mappings import LISTING
+from sample import write_source
+from service.keys.store import KeyGrant, KeyStore
+
+_PREFIX = "paired-"
+_AT_ONCE = 4
+
+
+async def _load(url: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """Load a sample; return a key and the path of each arm."""
+    connection = ConnectionSettings(url=(url,), prefix=_PREFIX)
+    async with connect(connection, connections=4, timeout=60) as client:
+        settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
+        write_source(folder / "all", listings=3000)
+        with open_source(str(folder / "all")) as source:
+            await reindex(IndexerContext(client, connection, settings), source, force=True)
+        grant = KeyGrant("paired", all_companies=True, rate=None)
+        key = (await KeyStore(client, connection.keys_index).create(grant)).reveal()
+        found = await client.search(index=connection.alias(LISTING), size=1, source_includes=["id", "company"])
+    record = found["hits"]["hits"][0]["_source"]
+    page = f"/v1/listings?platform_company_id={record['company']}&updated_since=1&page_size=200"
+    return key, {"page of 200": page, "show": f"/v1/listings/{record['id']}"}
+
+
+def _seconds(pid: int) -> float:
+    # Of each thread, in nanoseconds: `stat` counts in hundredths of a second.
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text(encoding="utf-8").split()[0]) for thread in threads) / 1e9
+
+
+async def _block(program: programs.Program, http: aiohttp.ClientSession, path: str, count: int) -> float:
+    """Return the milliseconds of processor time per request."""
+
+    async def ask(times: int) -> None:
+        for _ in range(times):
+            async with http.get(f"{program.url}{path}") as answer:
+                answer.raise_for_status()
+                await answer.read()
+
+    started = _seconds(program.pid)
+    await asyncio.gather(*(ask(count // _AT_ONCE) for _ in range(_AT_ONCE)))
+    return (_seconds(program.pid) - started) * 1e3 / count
+
+
+async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
+    key, paths = await _load(url, folder)
+    settings = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
+    older = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": given.before})
+    newer = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": str(Path.cwd())})
+    async with older as before, newer as after, aiohttp.ClientSession(headers={"x-api-key": key}) as http:
+        await asyncio.gather(before.ready(), after.ready())
+        for name, path in paths.items():
+            count = given.requests * (10 if name == "show" else 1)
+            for program in (before, after):
+                await _block(program, http, path, count)
+            taken = [
+                (await _block(before, http, path, count), await _block(after, http, path, count))
+                for _ in range(given.rounds)
+            ]
+            ratio = median(new / old for old, new in taken)
+            old, new = (median(column) for column in zip(*taken, strict=True))
+            print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratio:.3f}")
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", required=True, help="the folder of a checkout of the other version")
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--requests", type=int, default=100)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
+        asyncio.run(_measure(cluster.url, Path(name), given))
+
+
+if __name__ == "__main__":
+    main()

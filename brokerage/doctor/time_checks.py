@@ -1,0 +1,112 @@
+"""Times in the future as `brokerage doctor` finds them: watermarks of a wrong clock, and records of a wrong source."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from typing import TYPE_CHECKING, Any
+
+from elastic_transport import TransportError
+from elasticsearch import ApiError, AuthorizationException
+
+from cluster.control_index import read_mark
+from cluster.settings import load_settings
+from indexer.clock import VERSIONS_PER_MICROSECOND, first_future_version, is_ahead
+from indexer.settings import IndexerSettings
+from mappings import RESOURCES
+from service.health.checks import Finding, FindingState, missing_privilege
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+MARKS, RECORD_TIMES = "watermarks", "record times"
+_EXAMPLES = 3
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+async def time_findings(client: AsyncElasticsearch, connection: ConnectionSettings) -> list[Finding]:
+    """Check watermarks and the times of live records. Requires `read` on `control` and on the indices."""
+    settings = load_settings(IndexerSettings, os.environ)
+
+    async def marks() -> Finding:
+        read = {
+            one.alias: await read_mark(client, connection.control_index, connection.alias(one)) for one in RESOURCES
+        }
+        return mark_finding({name: mark.clock for name, mark in read.items() if mark}, settings.clock_seconds)
+
+    async def records() -> Finding:
+        first = first_future_version(settings.future_seconds)
+        found = {one.alias: await _search(client, connection.alias(one), first) for one in RESOURCES}
+        return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
+
+    return [await _checked(MARKS, marks), await _checked(RECORD_TIMES, records)]
+
+
+async def _checked(subject: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
+    try:
+        return await check()
+    except AuthorizationException:
+        return missing_privilege(subject, "`read` on `control` and on the indices")
+    except (ApiError, TransportError) as error:
+        problem = "could not be read"
+        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
+
+
+async def _search(client: AsyncElasticsearch, alias: str, first_future: int) -> Any:
+    """Return the hits of the live records with a version from `first_future` on, none without an index."""
+    query = {"bool": {"filter": [{"range": {"version": {"gte": first_future}}}, {"term": {"deleted": False}}]}}
+    answer = await client.search(
+        index=alias,
+        query=query,
+        size=_EXAMPLES,
+        source=False,
+        docvalue_fields=[{"field": "version"}],
+        track_total_hits=True,
+        ignore_unavailable=True,
+    )
+    return answer["hits"]
+
+
+def mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:
+    """Return whether a watermark, in milliseconds since 1970 by resource, is in the future."""
+    ahead = {name: clock for name, clock in clocks.items() if is_ahead(clock, tolerated_seconds)}
+    if not ahead:
+        return Finding(subject=MARKS, detail="none is in the future")
+    return Finding(
+        subject=MARKS,
+        state=FindingState.WARNING,
+        problem="some are in the future, from a run under a wrong clock",
+        detail=", ".join(f"{name} {_text(clock * 1000)}" for name, clock in ahead.items()) + ".",
+        remedy=f"Run `brokerage index repair-clock {' '.join(ahead)}`.",
+    )
+
+
+def record_finding(found: Mapping[str, Any]) -> Finding:
+    """Return whether live records are dated in the future, from the hits by resource."""
+    if not found:
+        return Finding(subject=RECORD_TIMES, detail="none is in the future")
+    return Finding(
+        subject=RECORD_TIMES,
+        state=FindingState.WARNING,
+        problem="some records are dated in the future",
+        detail="; ".join(f"{name}: {hits['total']['value']:,}, {_examples(hits)}" for name, hits in found.items())
+        + ".",
+        remedy="Correct `updated_at` at the source, then send them again with `brokerage index update`, or rebuild "
+        "with `brokerage index reindex`: every state with a right time replaces them.",
+    )
+
+
+def _examples(hits: Any) -> str:
+    return ", ".join(f"{hit['_id']} ({_version_time(hit['fields']['version'][0])})" for hit in hits["hits"])
+
+
+def _version_time(version: int) -> str:
+    return _text(version // VERSIONS_PER_MICROSECOND)
+
+
+def _text(microseconds: int) -> str:
+    return (_EPOCH + dt.timedelta(microseconds=microseconds)).strftime("%Y-%m-%d %H:%M UTC")

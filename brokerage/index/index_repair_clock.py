@@ -1,0 +1,64 @@
+"""`brokerage index repair-clock`: bring stamps and watermarks back from the future."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+import orjson
+import rich_click as click
+
+import indexer
+from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_runner import (
+    JSON_OPTION,
+    RESOURCE_CHOICE,
+    RESOURCES_BY_NAME,
+    print_error_line,
+    run_on_cluster,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    Repairs = Mapping[str, indexer.ClockRepair | None]
+
+
+@click.command(
+    "repair-clock",
+    epilog=epilog("brokerage index repair-clock", "brokerage index repair-clock listings --json", exits=INDEX_EXITS),
+)
+@click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
+@JSON_OPTION
+def repair_clock(*, resources: tuple[str, ...], as_json: bool) -> None:
+    """Repair what a run under a clock that was ahead has left: stamps and watermarks in the future.
+
+    Their changes are stamped with the present. Consumers that hold such a watermark receive them again and miss
+    nothing; tokens of /v1/changes stay valid. Without RESOURCE, all are repaired; one without a watermark in the future
+    stays as it is. The clocks of this host and of Elasticsearch must be right first.
+    """
+    repairs = run_on_cluster(partial(_repair_all, resources=resources or tuple(RESOURCES_BY_NAME)))
+    if as_json:
+        click.echo(orjson.dumps({name: repair and asdict(repair) for name, repair in repairs.items()}).decode())
+    else:
+        click.echo("\n".join(_line(name, repair) for name, repair in repairs.items()))
+
+
+async def _repair_all(context: indexer.IndexerContext, resources: Collection[str]) -> Repairs:
+    return {
+        name: await indexer.repair_clock(context, RESOURCES_BY_NAME[name], on_wait=print_error_line)
+        for name in resources
+    }
+
+
+def _line(name: str, repair: indexer.ClockRepair | None) -> str:
+    if repair is None:
+        return f"{name}: nothing to repair."
+    before, after = _time(repair.before), _time(repair.after)
+    return f"{name}: watermark {before} -> {after}, {repair.documents:,} documents stamped again."
+
+
+def _time(milliseconds: int) -> str:
+    return dt.datetime.fromtimestamp(milliseconds // 1000, dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,63 @@
+"""This host's clock compared with Elasticsearch's: stamps of a wrong clock would stay in all published records."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from indexer.clock import now_milliseconds
+from indexer.errors import ClockError
+from indexer.indices.backoff import retry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from indexer.context import IndexerContext
+
+_CLOCKS = "nodes.*.timestamp"
+
+
+class ClockWatch:
+    """Compares the clocks, and compares them again when this host's has been set."""
+
+    def __init__(self, context: IndexerContext) -> None:
+        self._context = context
+        self._tolerated = context.settings.clock_seconds * 1000
+        self._offset = 0.0  # of the wall clock to the monotonic one at the last comparison, in milliseconds
+
+    async def check(self) -> None:
+        """Raise ClockError if the clocks differ by more than BROKERAGE_CLOCK_SECONDS."""
+        client, seconds = self._context.client, self._context.settings.retry_seconds
+        before = now_milliseconds()
+        stats = await retry(lambda: client.nodes.stats(metric="fs", filter_path=_CLOCKS), seconds)
+        ahead = milliseconds_ahead((node["timestamp"] for node in stats["nodes"].values()), before, now_milliseconds())
+        if abs(ahead) > self._tolerated:
+            raise ClockError(_sentence(ahead / 1000, self._context.settings.clock_seconds))
+        self._offset = _wall_offset()
+
+    async def check_if_set(self) -> None:
+        """Compare the clocks again if this host's has been set since; raise as `check`."""
+        if abs(_wall_offset() - self._offset) > self._tolerated:
+            await self.check()
+
+
+def milliseconds_ahead(clocks: Iterable[int], before: int, after: int) -> float:
+    """Return how far this host is ahead of most nodes (negative: behind); `before` and `after` are its own times.
+
+    What the request itself may have taken does not count.
+    """
+    return float(median(max(before - clock, 0) - max(clock - after, 0) for clock in clocks))
+
+
+def _wall_offset() -> float:
+    return now_milliseconds() - time.monotonic() * 1000
+
+
+def _sentence(seconds: float, tolerated: float) -> str:
+    direction = "ahead of" if seconds > 0 else "behind"
+    return (
+        f"This host's clock is {abs(seconds):,.0f} s {direction} Elasticsearch's, more than the {tolerated:g} s of "
+        "BROKERAGE_CLOCK_SECONDS. Nothing more was published: synchronize both clocks with the same time server, then "
+        "run the command again."
+    )

@@ -1,0 +1,95 @@
+"""Repair of what a run under a clock that was ahead has left: stamps and watermarks in the future."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from indexer.changes.document_copies import restamped_write, write_all
+from indexer.changes.write_session import open_write_session
+from indexer.clock import is_ahead, now_milliseconds
+from indexer.errors import translate_client_errors
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.scan import scan_documents
+from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from mappings.stored_document import stamped_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cluster.control_index import Mark
+    from indexer.changes.write_session import WriteSession
+    from indexer.context import IndexerContext
+    from mappings import Resource
+
+
+@dataclass(frozen=True)
+class ClockRepair:
+    """What was repaired of a resource: the watermark's clock before and after, and the restamped documents.
+
+    Clocks are in milliseconds since 1970. `documents` counts every generation.
+    """
+
+    before: int
+    after: int
+    documents: int
+
+
+async def repair_clock(
+    context: IndexerContext, resource: Resource, on_wait: Callable[[str], None] = ignore_wait
+) -> ClockRepair | None:
+    """Bring a resource's stamps and watermark back from the future; return None if there is nothing to repair.
+
+    Sequences stay, so tokens of the change feed remain valid. Raises ClockError while this host's own clock is wrong,
+    ElasticsearchError or LockedError.
+    """
+    control, seconds = context.connection.control_index, context.settings.lock_wait_seconds
+    with translate_client_errors():
+        if await GenerationLifecycle(context, resource).live() is None:
+            return None
+        async with (
+            acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait),
+            open_write_session(context, resource, on_wait) as session,
+        ):
+            return await _repair(session)
+
+
+async def _repair(session: WriteSession) -> ClockRepair | None:
+    now, before = now_milliseconds(), session.stamps.mark.clock
+    if not is_ahead(before, session.context.settings.clock_seconds):
+        return None
+    present = await session.lifecycle.generations()
+    documents = sum([await _restamp(session, index, now) for index in present.metas])
+    await session.lock.verify()
+    await session.publish_mark(_repaired_mark(session.stamps.mark, session.live, now))
+    return ClockRepair(before, now, documents)
+
+
+def _repaired_mark(mark: Mark, live: str, now: int) -> Mark:
+    """Return the mark at the present; readers that an earlier repair sent back to another time are sent there still."""
+    repaired = mark.repaired if mark.void > now else now
+    return structs.replace(mark, clock=now, generation=live, repaired=repaired, void=max(mark.void, mark.clock))
+
+
+async def _restamp(session: WriteSession, index: str, now: int) -> int:
+    """Set the clock of an index's documents from the future to the present; return their number.
+
+    Every generation is repaired, since a rebuild or a rollback continues from its stamps.
+    """
+    context, count = session.context, 0
+    await session.lifecycle.refresh(index)
+    target = session.fence if index == session.live else index
+    options = BulkOptions(replaces_equal=True, require_alias=index == session.live, opaque_id=session.lock.opaque_id)
+    sender = BulkSender(context.client, target, AdaptiveLimit(context.settings), context.settings, options)
+    from_future = {"range": {"clock": {"gt": now}}}
+    async for page in scan_documents(context, index, query=from_future, order="feed_key"):
+        await write_all(
+            sender, [restamped_write(document, now, stamped_sequence(document.source)) for document in page]
+        )
+        count += len(page)
+    await session.lifecycle.refresh(index)
+    return count

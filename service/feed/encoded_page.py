@@ -1,0 +1,26 @@
+"""An encoded page of changes, which several requests may share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.feed.token import FeedPositions
+
+# Of the objects of a page.
+_OVERHEAD_BYTES = 2048
+
+
+@dataclass
+class ChangesPage:
+    """The encoded changes of one page, and the positions after them; requests share it, so none may change it."""
+
+    positions: FeedPositions
+    entries: list[bytes] = field(default_factory=list)
+    at_end: bool = True
+
+    @property
+    def memory_bytes(self) -> int:
+        """About how much memory the page takes."""
+        return _OVERHEAD_BYTES + sum(map(len, self.entries))

@@ -1,0 +1,193 @@
+"""What was written to clients and not yet read: bounded per key and per worker, and in time.
+
+A transport takes a whole response at once and keeps what the client does not read, for as long as the connection is
+open. So connections are aborted whose client takes too little in a period, and those of the key with most unread bytes
+when a worker holds too many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from aiohttp import web
+
+from service.limits.limit_errors import UnreadResponses
+from service.telemetry.counters import ABORTED_CONNECTIONS, LIMIT_REFUSALS
+
+if TYPE_CHECKING:
+    from service.settings import ServiceSettings
+
+_SWEEP_SECONDS = 1.0
+# `tcpi_bytes_acked` of `struct tcp_info`, since Linux 4.1: bytes that the client has received.
+_TCP_INFO_BYTES, _ACKNOWLEDGED_OFFSET = 128, 120
+_uint64 = struct.Struct("Q")
+
+_STALLED = ABORTED_CONNECTIONS.labels("stalled")
+_CROWDED = ABORTED_CONNECTIONS.labels("unsent")
+_UNREAD_REFUSALS = LIMIT_REFUSALS.labels("unread")
+
+_log = logging.getLogger("service")
+
+
+class SendingConnection(Protocol):
+    """A connection as the monitor sees it; `client` is its transport, also while it closes."""
+
+    client: asyncio.Transport | None
+    key_id: str
+
+
+class _Period(NamedTuple):
+    """The start of a period in which a client has to make progress."""
+
+    started_at: float  # monotonic seconds
+    acknowledged: int
+    unsent: int
+
+
+@dataclass(frozen=True)
+class SendLimits:
+    """How long a client may take, and how many bytes may wait for clients."""
+
+    stall_seconds: float
+    least_bytes_per_second: int
+    bytes_per_key: int
+    bytes_in_all: int
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> SendLimits:
+        """Return the limits of the settings."""
+        rate = settings.least_bytes_per_second
+        return cls(settings.stall_seconds, rate, settings.unsent_bytes_per_key, settings.unsent_bytes)
+
+
+class SendMonitor:
+    """The connections of a process, and the bytes that their transports keep because clients do not read them."""
+
+    def __init__(self, limits: SendLimits) -> None:
+        """Start without connections."""
+        self.limits = limits
+        self.unsent_bytes = 0
+        self._connections: set[SendingConnection] = set()
+        self._periods: dict[SendingConnection, _Period] = {}
+        # Connections whose buffer is over the high-water mark, the longest first, with the bytes in it at that time.
+        self._paused: dict[SendingConnection, tuple[str, int]] = {}
+        self._bytes_by_key: Counter[str] = Counter()
+
+    def open(self, connection: SendingConnection) -> None:
+        """Watch a connection."""
+        self._connections.add(connection)
+        if connection.client is not None:
+            _limit_unacknowledged(connection.client, self.limits.stall_seconds)
+
+    def close(self, connection: SendingConnection) -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        self._periods.pop(connection, None)
+        self.resume(connection)
+
+    def pause(self, connection: SendingConnection) -> None:
+        """Count what a transport keeps, now that it is over the high-water mark."""
+        unsent = _unsent(connection)
+        self._paused[connection] = connection.key_id, unsent
+        self._bytes_by_key[connection.key_id] += unsent
+        self.unsent_bytes += unsent
+        if self.unsent_bytes > self.limits.bytes_in_all:
+            # Not within the write that led here.
+            asyncio.get_running_loop().call_soon(self._shed)
+
+    def resume(self, connection: SendingConnection) -> None:
+        """Count what a transport kept no longer."""
+        if (paused := self._paused.pop(connection, None)) is None:
+            return
+        key_id, unsent = paused
+        self.unsent_bytes -= unsent
+        self._bytes_by_key[key_id] -= unsent
+        if not self._bytes_by_key[key_id]:
+            del self._bytes_by_key[key_id]
+
+    def require_room(self, key_id: str) -> None:
+        """Raise UnreadResponses if a key has not read as much as it may leave unread."""
+        if self._bytes_by_key[key_id] > self.limits.bytes_per_key:
+            _UNREAD_REFUSALS.inc()
+            raise UnreadResponses(self.limits.bytes_per_key)
+
+    async def run(self) -> None:
+        """Abort connections that stall, forever."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Abort the connections whose client took too little within the last period."""
+        now = time.monotonic()
+        stalled = [connection for connection in self._connections if self._has_stalled(connection, now)]
+        for connection in stalled:
+            _abort(connection)
+        if stalled:
+            _STALLED.inc(len(stalled))
+            _log.warning("Closed %d connections whose clients read too slowly.", len(stalled))
+
+    def _has_stalled(self, connection: SendingConnection, now: float) -> bool:
+        if not (unsent := _unsent(connection)):
+            self._periods.pop(connection, None)
+            return False
+        period, limits = self._periods.get(connection), self.limits
+        if period is not None and now < period.started_at + limits.stall_seconds:
+            return False
+        acknowledged = _acknowledged(connection)
+        self._periods[connection] = _Period(now, acknowledged, unsent)
+        if period is None:
+            return False
+        least = min(period.unsent, limits.least_bytes_per_second * limits.stall_seconds)
+        return acknowledged - period.acknowledged < least
+
+    def _shed(self) -> None:
+        """Abort connections until the bytes in all are within the limit: of the key with the most, the longest one."""
+        aborted = 0
+        while self.unsent_bytes > self.limits.bytes_in_all:
+            greediest = max(self._bytes_by_key, key=self._bytes_by_key.__getitem__)
+            connection = next(each for each, (key_id, _) in self._paused.items() if key_id == greediest)
+            self.resume(connection)
+            _abort(connection)
+            aborted += 1
+        if aborted:
+            _CROWDED.inc(aborted)
+            _log.warning("Closed %d connections: too many bytes were waiting for clients to read them.", aborted)
+
+
+def _limit_unacknowledged(transport: asyncio.Transport, seconds: float) -> None:
+    """Let the kernel end a connection whose client takes nothing of what the kernel still has to send."""
+    handle = transport.get_extra_info("socket")
+    if handle is not None and hasattr(socket, "TCP_USER_TIMEOUT") and handle.family != socket.AF_UNIX:
+        handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
+
+
+def _unsent(connection: SendingConnection) -> int:
+    return 0 if connection.client is None else connection.client.get_write_buffer_size()
+
+
+def _abort(connection: SendingConnection) -> None:
+    # `close` would wait until the client has read the rest.
+    if connection.client is not None:
+        connection.client.abort()
+
+
+def _acknowledged(connection: SendingConnection) -> int:
+    """Return a number that grows with the bytes that the client has received."""
+    handle = None if connection.client is None else connection.client.get_extra_info("socket")
+    if handle is not None and hasattr(socket, "TCP_INFO") and handle.family != socket.AF_UNIX:
+        info = handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        if len(info) >= _ACKNOWLEDGED_OFFSET + _uint64.size:
+            return int(_uint64.unpack_from(info, _ACKNOWLEDGED_OFFSET)[0])
+    # Between two writes.
+    return -_unsent(connection)
+
+
+SEND_MONITOR = web.AppKey("send monitor", SendMonitor)

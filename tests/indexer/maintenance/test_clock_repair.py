@@ -1,0 +1,144 @@
+"""What a run under a clock 400 days ahead has left is repaired by one command, and consumers lose nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from aiohttp.test_utils import TestClient, TestServer
+
+from brokerage.doctor.time_checks import MARKS, RECORD_TIMES, time_findings
+from indexer import repair_clock, rollback, status
+from mappings import COMPANY, LISTING, TEAM
+from service.app import create_app
+from service.health.checks import FindingState
+from service.keys.store import KeyGrant, KeyStore
+from service.settings import ServiceSettings
+from tests.indexer.command.test_command import run
+from tests.indexer.dated_teams import start, team
+from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+
+def present() -> int:
+    """Return the time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+async def update_ahead(bench: Bench, *teams: dict[str, Any]) -> None:
+    """Apply teams under a clock that is 400 days ahead, as a program did that did not compare clocks."""
+    with shifted_clock(YEAR_AND_MORE):
+        await bench.update({TEAM: teams}, clock_seconds=math.inf)
+
+
+async def test_watermark_and_stamps_come_back_and_stay(bench: Bench) -> None:
+    await start(bench, team("first", 0), team("first", 0, "u"))
+    await start(bench, team("second", 1), team("first", 0, "u"))
+    await update_ahead(bench, team("third", 2))
+    ahead, before = await bench.mark(TEAM), await bench.served(TEAM)
+    assert ahead.clock > present()
+    repaired = await repair_clock(bench.engine(), TEAM)
+    mark, after = await bench.mark(TEAM), await bench.served(TEAM)
+    assert repaired is not None
+    assert (repaired.before, repaired.after, repaired.documents) == (ahead.clock, mark.clock, 1)
+    assert before["t"]["clock"] > mark.clock >= after["t"]["clock"]
+    assert after["u"] == before["u"]
+    assert (mark.sequence, mark.epoch, mark.void) == (ahead.sequence, ahead.epoch, ahead.clock)
+    assert {key: one["sequence"] for key, one in after.items()} == {key: one["sequence"] for key, one in before.items()}
+    await bench.update({TEAM: [team("fourth", 3)]})
+    assert mark.clock < (await bench.mark(TEAM)).clock <= present()
+    await start(bench, team("fifth", 4))
+    assert (await bench.mark(TEAM)).clock <= present()
+    await rollback(bench.engine(), TEAM)
+    assert (await bench.mark(TEAM)).clock <= present()
+    assert await repair_clock(bench.engine(), TEAM) is None
+
+
+async def test_the_generation_of_a_rollback_is_repaired_too(bench: Bench) -> None:
+    await start(bench, team("first", 0), team("first", 0, "u"))
+    await update_ahead(bench, team("second", 1))
+    await start(bench, team("second", 1), team("third", 2, "u"))
+    repaired = await repair_clock(bench.engine(), TEAM)
+    assert repaired is not None
+    assert repaired.documents == 3  # two of the live generation, one of the earlier one
+    await rollback(bench.engine(), TEAM)
+    assert (await bench.mark(TEAM)).clock <= present()
+
+
+async def test_a_second_wrong_run_sends_holders_of_the_first_watermark_back_to_the_first_repair(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await update_ahead(bench, team("second", 1))
+    await repair_clock(bench.engine(), TEAM)
+    first = await bench.mark(TEAM)
+    await update_ahead(bench, team("third", 2))
+    await repair_clock(bench.engine(), TEAM)
+    second = await bench.mark(TEAM)
+    assert second.repaired == first.repaired
+    assert second.void > first.void
+    assert second.clock_to_resume(first.void) == first.repaired
+
+
+async def test_status_and_doctor_name_it_until_it_is_repaired(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    await update_ahead(bench, team("second", 1))
+    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    assert findings[MARKS].state is FindingState.WARNING
+    assert findings[MARKS].remedy == "Run `brokerage index repair-clock teams`."
+    assert [one.resource for one in await status(bench.engine()) if one.is_mark_ahead] == ["teams"]
+    assert "brokerage index repair-clock teams" in (await run(bench, "status"))[1]
+    code, out, err = await run(bench, "repair-clock", "--json")
+    assert (code, err) == (0, "")
+    answer = orjson.loads(out)
+    assert answer["listings"] is None
+    assert answer["teams"]["documents"] == 1
+    assert "teams: nothing to repair." in (await run(bench, "repair-clock", "teams"))[1]
+    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    assert {findings[one].state for one in (MARKS, RECORD_TIMES)} == {FindingState.OK}
+    assert "repair-clock" not in (await run(bench, "status"))[1]
+
+
+async def test_doctor_names_records_from_the_future(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    future = envelope(TEAM, {"uuid": "t"}, updated_at="2200-01-01T00:00:00Z")
+    await bench.update({TEAM: [future]}, future_seconds=1e10)
+    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    assert findings[RECORD_TIMES].state is FindingState.WARNING
+    assert findings[RECORD_TIMES].detail == "teams: 1, t (2200-01-01 00:00 UTC)."
+
+
+def listing(name: str, day: int) -> dict[str, Any]:
+    """Return a listing of a day in January."""
+    changes = {"PlatformListingId": name, "ListPrice": day}
+    return envelope(LISTING, changes, updated_at=f"2026-01-{day:02}T00:00:00Z")
+
+
+async def test_a_consumer_with_a_watermark_from_the_future_misses_nothing(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], LISTING: [listing("a", 1), listing("b", 1), listing("c", 1)]})
+    with shifted_clock(YEAR_AND_MORE):
+        await bench.update({LISTING: [listing("a", 2)]}, clock_seconds=math.inf)
+    settings = ServiceSettings(fresh_seconds=0.001, stale_seconds=0.001, shared_seconds=0.001)
+    grant = KeyGrant("all", all_companies=True, rate=None)
+    key = (await KeyStore(bench.client, bench.connection.keys_index).create(grant)).reveal()
+    async with TestClient(TestServer(create_app(settings, bench.connection))) as client:
+
+        async def poll(since: str) -> tuple[str, list[str]]:
+            query = {"platform_company_id": "acme", "updated_since": since}
+            async with client.get("/v1/listings", params=query, headers={"x-api-key": key}) as answer:
+                assert answer.status == 200
+                found = [one["PlatformListingId"] for one in (await answer.json())["Listings"]]
+                return answer.headers["X-Next-Updated-Since"], found
+
+        watermark, everything = await poll("0")
+        assert (everything, int(watermark) * 1000 > present()) == (["a", "b", "c"], True)
+        with shifted_clock(YEAR_AND_MORE + 60):
+            await bench.update({LISTING: [listing("b", 2)]}, clock_seconds=math.inf)
+        await repair_clock(bench.engine(), LISTING)
+        await bench.update({LISTING: [listing("c", 2)]})
+        following, found = await poll(watermark)
+        assert {"b", "c"} <= set(found)
+        assert int(following) * 1000 <= present()

@@ -1,0 +1,33 @@
+"""The indexer's clock, shifted in the process of the test."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+YEAR_AND_MORE = 400 * 86_400.0
+
+
+@dataclass
+class ShiftedTime:
+    """What `indexer.clock` uses of the module `time`, ahead by some seconds."""
+
+    ahead: float
+
+    def time_ns(self) -> int:
+        """Return the shifted time."""
+        return time.time_ns() + int(self.ahead * 1e9)
+
+
+@contextmanager
+def shifted_clock(ahead: float) -> Iterator[ShiftedTime]:
+    """Shift the indexer's clock; the shift may be changed meanwhile."""
+    shifted = ShiftedTime(ahead)
+    with patch("indexer.clock.time", shifted):
+        yield shifted

@@ -1,0 +1,33 @@
+"""An interrupted update of a file does not skip lines whose effect was undone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from indexer import begin_new_lives
+from indexer.changes.due_lives import begin_due_lives
+from indexer.lock.distributed_lock import ignore_wait
+from indexer.updates.update_checkpoint import UpdateCheckpoint
+from mappings import COMPANY
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_an_update_resumes_only_in_the_life_that_it_was_interrupted_in(
+    bench: Bench, *, is_restored: bool
+) -> None:
+    assert (await bench.build({COMPANY: [envelope(COMPANY)]})).exit_code == 0
+    engine = bench.engine()
+    await UpdateCheckpoint(engine, "a file", await begin_due_lives(engine, ignore_wait)).write(7)
+    if is_restored:
+        await begin_new_lives(engine)
+    resumed = UpdateCheckpoint(engine, "a file", await begin_due_lives(engine, ignore_wait))
+    assert await resumed.read() == (0 if is_restored else 7)
+    # A checkpoint of an earlier version has no lives.
+    await UpdateCheckpoint(engine, "a file", []).write(5)
+    assert await resumed.read() == 5

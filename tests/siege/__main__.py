@@ -1,0 +1,71 @@
+"""Besiege the service: `python -m tests.siege [--minutes 10] [--only ATTACK...] [--write docs/reliability.md]`.
+
+Prints the figures; the exit code is 1 when anything was violated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from embedded import NodeOptions
+from tests.chaos.cluster_nodes import running
+from tests.chaos.loaded_service import load_cluster
+from tests.chaos.report import concluded
+from tests.chaos.results import ChaosResults
+from tests.chaos.scenario_cluster import FULL
+from tests.siege.judgement import judged
+from tests.siege.siege_run import ATTACKS, SiegeScale, besiege
+
+if TYPE_CHECKING:
+    from tests.chaos.scenario_result import ScenarioResult
+
+_PEACE_SHARE = 0.2
+_CONNECTIONS = 100
+_BOMB_BYTES = 1_000_000_000
+_BOMB_SECONDS = 60.0
+
+
+def main() -> int:
+    """Run the siege, write its results, print its figures."""
+    given = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started, played = time.monotonic(), ChaosResults()
+    outcome = uvloop.run(_play(given))
+    played.take("siege", outcome, time.monotonic() - started)
+    for figure, value in outcome.figures.items():
+        print(f"{figure}: {value}")
+    return concluded(played, given.write)
+
+
+async def _play(given: argparse.Namespace) -> ScenarioResult:
+    seconds = given.minutes * 60
+    scale = SiegeScale(
+        peace=seconds * _PEACE_SHARE,
+        siege=seconds * (1 - _PEACE_SHARE),
+        connections=given.connections,
+        bomb_bytes=_BOMB_BYTES,
+        bomb_seconds=min(_BOMB_SECONDS, seconds / 3),
+        attacks=tuple(given.only or ATTACKS),
+    )
+    async with running(NodeOptions(ephemeral=True)) as nodes, load_cluster(nodes.urls, FULL.listings) as stage:
+        return judged(await besiege(stage, scale), scale.siege)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of peace and siege together")
+    parser.add_argument("--connections", type=int, default=_CONNECTIONS, help="of each attack")
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, metavar="ATTACK", help=", ".join(ATTACKS))
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="page that the row is written to")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

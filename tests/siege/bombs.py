@@ -1,0 +1,95 @@
+"""Gzip bombs: a hostile server that answers everything with one, and the clients of the product that read it."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import subprocess
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.accounting import peak_bytes
+from bench.questions import COMPANY
+from tests.chaos.loaded_service import COMMAND
+from tests.network.server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.network.server import Connection
+
+_BLOCK_BYTES = 8_000_000
+_LOOK_SECONDS = 0.05
+# A client that grows without bound must not take the machine with it.
+_ADDRESS_SPACE_BYTES = 4_000_000_000
+_MEGABYTE = 1e6
+_HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+
+
+@dataclass(frozen=True)
+class BombOutcome:
+    """How a command ended that read a bomb: exit code (None: it was still reading), peak in MB, its last line."""
+
+    command: str
+    exit_code: int | None
+    peak: float
+    last_line: str
+    is_traceback: bool
+
+
+def bomb(unpacked: int) -> bytes:
+    """Return a gzip stream of `unpacked` bytes of one JSON string that does not end."""
+    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    head = packer.compress(b'{"value":[{"x":"') + packer.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush, equal blocks pack to equal bytes; their checksum at the end is never reached.
+    block = packer.compress(b"a" * _BLOCK_BYTES) + packer.flush(zlib.Z_FULL_FLUSH)
+    return head + block * max(1, unpacked // _BLOCK_BYTES)
+
+
+async def attack_clients(
+    folder: Path, unpacked: int, seconds: float, environment: Mapping[str, str]
+) -> list[BombOutcome]:
+    """Let `brokerage pull` and `brokerage index replicate` read bombs, each for at most so many seconds."""
+    body = bomb(unpacked)
+    head = f"{_HEAD}Content-Length: {len(body)}\r\n\r\n"
+
+    async def answer(connection: Connection) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await connection.request()
+                await connection.send(head.encode() + body)
+
+    changes = {"BROKERAGE_API_KEY": "bk_siege_key", "BROKERAGE_RESO_DIR": str(folder / "reso"), **environment}
+    async with serving(answer) as server:
+        commands = {
+            "brokerage pull": ("pull", str(folder / "copy"), "--url", server.url, "--no-verify"),
+            "brokerage index replicate": ("index", "replicate", server.url, "--company", COMPANY),
+        }
+        return [await _run(name, given, changes, seconds) for name, given in commands.items()]
+
+
+async def _run(name: str, given: tuple[str, ...], environment: Mapping[str, str], seconds: float) -> BombOutcome:
+    process = await asyncio.create_subprocess_exec(
+        COMMAND,
+        *given,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE_BYTES, _ADDRESS_SPACE_BYTES)),
+    )
+    reading = asyncio.create_task(process.communicate())
+    peak, code = 0, None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not reading.done():
+                peak = max(peak, peak_bytes(process.pid))
+                await asyncio.sleep(_LOOK_SECONDS)
+            code = process.returncode
+    if code is None:
+        process.kill()
+    text = (await reading)[0].decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return BombOutcome(name, code, peak / _MEGABYTE, lines[-1] if lines else "", "Traceback" in text)

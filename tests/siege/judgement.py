@@ -1,0 +1,90 @@
+"""The figures of a siege, and what must not be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.chaos.overload import percentile
+from tests.chaos.scenario_result import ScenarioResult
+from tests.siege.honest_readers import PEACE, SIEGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.siege.bombs import BombOutcome
+    from tests.siege.siege_run import SiegeObservations
+
+# The p99 in a siege compared with that in peace, and a worker's memory compared with that at rest.
+_MAX_SLOWDOWN = 5.0
+_MAX_GROWTH = 2.0
+# A client that reads a bomb in parts needs about 100 MB.
+_MAX_CLIENT_MB = 300.0
+_MEGABYTE = 1e6
+
+
+def judged(found: SiegeObservations, seconds: float) -> ScenarioResult:
+    """Return the result: `failed` and `requests` are those of the honest keys."""
+    failed = sum(found.honest.failures[SIEGE].values())
+    answers = found.honest.answers
+    return ScenarioResult(
+        fault=f"all attacks of the siege for {seconds:g} s, while three honest keys read",
+        requests=len(answers[SIEGE]) + failed,
+        wrong=found.honest.wrong,
+        failed=failed,
+        outage_seconds=found.honest.longest_gap,
+        figures=dict(_figures(found)),
+        violations=list(_violations(found, failed)),
+    )
+
+
+def slowdown(found: SiegeObservations) -> float:
+    """Return the p99 of honest answers in the siege as a multiple of that in peace."""
+    peace = percentile(found.honest.answers[PEACE], 99)
+    return percentile(found.honest.answers[SIEGE], 99) / peace if peace else 0.0
+
+
+def growth(found: SiegeObservations) -> float:
+    """Return the largest memory of a worker in the siege as a multiple of its memory at rest."""
+    return max((found.peak.get(pid, 0) / rest for pid, rest in found.rest.items() if rest), default=0.0)
+
+
+def _figures(found: SiegeObservations) -> Iterator[tuple[str, str]]:
+    for phase in (PEACE, SIEGE):
+        answers, failures = found.honest.answers[phase], found.honest.failures[phase]
+        reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(failures.items())) or "none"
+        times = f"p50 {percentile(answers, 50) * 1000:.0f} ms, p99 {percentile(answers, 99) * 1000:.0f} ms"
+        yield f"honest keys in {phase}", f"{len(answers)} pages, {times}; failed: {reasons}"
+    yield "p99 ratio", f"{slowdown(found):.1f} (at most {_MAX_SLOWDOWN:g})"
+    memory = ", ".join(
+        f"{rest / _MEGABYTE:.0f} -> {found.peak.get(pid, 0) / _MEGABYTE:.0f} MB" for pid, rest in found.rest.items()
+    )
+    yield "memory of the workers", f"{memory}: {growth(found):.1f} times (at most {_MAX_GROWTH:g})"
+    for attack, outcomes in sorted(found.target.outcomes.items()):
+        yield attack, ", ".join(f"{reason}: {count:,}" for reason, count in outcomes.most_common())
+    for bomb in found.bombs:
+        ended = "still reading" if bomb.exit_code is None else f"exit {bomb.exit_code}"
+        yield f"gzip bomb, {bomb.command}", f"{ended}, {bomb.peak:.0f} MB"
+
+
+def _violations(found: SiegeObservations, failed: int) -> Iterator[str]:
+    if failed:
+        yield f"{failed} answers to honest keys failed."
+    if found.honest.wrong:
+        yield f"{found.honest.wrong} walks of honest keys were wrong."
+    if slowdown(found) > _MAX_SLOWDOWN:
+        yield f"The p99 of honest keys is {slowdown(found):.1f} times that in peace."
+    if growth(found) > _MAX_GROWTH:
+        yield f"A worker grew to {growth(found):.1f} times its memory at rest."
+    if "Traceback" in found.log:
+        yield "The service logged a traceback."
+    for bomb in found.bombs:
+        yield from _complaints(bomb)
+
+
+def _complaints(bomb: BombOutcome) -> Iterator[str]:
+    if bomb.peak > _MAX_CLIENT_MB:
+        yield f"{bomb.command} took {bomb.peak:.0f} MB for a gzip bomb."
+    if bomb.is_traceback:
+        yield f"{bomb.command} ended with a traceback: {bomb.last_line[:100]}"
+    if bomb.exit_code in {None, 0}:
+        yield f"{bomb.command} did not refuse a gzip bomb."
