@@ -47,8 +47,8 @@ GRANTS = {
 _SERVICE = ServiceSettings(deadline_seconds=300.0, shared_seconds=3_600.0, concurrency=64)
 _SETTINGS = IndexerSettings(
     retry_seconds=0.2,  # what a disaster breaks stays broken
-    lock_wait_seconds=0.0,
-    write_wait_seconds=0.0,
+    lock_wait_seconds=90.0,  # of the clock of locks, see below: the second look takes over
+    write_wait_seconds=90.0,
     green_seconds=0,
     merge=False,
     refresh_interval="-1",
