@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ siege: develop  ## Attack the service and its clients while honest keys read; ta
 
 chaos-machine: develop  ## Run the state machine of the feed in full; takes about 30 minutes.
 	$(BIN)/pytest --soak tests/chaos/test_feed_machine.py
+
+disasters: develop  ## Play 500 runs of disasters, and rehearse backup and restore; takes about an hour. RUNS=20 for fewer.
+	DISASTER_RUNS=$(RUNS) $(BIN)/pytest --soak -s tests/disasters
 
 chaos-soak: develop  ## Run updates, rebuilds and walks for 30 minutes; prints memory growth. SOAK="--minutes 5".
 	@$(BIN)/python -m tests.chaos.soak --write docs/reliability.md $(SOAK)

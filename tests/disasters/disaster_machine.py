@@ -1,0 +1,202 @@
+"""A state machine of disasters. A lie: a consumer believes that its copy is current, and what is served differs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from indexer import rollback
+from tests.chaos.machine_model import FORMS
+from tests.disasters.disaster_game import DisasterGame
+from tests.disasters.disaster_world import FOLLOWED, FOREIGN, HOME
+from tests.disasters.source_records import RECORDS
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+
+    from tests.disasters.disaster_run import DisasterRun
+    from tests.disasters.disaster_world import DisasterWorld
+    from tests.disasters.source_records import Change
+
+_BACKUPS = 3
+_REBUILDS = 2  # they cost as much as all the rest
+_HOUR, _DAYS = 3_600.0, 400 * 86_400.0
+
+RESOURCES = {resource.alias: resource for resource in FOLLOWED}
+aliases = st.sampled_from(["listings", "listings", "sold_listings"])
+records = st.integers(0, RECORDS - 1)
+one_change = st.tuples(records, st.one_of(st.sampled_from(FORMS), st.sampled_from(["deletion", "touch"])))
+some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one: one[0])
+# How many steps the indexer may take before it pauses.
+rooms = st.sampled_from([math.inf, math.inf, math.inf, 0, 1, 2, 3])
+scopes = st.sampled_from(["everything", "one resource", "control"])
+some_readers = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
+numbers, two = st.integers(0, 11), st.integers(0, 1)
+seconds = st.sampled_from([0.0, 2.0, -2.0, _HOUR, -_HOUR, _DAYS, -_DAYS])
+
+
+class DisasterMachine(RuleBasedStateMachine):
+    """One run. The test sets the class attributes."""
+
+    world: ClassVar[DisasterWorld]
+    runner: ClassVar[asyncio.Runner]
+    tally: ClassVar[Counter[str]] = Counter()
+    game: DisasterGame
+    rebuilds = 0
+    is_sound = False
+
+    @property
+    def run(self) -> DisasterRun:
+        """The indices of the run."""
+        return self.game.run
+
+    def do(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a step and count it; if it fails, the run is not settled at its end."""
+        self.is_sound = False
+        self.tally[name] += 1
+        self.tally["steps"] += name not in {"run", "settled"}
+        result = self.runner.run(work)
+        self.game.is_unseen = self.game.is_unseen or name not in {"read", "update", "service restarted"}
+        self.is_sound = True
+        return result
+
+    @initialize(given=st.lists(st.sampled_from(FORMS), min_size=4, max_size=RECORDS))
+    def start(self, given: list[Any]) -> None:
+        """Load some records; the consumers have nothing yet."""
+        self.game = DisasterGame(self.world, self.tally)
+        self.do("run", self.game.start(list(enumerate(given))))
+
+    @property
+    def may_write(self) -> bool:
+        """Whether no work is paused."""
+        return self.run.is_idle
+
+    @precondition(lambda self: self.may_write)
+    @rule(alias=aliases, changes=some_changes, room=rooms)
+    def update(self, alias: str, changes: list[Change], room: float) -> None:
+        """Insert, change, move, delete or touch records."""
+        self.do("update", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].changed(changes), room))
+
+    @precondition(lambda self: self.may_write)
+    @rule(alias=aliases)
+    def send_again(self, alias: str) -> None:
+        """Send the present state of every record, as sources do after a restore."""
+        self.do("everything sent again", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full()))
+
+    @precondition(lambda self: self.may_write and self.rebuilds < _REBUILDS)
+    @rule(alias=aliases, lacking=st.frozensets(records, max_size=3), room=rooms)
+    def rebuild(self, alias: str, lacking: frozenset[int], room: float) -> None:
+        """Rebuild from a full source that lacks some records."""
+        self.rebuilds += 1
+        self.do("rebuild", self.run.rebuild(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full(lacking), room))
+
+    @precondition(lambda self: self.may_write and self.rebuilds)
+    @rule(alias=aliases, room=rooms)
+    def roll_back(self, alias: str, room: float) -> None:
+        """Roll back to the previous generation."""
+        work = rollback(self.run.gated.engine(), RESOURCES[alias])
+        self.do("rollback", self.run.roll_back(RESOURCES[alias], work, room))
+
+    @precondition(lambda self: not self.run.is_idle)
+    @rule(room=st.sampled_from([1, 1, 2, math.inf]))
+    def go_on(self, room: float) -> None:
+        """Resume the paused indexer."""
+        self.do("indexer resumed", self.run.go_on(room))
+
+    @rule(which=some_readers, pages=st.sampled_from([1, 2, math.inf, math.inf]), process=two)
+    def read(self, which: list[int], pages: float, process: int) -> None:
+        """Let consumers read; one that believes to be current must be."""
+        for number in which:
+            self.do("read", self.game.read(number, pages, process))
+
+    @precondition(lambda self: self.may_write)
+    @rule(alias=aliases, changes=some_changes, which=some_readers, process=two)
+    def publish(self, alias: str, changes: list[Change], which: list[int], process: int) -> None:
+        """Publish changes, and let consumers read them."""
+        self.update(alias, changes, math.inf)
+        self.read(which, math.inf, process)
+
+    # Disasters.
+
+    @precondition(lambda self: len(self.run.backups) < _BACKUPS and not self.run.steps)
+    @rule()
+    def back_up(self) -> None:
+        """Take a backup, perhaps while the indexer is at work."""
+        self.do("backup", self.run.back_up())
+
+    @precondition(lambda self: self.run.backups and not self.run.steps)
+    @rule(which=numbers, scope=scopes, alias=aliases, is_declared=st.booleans())
+    def restore(self, which: int, scope: str, alias: str, is_declared: bool) -> None:
+        """Lose indices; operators restore them step by step."""
+        backup = self.run.backups[which % len(self.run.backups)]
+        self.do(f"restore of {scope}", self.game.restore(backup, scope, RESOURCES[alias], is_declared=is_declared))
+
+    @precondition(lambda self: not self.run.steps and self.rebuilds < _REBUILDS)
+    @rule()
+    def lose_everything(self) -> None:
+        """Lose all indices; operators build them again from the source."""
+        self.rebuilds += 1
+        self.do("empty cluster", self.game.lose_everything())
+
+    @precondition(lambda self: self.run.steps)
+    @rule()
+    def operator_step(self) -> None:
+        """Let operators take their next step."""
+        self.do("operator's step", self.game.step())
+
+    @rule(indexer=seconds, service=seconds)
+    def set_clocks(self, indexer: float, service: float) -> None:
+        """Set the clocks of indexer and service to wrong times, or right."""
+        self.run.set_clocks(indexer, service)
+        self.do(f"clocks {_signed(indexer)} {_signed(service)}", self.game.pass_by())
+
+    @precondition(lambda self: not self.run.steps)
+    @rule(place=st.sampled_from([HOME, *FOREIGN]))
+    def move_service(self, place: str) -> None:
+        """Point the service at foreign indices, or back."""
+        self.do("service at " + place, self.game.move_service(place))
+
+    @precondition(lambda self: self.game.is_unseen)
+    @rule()
+    def restart_service(self) -> None:
+        """Restart the service."""
+        self.do("service restarted", self.run.restart_service())
+        self.game.is_unseen = False  # a new process looks first
+
+    @rule(alias=aliases)
+    def close(self, alias: str) -> None:
+        """Close an index."""
+        self.do("index closed", self.run.close(RESOURCES[alias]))
+
+    @precondition(lambda self: self.run.closed)
+    @rule()
+    def open(self) -> None:
+        """Open the closed indices."""
+        self.do("index opened", self.run.open())
+
+    @rule(is_full=st.booleans())
+    def fill_disk(self, is_full: bool) -> None:
+        """Let the disk be full, or no longer."""
+        self.do("disk full" if is_full else "disk has room", self.run.fill_disk(is_full=is_full))
+
+    @rule()
+    def settle(self) -> None:
+        """End all disasters: everyone must become current and be right about it."""
+        self.do("settled", self.game.settle())
+
+    def teardown(self) -> None:
+        """Settle once more, and clean up."""
+        try:
+            if self.is_sound:
+                self.do("settled", self.game.settle())
+        finally:
+            self.runner.run(self.game.end())
+
+
+def _signed(seconds: float) -> str:
+    return "0" if not seconds else "+" if seconds > 0 else "-"

@@ -1,0 +1,241 @@
+"""One run: the indexer's work on its indices, what operators do to them, and what is served."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shutil
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elasticsearch import ApiError, NotFoundError
+
+from indexer import begin_new_lives
+from indexer.errors import IndexerError
+from mappings import LISTING
+from service.health.probes import HEALTH_MONITOR
+from tests.disasters.backups import back_up, delete, restore
+from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
+from tests.disasters.served_records import Served, read_served
+from tests.disasters.source_records import SourceRecords
+from tests.records import write
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from mappings import Resource
+    from tests.chaos.machine_control import ControlledReplica
+    from tests.disasters.disaster_world import DisasterWorld
+
+    Named = dict[str, str]
+
+_PROCESSES = 2  # of the service
+_OPERATOR_SECONDS = 10  # that operators take for one step
+
+
+@dataclass
+class DisasterRun:
+    """The indices of one run, and the processes of the service on them."""
+
+    world: DisasterWorld
+    repository: str
+    tally: Counter[str]
+    sources: dict[Resource, SourceRecords] = field(
+        default_factory=lambda: {resource: SourceRecords(resource) for resource in FOLLOWED}
+    )
+    processes: list[ControlledReplica] = field(default_factory=list)
+    place: str = HOME  # the indices that the service reads
+    backups: list[str] = field(default_factory=list)
+    closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
+    undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
+    was_ahead: bool = False  # the indexer's clock, by more than a restore takes: watermarks may lie in the future
+    steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
+    _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _work: asyncio.Task[Any] | None = None
+    _resource: Resource = LISTING  # of the present work
+
+    async def start(self) -> None:
+        """Replace the indices with empty ones, and start the service."""
+        await restore(self.world, HOME, "base", self.pattern)
+        self.bench, self.gated = self.world.bench(HOME), self.world.bench(HOME, self.world.gated)
+        self.set_clocks()
+        await self.restart_service()
+
+    @property
+    def pattern(self) -> str:
+        """The indices of the run."""
+        return f"{HOME}-*"
+
+    def generations(self, resource: Resource) -> str:
+        """Return the pattern of the generations of a resource."""
+        return f"{self.bench.connection.alias(resource)}-v*"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work of the indexer is paused."""
+        return self._work is None
+
+    def process(self, number: int) -> ControlledReplica:
+        """Return a process of the service, which may read foreign indices."""
+        return self.world.foreign[self.place] if self.place != HOME else self.processes[number]
+
+    def take_time(self) -> None:
+        """Let the time pass that operators take for a step."""
+        self.world.clock.milliseconds += _OPERATOR_SECONDS * 1_000
+
+    async def restart_service(self) -> None:
+        """Start new processes: the old ones lose what they have in memory."""
+        await self._exits.aclose()
+        self._exits = AsyncExitStack()
+        self.processes = [await self._exits.enter_async_context(self.world.service(HOME)) for _ in range(_PROCESSES)]
+
+    def set_clocks(self, indexer: float = 0.0, service: float = 0.0) -> None:
+        """Set both clocks to the present and some seconds."""
+        self.world.clock.milliseconds = int((time.time() + indexer) * 1_000)
+        self.world.service_clock.offset = service
+        self.was_ahead = self.was_ahead or indexer > _OPERATOR_SECONDS
+
+    # The indexer.
+
+    async def update(self, resource: Resource, lines: list[dict[str, Any]], room: float = math.inf) -> bool:
+        """Apply updates; return whether they are published. With less room, the work pauses."""
+        return await self._begin(self.gated.update({resource: lines}), resource, room, refreshes=True)
+
+    async def rebuild(self, resource: Resource, lines: list[dict[str, Any]], room: float = math.inf) -> bool:
+        """Rebuild a resource from a full source."""
+        write(self.bench.folder, {resource: lines})
+        return await self._begin(self.gated.build_folder([resource], force=True), resource, room, refreshes=False)
+
+    async def roll_back(self, resource: Resource, rollback: Coroutine[Any, Any, Any], room: float) -> bool:
+        """Roll back to the previous generation."""
+        self.undeclared.add(resource)
+        return await self._begin(rollback, resource, room, refreshes=True)
+
+    async def _begin(self, work: Coroutine[Any, Any, Any], resource: Resource, room: float, *, refreshes: bool) -> bool:
+        self._resource = resource
+        self.world.gate.begin(self.bench.connection.alias(resource), room, refreshes=refreshes)
+        self._work = asyncio.create_task(work)
+        return await self._held()
+
+    async def go_on(self, room: float = math.inf) -> bool:
+        """Resume paused work; return whether it is done and published."""
+        if self._work is None:
+            return False
+        self.world.gate.open(room)
+        return await self._held()
+
+    async def _held(self) -> bool:
+        work = self._work
+        assert work is not None
+        holding = asyncio.create_task(self.world.gate.is_held.wait())
+        await asyncio.wait({work, holding}, return_when=asyncio.FIRST_COMPLETED)
+        holding.cancel()
+        if not work.done():
+            return False
+        self._work = None
+        is_done = self._is_done(work)
+        self.undeclared -= {self._resource} if is_done else set()
+        return is_done
+
+    def _is_done(self, work: asyncio.Task[Any]) -> bool:
+        """Count the errors of the indexer: it may refuse, it may not be wrong about it."""
+        try:
+            code = getattr(work.result(), "exit_code", 0)
+        except IndexerError as error:
+            self.tally[f"indexer: {type(error).__name__}"] += 1
+            return False
+        self.tally["indexer: " + ("done" if code == 0 else f"exit code {code}")] += 1
+        return code == 0
+
+    # What is served.
+
+    async def served(self, resource: Resource) -> Served | None:
+        """Return what is served at the place that the service reads; None if there is nothing."""
+        if self.place == HOME and resource in self.closed:
+            return self.closed[resource]
+        return await read_served(self.world, self.place, resource)
+
+    # What befalls the indices.
+
+    async def back_up(self) -> None:
+        """Take a backup of everything."""
+        name = f"backup-{len(self.backups)}"
+        await back_up(self.world, self.repository, name, self.pattern)
+        self.backups.append(name)
+
+    async def lose(self, pattern: str) -> None:
+        """Lose indices."""
+        await delete(self.world, pattern)
+        left = await self.world.admin.indices.get(index=self.pattern, expand_wildcards="all")
+        begins = {resource: f"{self.bench.connection.alias(resource)}-v" for resource in self.closed}
+        for resource, begin in begins.items():
+            if not any(name.startswith(begin) for name in left):
+                del self.closed[resource]
+
+    async def restore(self, backup: str, pattern: str) -> bool:
+        """Restore indices from a backup."""
+        await self.lose(pattern)
+        await restore(self.world, self.repository, backup, pattern)
+        self.undeclared |= set(FOLLOWED)
+        return True
+
+    async def reindex(self) -> bool:
+        """Build everything again from the source, as after a loss; return whether that was possible."""
+        self.undeclared |= set(FOLLOWED)
+        write(self.bench.folder, {resource: source.full() for resource, source in self.sources.items()})
+        await self.world.store_keys(self.bench.connection)
+        try:
+            summary = await self.bench.build_folder(ALL, force=True)
+        except IndexerError as error:
+            self.tally[f"reindex: {type(error).__name__}"] += 1
+            return False
+        return summary.exit_code == 0
+
+    async def begin_new_lives(self) -> bool:
+        """Run `brokerage index restored`; return whether that was possible."""
+        try:
+            await begin_new_lives(self.bench.engine())
+        except IndexerError as error:
+            self.tally[f"index restored: {type(error).__name__}"] += 1
+            return False
+        self.undeclared.clear()
+        return True
+
+    async def look(self) -> None:
+        """Let the service look at its indices, as it does periodically, once their shards have started."""
+        with suppress(ApiError):
+            await self.world.admin.cluster.health(index=self.pattern, wait_for_status="yellow", timeout="60s")
+        for process in self.processes:
+            await process.http.server.app[HEALTH_MONITOR].check_now()  # type: ignore[attr-defined]
+
+    async def close(self, resource: Resource) -> None:
+        """Close the live index."""
+        if (served := await self.served(resource)) is not None:
+            with suppress(ApiError):
+                await self.world.admin.indices.close(index=self.bench.connection.alias(resource))
+                self.closed[resource] = served
+
+    async def open(self) -> None:
+        """Open closed indices, those that were closed when they were backed up included."""
+        if names := list(await self.world.admin.indices.get(index=self.pattern, expand_wildcards="closed")):
+            await self.world.admin.indices.open(index=names)
+        self.closed = {}
+
+    async def fill_disk(self, *, is_full: bool) -> None:
+        """Block writes as Elasticsearch does at the flood stage, or end that."""
+        block = {"index.blocks.read_only_allow_delete": True if is_full else None}
+        with suppress(NotFoundError):  # nothing is there
+            await self.world.admin.indices.put_settings(index=self.pattern, settings=block)
+
+    async def end(self) -> None:
+        """Stop everything, and remove the backups."""
+        with suppress(Exception):
+            await self.go_on()
+        await self._exits.aclose()
+        await delete(self.world, self.pattern)
+        if self.backups:
+            await self.world.admin.snapshot.delete_repository(name=self.repository)
+            shutil.rmtree(self.world.backups / self.repository)

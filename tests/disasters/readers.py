@@ -1,0 +1,220 @@
+"""Consumers that keep a copy: by tokens, by watermarks, and with the client of the product.
+
+Each `read` returns whether the consumer believes that its copy is current. Refusals are errors that a consumer sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from consumer.copies.sqlite_copy import SqliteCopy
+from consumer.copy_updater import CopyUpdater
+from consumer.errors import FeedRequestRejected, FeedUnavailable
+from consumer.feed import Feed
+from tests.disasters.disaster_world import FOLLOWED
+from tests.indexer.expected_state import TeamState
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from pathlib import Path
+
+    from mappings import Resource
+    from tests.chaos.machine_control import ControlledReplica
+    from tests.chaos.machine_queries import FeedQuery
+
+    Named = dict[str, str]  # names of states by identifier
+
+# The key is not known, the position is void, Elasticsearch has no answer.
+_REFUSALS = frozenset({401, 410, 503, 504})
+_GONE = 410
+_BEGINNING = 1  # second
+
+
+class Refused(Exception):
+    """The service refused a request."""
+
+
+class Reader(Protocol):
+    """A consumer of some resources."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resources that it copies."""
+
+    async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
+        """Read at most this number of pages; return whether the copy is believed to be current."""
+
+    def missing(self, resource: Resource, served: Named) -> Named:
+        """Return how the copy differs from what is served: served and copied name by identifier."""
+
+    def start_over(self) -> None:
+        """Start over, as operators ask those to who cannot notice themselves that records went back."""
+
+
+@dataclass
+class HttpReader:
+    """Requests of one key, whose refusals are counted."""
+
+    ask: FeedQuery
+    size: int
+    refusals: Counter[str]
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resource of the query."""
+        return (self.ask.resource,)
+
+    async def get(
+        self, replica: ControlledReplica, keys: dict[str, str], path: str, query: dict[str, str]
+    ) -> tuple[bytes, str | None]:
+        """Return the body and the watermark; raise Refused."""
+        url, headers = f"/v1/{path}", {"x-api-key": keys[self.ask.key]}
+        async with replica.http.get(url, params=query, headers=headers) as answer:
+            body = await answer.read()
+            if answer.status in _REFUSALS:
+                self.refusals[f"refused with {answer.status}"] += 1
+                raise Refused(str(answer.status))
+            assert answer.status == 200, body
+            return body, answer.headers.get("X-Next-Updated-Since")
+
+    def wanted(self, served: Named) -> Named:
+        """Return the served records within the scope of the query."""
+        return {name: state for name, state in served.items() if self.ask.matches(TeamState(0, state))}
+
+
+@dataclass
+class TokenFollower(HttpReader):
+    """Takes a snapshot, then changes since its token; a 410 makes it start over."""
+
+    token: str = ""
+    copy: Named = field(default_factory=dict)
+
+    async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
+        """Take a snapshot if there is no token, then read changes."""
+        try:
+            if not self.token:
+                await self._snapshot(replica, keys)
+            while pages > 0:
+                if await self._changes(replica, keys):
+                    return True
+                pages -= 1
+        except Refused as refusal:
+            if str(refusal) == str(_GONE):
+                self.token = ""
+        return False
+
+    async def _snapshot(self, replica: ControlledReplica, keys: dict[str, str]) -> None:
+        body, _ = await self.get(replica, keys, f"snapshot/{self.ask.resource.alias}", self._market)
+        head, *lines, tail = [orjson.loads(line) for line in body.splitlines()]
+        assert head["count"] == tail["count"] == len(lines), f"not whole: {body!r}"
+        self.copy = {line["id"]: line["record"]["ListingID"] for line in lines}
+        self.token = head["token"]
+
+    async def _changes(self, replica: ControlledReplica, keys: dict[str, str]) -> bool:
+        query = {"since": self.token, "page_size": str(self.size), **self._market}
+        page = orjson.loads((await self.get(replica, keys, "changes", query))[0])
+        for change in page["changes"]:
+            if "reason" in change:
+                self.copy.pop(change["id"], None)
+            else:
+                self.copy[change["id"]] = change["record"]["ListingID"]
+        self.token = page["next"]
+        return bool(page["at_end"])
+
+    @property
+    def _market(self) -> dict[str, str]:
+        return {"market_status": self.ask.market} if self.ask.market != "all" else {}
+
+    def missing(self, _resource: Resource, served: Named) -> Named:
+        """Compare in both directions: deletions are part of the feed."""
+        return differences(self.wanted(served), self.copy)
+
+    def start_over(self) -> None:
+        """Do nothing: tokens must notice by themselves."""
+
+
+@dataclass
+class WatermarkPoller(HttpReader):
+    """Walks the records since the watermark of its previous walk."""
+
+    watermark: int = _BEGINNING
+    next_watermark: int = _BEGINNING
+    cursor: str = ""
+    copy: Named = field(default_factory=dict)
+
+    async def read(self, replica: ControlledReplica, keys: dict[str, str], pages: float) -> bool:
+        """Continue the walk, or start one. A walk through which records changed is not believed to be current."""
+        is_whole = not self.cursor
+        try:
+            while pages > 0:
+                if await self._page(replica, keys):
+                    return is_whole
+                pages -= 1
+        except Refused as refusal:
+            if str(refusal) == str(_GONE):
+                self.start_over()
+        return False
+
+    async def _page(self, replica: ControlledReplica, keys: dict[str, str]) -> bool:
+        query = {"updated_since": str(self.watermark), "page_size": str(self.size), **self.ask.query}
+        query |= {"last_platform_listing_id": self.cursor} if self.cursor else {}
+        body, watermark = await self.get(replica, keys, self.ask.resource.alias, query)
+        page = orjson.loads(body)
+        if not self.cursor:
+            assert watermark is not None, body
+            self.next_watermark = int(watermark)
+        names = [(one["PlatformListingId"], one["ListingID"]) for one in page["Listings"]]
+        self.copy |= dict(names)
+        self.cursor = names[-1][0] if names else ""
+        if page["FinalPage"]:
+            self.watermark, self.cursor = self.next_watermark, ""
+        return bool(page["FinalPage"])
+
+    def missing(self, _resource: Resource, served: Named) -> Named:
+        """Compare what is served only: walks do not name deletions."""
+        wanted = self.wanted(served)
+        return differences(wanted, {name: self.copy[name] for name in wanted if name in self.copy})
+
+    def start_over(self) -> None:
+        """Forget copy and watermark."""
+        self.copy, self.watermark, self.cursor = {}, _BEGINNING, ""
+
+
+@dataclass
+class PullClient:
+    """`consumer.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
+
+    folder: Path
+    refusals: Counter[str]
+    resources: tuple[Resource, ...] = FOLLOWED
+    is_rejected: bool = False
+
+    async def read(self, replica: ControlledReplica, keys: dict[str, str], _pages: float) -> bool:
+        """Catch up with all resources."""
+        names = [resource.alias for resource in self.resources]
+        with SqliteCopy(self.folder, names, "") as copy:
+            async with Feed(str(replica.http.make_url("")), keys["all"], attempts=2) as feed:
+                try:
+                    await CopyUpdater(feed, copy, names, lambda _: None).catch_up()
+                except (FeedUnavailable, FeedRequestRejected) as error:
+                    self.refusals[f"pull: {type(error).__name__}"] += 1
+                    return False
+        return True
+
+    def missing(self, resource: Resource, served: Named) -> Named:
+        """Compare in both directions."""
+        with SqliteCopy(self.folder, [each.alias for each in self.resources], "") as copy:
+            rows = {row.id: orjson.loads(row.record)["ListingID"] for row in copy.rows(resource.alias)}
+        return differences(served, rows)
+
+    def start_over(self) -> None:
+        """Do nothing: the client must notice by itself."""
+
+
+def differences(served: Named, copied: Named) -> dict[str, Any]:
+    """Return the identifiers whose served and copied names differ, with both."""
+    found = {name: (served.get(name), copied.get(name)) for name in served | copied}
+    return {name: (there, here) for name, (there, here) in found.items() if there != here}

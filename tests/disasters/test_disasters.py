@@ -1,0 +1,102 @@
+"""Runs of the game of disasters: `make disasters` runs it in full."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from mappings import LISTING
+from tests.chaos.machine_model import FORMS
+from tests.disasters.disaster_game import DisasterGame, Lie
+from tests.disasters.disaster_machine import DisasterMachine
+from tests.disasters.disaster_world import DisasterWorld, opened_world
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from embedded import EmbeddedCluster
+    from tests.disasters.source_records import Change
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """The event loop of indexer and service."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def world(
+    cluster: EmbeddedCluster, backups: Path, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DisasterWorld]:
+    """What all runs share."""
+    making = opened_world(cluster.url, tmp_path_factory.mktemp("disasters"), backups)
+    yield runner.run(making.__aenter__())
+    runner.run(making.__aexit__(None, None, None))
+
+
+async def _restore_unnoticed(world: DisasterWorld, *, is_declared: bool) -> None:
+    """Undo a change by a restore, and publish as many changes afterwards as were undone."""
+    game = DisasterGame(world, Counter())
+    run, listings = game.run, game.run.sources[LISTING]
+
+    async def publish(*changes: Change) -> None:
+        assert await run.update(LISTING, listings.changed(changes))
+        for number in range(len(game.readers)):
+            await game.read(number, math.inf, 0)
+
+    try:
+        await game.start([(0, FORMS[5]), (1, FORMS[6])])
+        await publish((0, FORMS[7]))
+        await run.back_up()
+        await publish((1, FORMS[8]))
+        await game.restore(run.backups[0], "everything", LISTING, is_declared=is_declared)
+        while run.steps:
+            await game.step()
+        await publish((2, FORMS[9]))
+        await game.settle()
+    finally:
+        await game.end()
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_a_restore_is_noticed(world: DisasterWorld, runner: asyncio.Runner, *, is_declared: bool) -> None:
+    runner.run(_restore_unnoticed(world, is_declared=is_declared))
+
+
+def test_a_lie_is_found_without_lives(
+    world: DisasterWorld, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.health.index_checks.replacement", lambda *_: None)
+    monkeypatch.setattr("indexer.control.lives.is_replaced", lambda *_: False)
+    with pytest.raises(Lie, match="served and copied"):
+        runner.run(_restore_unnoticed(world, is_declared=False))
+
+
+def test_no_consumer_is_told_a_lie(
+    world: DisasterWorld, runner: asyncio.Runner, amount: Callable[[int, int], int]
+) -> None:
+    DisasterMachine.world, DisasterMachine.runner, DisasterMachine.tally = world, runner, Counter()
+    try:
+        run_state_machine_as_test(
+            DisasterMachine,
+            settings=settings(
+                max_examples=int(os.environ.get("DISASTER_RUNS") or amount(2, 500)),
+                stateful_step_count=amount(15, 50),
+                derandomize=amount(1, 0) == 1,
+                database=None,
+                print_blob=True,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    finally:
+        for name, count in sorted(DisasterMachine.tally.items()):
+            print(f"{count:7,} {name}")
