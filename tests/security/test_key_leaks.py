@@ -88,6 +88,7 @@ def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
 ) -> None:
     (port,), (metrics, _) = free_ports(1), neighbours()
     settings = {"BROKERAGE_PORT": str(port), "BROKERAGE_METRICS_PORT": str(metrics), "BROKERAGE_WORKERS": "2"}
+    settings["BROKERAGE_METRICS_ALLOWED_HOSTS"] = "x"
     settings["BROKERAGE_DRAIN_SECONDS"] = "0.1"
     ways = {port: [*canary.injections(), *_crashing(canary)]}
     # The other port reads no key, but is sent them all the same.
