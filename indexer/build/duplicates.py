@@ -6,10 +6,10 @@ Only sources with duplicates need this second pass: bulk responses report identi
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
+from indexer.documents.builder import rejected_document
+from indexer.documents.identification import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.scan import look_up_rows
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.scan import IndexRow
     from indexer.source.lines import SourceLine
-    from mappings import Resource
 
 
 class DuplicateCounts(NamedTuple):
@@ -40,18 +39,19 @@ async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob,
     """
     if not repeated:
         return DuplicateCounts()
-    return await asyncio.to_thread(_classify, job, await look_up_rows(context, index, sorted(repeated)))
+    parser = LineParser(job.resource, job.companies, context.settings.max_record_depth)
+    return await asyncio.to_thread(_classify, job, parser, await look_up_rows(context, index, sorted(repeated)))
 
 
-def _classify(job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
-    parser, superseded = LineParser(job.resource, job.companies), 0
+def _classify(job: BuildJob, parser: LineParser, held: Mapping[str, IndexRow]) -> DuplicateCounts:
+    superseded = 0
     seen, indexed = set[str](), set[str]()
     for line in _suspects(job, held):
         document = parser.parse(line, ParsedChunk())
         owner = held[document.id].company
         if document.company != owner:
             reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
-            job.dead_letters.add(line, f"record.{job.resource.identifier}", reason)
+            job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
             continue
         superseded += document.id in seen
         seen.add(document.id)
@@ -62,14 +62,8 @@ def _classify(job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
 
 def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:
     """Yield the accepted lines of the given records; of the others only the identifier is decoded."""
-    decode = _identifier_decoder(job.resource)
+    decode = identifier_decoder(job.resource)
     with job.source.open(job.resource) as reading:
         for line in reading.accepted_lines:
-            if line.number not in job.dead_letters.line_numbers and decode(line.data).record.identifier in held:
+            if line.number not in job.dead_letters.line_numbers and decode(line.data) in held:
                 yield line
-
-
-def _identifier_decoder(resource: Resource) -> Any:
-    renamed = {"identifier": resource.identifier}
-    record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
-    return msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from indexer.verify.findings import VerificationResult, classify_difference
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
+from mappings.identifiers import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -90,6 +91,8 @@ class BucketComparison:
         async for page in self.index.records():
             for entry in page:
                 digests.add(entry)
+                if not entry.deleted and not is_identifier(entry.id):
+                    self.result.add_unreachable(entry.id)
         return digests
 
     async def _compare_records(self, group: frozenset[int]) -> None:
