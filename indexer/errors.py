@@ -30,6 +30,10 @@ class SourceError(IndexerError):
     exit_code = 2
 
 
+class WorkFolderError(IndexerError):
+    """A folder that the run writes to cannot be used."""
+
+
 class ElasticsearchError(IndexerError):
     """Elasticsearch is unreachable, overloaded for too long, or blocks writes."""
 
@@ -85,13 +89,23 @@ def is_write_block(body: object) -> bool:
     return bool(write_block(error_body(body)))
 
 
+@contextmanager
+def report_folder_errors(folder: object, advice: str) -> Iterator[None]:
+    """Translate failures of writing to a folder into WorkFolderError; `advice` is a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkFolderError(f"{folder} cannot be written to: {error.strerror or error}. {advice}") from error
+
+
 def error_reason(body: object) -> str:
     """Return the most specific text of an error response: its reason, followed by the reason of its cause."""
     error = error_body(body)
     if not isinstance(error, dict):
-        return str(error)
-    cause = error.get("caused_by") or {}
-    return ": ".join(str(text) for text in (error.get("reason"), cause.get("reason")) if text)
+        return str(error) or "the response has no text"
+    cause = error.get("caused_by") or next(iter(error.get("root_cause") or [{}]))
+    texts = dict.fromkeys(text for text in (error.get("reason"), cause.get("reason")) if text)
+    return ": ".join(map(str, texts))
 
 
 def error_body(body: object) -> object:

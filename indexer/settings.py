@@ -17,6 +17,12 @@ class IndexerSettings:
     retry_seconds: float = setting(
         "BROKERAGE_BULK_RETRY_SECONDS", 300.0, "Seconds to retry while Elasticsearch is unreachable or overloaded."
     )
+    max_record_bytes: int = setting(
+        "BROKERAGE_MAX_RECORD_BYTES", 10_000_000, "Bytes of a source's line above which it is a dead letter."
+    )
+    max_record_depth: int = setting(
+        "BROKERAGE_MAX_RECORD_DEPTH", 64, "Nesting of a field without a declared shape above which it is a dead letter."
+    )
     dead_letter_limit: float = setting(
         "BROKERAGE_DEAD_LETTER_LIMIT", 0.01, "Share of invalid records above which a build is refused; 10 always pass."
     )

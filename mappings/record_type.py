@@ -18,13 +18,13 @@ import msgspec
 
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind
+from mappings.identifiers import STORED_PATTERN
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
 
-# A space, a slash or a control character would not survive in a path or a log line.
-IDENTIFIER_PATTERN = r"^[^\x00-\x20/\x7f]{1,128}\Z"
-Identifier = Annotated[str, msgspec.Meta(pattern=IDENTIFIER_PATTERN)]
+# A deletion may name a record of an earlier version; `indexer.documents` checks the identifiers of others.
+_Identifier = Annotated[str, msgspec.Meta(pattern=STORED_PATTERN)]
 # The largest integer that every JSON reader represents exactly.
 MAX_SAFE_INTEGER = 2**53
 _SafeInteger = Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
@@ -96,7 +96,7 @@ def strict_record_type(resource: Resource) -> type[msgspec.Struct]:
 def _struct(
     name: str, fields: tuple[Field, ...], level: _MemberTypes, identifier: str | None = None
 ) -> type[msgspec.Struct]:
-    members = [(field.name, Identifier) if field.name == identifier else _member(field, level) for field in fields]
+    members = [(field.name, _Identifier) if field.name == identifier else _member(field, level) for field in fields]
     return msgspec.defstruct(name, members, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 

@@ -93,7 +93,7 @@ def feed_key_range(company: str, after: str = "") -> dict[str, str]:
 def move_id(company: str, identifier: str) -> str:
     """Return the id of the document that records a move out of a company.
 
-    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`record_type.IDENTIFIER_PATTERN`) has a slash,
+    Neither a company key (letters, digits, `_`, `-`) nor an identifier (`mappings.identifiers`) has a slash,
     so the id never equals that of a record.
     """
     return f"{company}/{identifier}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from service.telemetry.tracing import Tracing
 
 API_ROOT = "/v1"
+_VARIABLE = re.compile(r"\{(\w+)\}")
 SERVICES = web.AppKey("services", Services)
 
 
@@ -191,8 +193,10 @@ def _key_ring(
 
 
 def _route(app: web.Application, path: str, handler: Handler) -> None:
-    app.router.add_get(path, _with_route(path, handler))
-    app.router.add_route("OPTIONS", path, _with_route(path, _options))
+    # By default a variable matches no braces, which an identifier may have.
+    pattern = _VARIABLE.sub(r"{\1:[^/]+}", path)
+    app.router.add_get(pattern, _with_route(path, handler))
+    app.router.add_route("OPTIONS", pattern, _with_route(path, _options))
 
 
 def _with_route(path: str, handler: Handler) -> Handler:

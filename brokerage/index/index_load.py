@@ -17,6 +17,7 @@ from brokerage.index.index_runner import (
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
     exit_on_indexer_error,
+    open_configured_source,
     print_error_line,
     run_on_cluster,
 )
@@ -65,7 +66,7 @@ def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bo
         exit_on_error(),
         exit_on_indexer_error(),
         exit_on_signal(),
-        indexer.open_source(source, resource=default) as opened,
+        open_configured_source(source, default) as opened,
     ):
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
@@ -101,7 +102,7 @@ def update(*, source: str, resource: str | None, dry_run: bool, as_json: bool) -
         exit_on_error(),
         exit_on_indexer_error(),
         exit_on_signal(),
-        indexer.open_source(source, resource=default) as opened,
+        open_configured_source(source, default) as opened,
     ):
         if dry_run:
             _dry_run(opened, RESOURCES, as_json=as_json)
@@ -154,4 +155,8 @@ def failure_summary(report: indexer.ResourceReport) -> str | None:
     """Return the problem of a run in one sentence, or None."""
     if report.refusal or not report.dead:
         return report.refusal
-    return f"{report.dead} of {report.read} {report.resource} are invalid and not served: see {report.dead_letters}."
+    kept = f" {report.kept} of them stay live as they were." if report.kept else ""
+    return (
+        f"{report.dead} of {report.read} {report.resource} are invalid and were not loaded: "
+        f"see {report.dead_letters}.{kept}"
+    )

@@ -19,6 +19,9 @@ from mappings import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from mappings import Resource
 
     Work = Callable[[indexer.IndexerContext], Awaitable["Result"]]
 
@@ -55,6 +58,12 @@ def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:
 
     with exit_on_error(), exit_on_indexer_error(), exit_on_signal(stopped):
         return asyncio.run(run())
+
+
+def open_configured_source(name: str, resource: Resource | None) -> AbstractContextManager[indexer.Source]:
+    """Open a source with the configured limit of a line; `resource` is the default of its lines."""
+    settings = load_settings(indexer.IndexerSettings, os.environ)
+    return indexer.open_source(name, resource=resource, max_record_bytes=settings.max_record_bytes)
 
 
 @contextmanager

@@ -12,10 +12,16 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
-from brokerage.index.index_runner import RESOURCE_CHOICE, RESOURCES_BY_NAME, exit_on_indexer_error, run_on_cluster
+from brokerage.index.index_runner import (
+    RESOURCE_CHOICE,
+    RESOURCES_BY_NAME,
+    exit_on_indexer_error,
+    open_configured_source,
+    run_on_cluster,
+)
 from brokerage.output import echo
-from indexer import open_source
 from indexer.verify.verification import verify_against_generation, verify_against_source
+from mappings.identifiers import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +92,7 @@ def _compare(
             partial(verify_against_generation, resources=resources, generation=generation, is_full=is_full)
         )
     default = resources[0] if len(resources) == 1 else None
-    with exit_on_error(), exit_on_indexer_error(), open_source(source, resource=default) as opened:
+    with exit_on_error(), exit_on_indexer_error(), open_configured_source(source, default) as opened:
         return run_on_cluster(partial(verify_against_source, source=opened, resources=resources, is_full=is_full))
 
 
@@ -105,11 +111,15 @@ def _lines(result: VerificationResult) -> Iterator[str]:
     for line in result.unreadable_named[:_MAX_RECORDS_SHOWN]:
         yield f"  unreadable: {line.file}, line {line.line}: {line.field} {line.reason}"
 
+    for identifier in result.unreachable_named[:_MAX_RECORDS_SHOWN]:
+        yield f"  unreachable: {identifier!r}: an identifier {RULE}: correct it at the source"
+
 
 def _outcome(result: VerificationResult) -> str:
     counts = [f"{count:,} {kind}" for kind, count in result.counts.items() if count]
-    unreadable = [f"{result.unreadable:,} unreadable"] if result.unreadable else []
-    return ", ".join([*(["equal"] if result.is_equal else []), *counts, *unreadable])
+    others = {"unreadable": result.unreadable, "unreachable": result.unreachable}
+    counts += [f"{count:,} {kind}" for kind, count in others.items() if count]
+    return ", ".join([*(["equal"] if result.is_equal else []), *counts])
 
 
 def _plain(result: VerificationResult) -> dict[str, object]:
@@ -120,9 +130,11 @@ def _plain(result: VerificationResult) -> dict[str, object]:
         "compared": result.compared,
         "repeated": result.repeated,
         "unreadable": result.unreadable,
+        "unreachable": result.unreachable,
         "seconds": result.seconds,
         "counts": {kind.value: count for kind, count in result.counts.items()},
         "named": {kind.value: [_timed(record) for record in named] for kind, named in result.named.items()},
+        "unreachable_named": result.unreachable_named,
         "unreadable_named": [line._asdict() for line in result.unreadable_named],
     }
 

@@ -40,6 +40,10 @@ class BuildProgress(msgspec.Struct):
     accepted: int = 0  # records of the source, once it is loaded
     counts: dict[str, int] = {}
     bad: list[int] = []  # the numbers of the lines in the dead-letter file
+    unreadable: list[str] = []  # identifiers of the records in those lines
+    unidentified: list[int] | None = None  # those of the lines that name no record; None: unknown
+    stray: int = 0  # lines of the source that name no resource and are reported with another
+    kept: list[str] = []  # identifiers in those lines, and in no other of the source; set once it is loaded
     repeated: list[str] = []  # identifiers that were in the candidate before they were written
     copied: list[str] = []  # identifiers of which the live generation has a newer state
     forgotten: int = 0  # the highest sequence of the tombstones that were not carried over

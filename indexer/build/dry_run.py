@@ -58,6 +58,6 @@ def _checked(
             report.rounded += chunk.rounded
             report.corrected += chunk.corrected
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
-            for line, error in chunk.rejected:
-                on_fault(line, error)
+            for item in chunk.rejected:
+                on_fault(item.line, item.error)
             yield

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
+from indexer.documents.builder import rejected_document
+from indexer.documents.identification import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.scan import look_up_rows
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.indices.scan import IndexRow
     from indexer.source.lines import SourceLine
-    from mappings import Resource
 
 
 class DuplicateCounts(NamedTuple):
@@ -55,7 +54,7 @@ def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -
         owner = held[document.id].company
         if document.company != owner:
             reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
-            job.dead_letters.add(line, f"record.{job.resource.identifier}", reason)
+            job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
             continue
         superseded += document.id in seen
         seen.add(document.id)
@@ -66,14 +65,8 @@ def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -
 
 def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:
     """Yield the accepted lines of the given records; of the others only the identifier is decoded."""
-    decode = _identifier_decoder(job.resource)
+    decode = identifier_decoder(job.resource)
     with job.source.open(job.resource) as reading:
         for line in reading.accepted_lines:
-            if line.number not in job.dead_letters.line_numbers and decode(line.data).record.identifier in held:
+            if line.number not in job.dead_letters.line_numbers and decode(line.data) in held:
                 yield line
-
-
-def _identifier_decoder(resource: Resource) -> Any:
-    renamed = {"identifier": resource.identifier}
-    record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
-    return msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode

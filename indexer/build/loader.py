@@ -13,8 +13,8 @@ from indexer.build.build_checkpoint import BuildPhase
 from indexer.changes.change_kind import ChangeKind, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
+from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
-from indexer.errors import InvalidRecordError
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from indexer.changes.stamps import Stamper
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkResult, BulkSender
-    from indexer.source.lines import SourceLine
+    from indexer.source.lines import RejectedLine
 
 # A killed run repeats at most this and what was in flight.
 _CHECKPOINT_SECONDS = 2.0
@@ -40,7 +40,7 @@ class _LoadedChunk:
     """An acknowledged chunk: the documents that Elasticsearch rejected, and the records that existed before."""
 
     chunk: ParsedChunk
-    refused: list[tuple[SourceLine, str]] = field(default_factory=list)
+    refused: list[RejectedLine] = field(default_factory=list)
     repeated: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
 
@@ -75,13 +75,11 @@ class CandidateLoader:
         """Write every envelope of the source."""
         job = self.job
         with job.source.open(job.resource) as reading:
-            job.report.bytes_total = reading.total
+            job.report.bytes_total, self.progress.stray = reading.total, reading.stray
             remaining = dropwhile(lambda line: line.number <= self.progress.line, reading.lines)
-            chunks = ChunkReader(
-                LineParser(job.resource, job.companies, self.context.settings),
-                replace(reading, lines=remaining),
-                self.context.settings,
-            )
+            settings = self.context.settings
+            parser = LineParser(job.resource, job.companies, settings)
+            chunks = ChunkReader(parser, replace(reading, lines=remaining), settings)
             try:
                 await self._load_chunks(chunks)
             except BaseExceptionGroup as failures:
@@ -126,7 +124,9 @@ class CandidateLoader:
         # One copy represents all lines of its record in the chunk.
         repeated = [identifier for identifier, lines in Counter(stale).items() if lines > 1]
         repeated += [write.id for write in result.existing]
-        refused = [(write.document.line, reason) for write, reason in result.rejected if write.document is not None]
+        refused = [
+            rejected_document(write.document, reason) for write, reason in result.rejected if write.document is not None
+        ]
         return _LoadedChunk(chunk, refused, repeated, stale)
 
     def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:
@@ -143,9 +143,8 @@ class CandidateLoader:
         report.rounded += chunk.rounded
         report.corrected += chunk.corrected
         report.bytes_read, report.retries = chunk.position, self.sender.limit.retries
-        refused = [(line, InvalidRecordError("", reason)) for line, reason in loaded.refused]
-        for line, error in [*chunk.rejected, *refused]:
-            job.dead_letters.add(line, error.field, error.reason)
+        for item in [*chunk.rejected, *loaded.refused]:
+            job.dead_letters.add(item)
         self.repeated.update(loaded.repeated)
         times = (document.updated_milliseconds for document in chunk.drafts)
         self.progress.newest = max([self.progress.newest, *times])
@@ -169,5 +168,7 @@ class CandidateLoader:
             progress.repeated = sorted(self.repeated) if is_loading else []
             progress.copied = sorted(self.copied) if is_loading else []
             progress.bad = sorted(dead_letters.line_numbers)
+            progress.unreadable = sorted(dead_letters.records)
+            progress.unidentified = sorted(dead_letters.unidentified)
             progress.counts = report.resumable_counts
             await self.checkpoint.write(progress)

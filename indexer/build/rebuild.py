@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -12,14 +11,14 @@ from indexer.build.build_job import BuildJob
 from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
-from indexer.documents import companies
+from indexer.documents.companies import known_companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
-from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from mappings import COMPANY, RESOURCES
 
@@ -54,6 +53,7 @@ async def reindex(
         raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])
     run = _Run(context, source, summary, on_progress, is_forced=force)
+    check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
         settings = context.settings
         async with acquire_lock(
@@ -82,7 +82,10 @@ class _Run:
         self.on_progress(report)
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
-        known = await self._companies()
+        context = self.context
+        known = await known_companies(
+            context.client, context.connection.alias(COMPANY), self.source, self.context.settings
+        )
         await self._preflight(resources)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
@@ -94,11 +97,6 @@ class _Run:
             if resource is COMPANY and report.refusal:
                 break
         return self.summary
-
-    async def _companies(self) -> Companies:
-        if self.source.has(COMPANY):
-            return await asyncio.to_thread(companies.companies_from_source, self.source, self.context.settings)
-        return await companies.companies_from_index(self.context.client, self.context.connection.alias(COMPANY))
 
     async def _preflight(self, resources: list[Resource]) -> None:
         await ClockWatch(self.context).check()

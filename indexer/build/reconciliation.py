@@ -30,21 +30,35 @@ _BATCH_RECORDS = 500
 async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
     """Write into the candidate what the live generation has beyond the source.
 
-    A record is carried over if it is newer than the source, and becomes a tombstone otherwise. One that the source has
-    under another company gets a move tombstone. Records that changed since the build began are left to the replay.
+    A record is carried over if it is newer than the source, or if its line in the source is unreadable, and becomes a
+    tombstone otherwise. One that the source has under another company gets a move tombstone. Records that changed since
+    the build began are left to the replay.
     """
     if progress.live is None:
         return
+    kept = frozenset(progress.kept)
     async for missing, moves in _missing_and_moved(context, progress.live, progress):
-        vanished = [row for row in missing if not row.deleted and row.version >> 10 <= progress.taken_at]
+        absent = [row for row in missing if not row.deleted and row.id not in kept]
+        vanished = [row for row in absent if row.version >> 10 <= progress.taken_at]
         expired = [row for row in missing if is_expired_tombstone(context, row)]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
-        kept = [row.id for row in missing if row.id not in dropped]
-        carried = await fetch_copies(context, resource, progress.live, kept)
+        newer = [row.id for row in missing if row.id not in dropped]
+        carried = await fetch_copies(context, resource, progress.live, newer)
         move_writes = await rebuild_moves(context, moves, progress.live)
         vanished_writes = [_vanished_write(row, progress.taken_at) for row in vanished]
         await write_all(sender, [*carried, *move_writes, *vanished_writes])
+
+
+async def unreadable_records(context: IndexerContext, candidate: str, identifiers: set[str]) -> list[str]:
+    """Return those of some records that no valid line of the source has, once the candidate is loaded."""
+    return sorted(identifiers - (await look_up_rows(context, candidate, sorted(identifiers))).keys())
+
+
+async def count_kept(context: IndexerContext, progress: BuildProgress) -> int:
+    """Return how many live records stay because their lines are unreadable."""
+    rows = await look_up_rows(context, progress.candidate, progress.kept)
+    return sum(not row.deleted for row in rows.values())
 
 
 def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:

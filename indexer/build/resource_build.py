@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.loader import CandidateLoader
-from indexer.build.reconciliation import reconcile
+from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
@@ -111,7 +111,8 @@ class ResourceBuild:
         report.resumed_at = progress.line
         for name, count in progress.counts.items():
             setattr(report, name, count)
-        dead_letters.resume(progress.dead_letters, progress.bad)
+        unidentified = progress.bad if progress.unidentified is None else progress.unidentified
+        dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
         dead_letters.update_report(report)
 
     async def _prepare(self, progress: BuildProgress) -> None:
@@ -140,6 +141,7 @@ class ResourceBuild:
         report.indexed = pending
         report.stale = duplicates.superseded + copied
         report.unchanged = progress.accepted - copied - pending
+        progress.kept = await unreadable_records(self._context, progress.candidate, job.dead_letters.records)
         progress.phase = BuildPhase.LOADED
         await loader.save_checkpoint()
 
@@ -152,10 +154,12 @@ class ResourceBuild:
         count, report = self._lifecycle.count, job.report
         report.vanished = await count(progress.candidate, {"range": {"sequence": {"gte": PENDING_VANISHED}}})
         known = progress.accepted + await count(progress.candidate, {"term": {"sequence": PENDING_MOVE}})
-        report.carried = await count(progress.candidate) - known - report.vanished
+        report.kept = await count_kept(self._context, progress)
+        report.carried = await count(progress.candidate) - known - report.vanished - report.kept
         if progress.live is not None:
             await self._catch_up(progress, progress.live)
             await self._lifecycle.refresh(progress.candidate)
+        await self._gate.check_vanished(progress)
         await self._gate.check_bounds(progress.candidate, progress.live)
         progress.phase, progress.counts = BuildPhase.PASSED, report.resumable_counts
         await self._checkpoint.write(progress)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import heapq
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer.changes.stamps import PENDING_VANISHED
 from indexer.clock import first_future_version
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import LIVE_QUERY
-from indexer.indices.scan import fetch_documents
+from indexer.indices.scan import fetch_documents, scan_rows
 from indexer.reporting.tolerance import tolerated_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from indexer.build.build_checkpoint import BuildProgress
     from indexer.build.build_job import BuildJob
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from indexer.settings import IndexerSettings
 
 _SAMPLE_SIZE = 100
+_MAX_NAMED = 10
 # Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
 _RANK_MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -70,6 +76,27 @@ class SwapGate:
         if differences := await self.sample.find_differences(self.context, candidate):
             raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
+    async def check_vanished(self, progress: BuildProgress) -> None:
+        """Check that no record vanishes while lines are unreadable that may be its own."""
+        vanished, unreadable = self.job.report.vanished, self._unreadable_lines(progress)
+        if not vanished or not unreadable:
+            return
+        pages = scan_rows(self.context, progress.candidate, query={"range": {"sequence": {"gte": PENDING_VANISHED}}})
+        async with aclosing(pages):
+            names = [row.id for row in await anext(pages, [])]
+        self.job.refuse_unless_forced(
+            f"{progress.candidate} would lose {listed(names, vanished)}, which may be in lines that cannot be read: "
+            f"{unreadable}. Correct these lines"
+        )
+
+    def _unreadable_lines(self, progress: BuildProgress) -> str:
+        """Return the lines without a readable identifier, or without a resource, as a text; empty for none."""
+        letters = self.job.dead_letters
+        named = [f"line {number}" for number in sorted(letters.unidentified)]
+        parts = [f"{listed(named, len(named))}, see {letters.existing_path}"] if named else []
+        parts += [f"{progress.stray} line{'s'[: progress.stray - 1]} without a resource"] if progress.stray else []
+        return " and ".join(parts)
+
     async def check_bounds(self, candidate: str, live: str | None) -> None:
         """Check after reconciliation that dead letters and record counts are within their limits."""
         self.job.check_dead_letters()
@@ -94,6 +121,13 @@ class SwapGate:
                 f"{candidate} keeps {count} records dated in the future ({examples}): correct updated_at at the source "
                 "and send them again; any state with a right time replaces them"
             )
+
+
+def listed(names: Sequence[str], count: int) -> str:
+    """Return the first of some names and how many more there are."""
+    shown = names[:_MAX_NAMED]
+    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:

@@ -12,7 +12,8 @@ import msgspec
 from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
 from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
 from indexer.documents.record_normalizer import member_getter
-from indexer.source.lines import SourceLine
+from indexer.errors import InvalidRecordError
+from indexer.source.lines import RejectedLine, SourceLine
 from mappings.digest import bucket, record_hash, split_hash
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
@@ -63,6 +64,11 @@ class PendingDocument(msgspec.Struct, gc=False):
     def stamped_source(self, clock: int, sequence: int) -> bytes:
         """Return the `_source` bytes of the document with a stamp."""
         return encode_document(self.head, clock, sequence, self.record)
+
+
+def rejected_document(document: PendingDocument, reason: str, field: str = "") -> RejectedLine:
+    """Return the line of a document that was refused, with the reason."""
+    return RejectedLine(document.line, InvalidRecordError(field, reason), None, frozenset({document.id}))
 
 
 class _SearchFields(msgspec.Struct, omit_defaults=True, gc=False):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import EnvelopeDecoder
+from indexer.documents.identification import identifier_decoder, identifiers_of
 from indexer.errors import InvalidRecordError
 from indexer.settings import IndexerSettings
+from indexer.source.lines import RejectedLine
 from mappings import COMPANY
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ class Companies:
     keys_by_numeric_id: dict[str, str] = field(default_factory=dict)
     # All keys in the source, rejected companies included: none may be the numeric id of another company.
     reserved_keys: frozenset[str] = frozenset()
+    # Keys in invalid lines of the source, and in no valid one: if these companies are live, they stay.
+    unreadable: frozenset[str] = frozenset()
 
     def key_of(self, identifier: str) -> str | None:
         """Return the key of the company with this key or numeric id, None if there is none."""
@@ -43,6 +47,12 @@ class Companies:
         self.keys.add(key)
         if numeric_id is not None:
             self.keys_by_numeric_id.setdefault(numeric_id, key)
+
+    def adopt_unreadable(self, live: Companies) -> None:
+        """Add the live companies whose lines in the source are invalid."""
+        numeric_ids = {key: numeric_id for numeric_id, key in live.keys_by_numeric_id.items()}
+        for key in self.unreadable & live.keys:
+            self.add(key, numeric_ids.get(key))
 
     async def reload(self, client: AsyncElasticsearch, alias: str) -> None:
         """Replace the companies, in place, by those of the live index."""
@@ -79,30 +89,55 @@ class Companies:
         return key
 
 
-def companies_from_source(source: Source, settings: IndexerSettings = _DEFAULTS) -> Companies:
-    """Read the companies of a source that its build will index."""
-    times = CredibleTimes(COMPANY, settings.future_seconds)
-    records = [envelope.record for envelope in _newest(source, times).values() if not envelope.deleted]
-    companies = Companies(reserved_keys=frozenset(record.platform_company_id for record in records))
-    for record in records:
-        with suppress(InvalidRecordError):
-            companies.validate(record)
-            companies.add(record.platform_company_id, record.numeric_id)
+async def known_companies(
+    client: AsyncElasticsearch, alias: str, source: Source, settings: IndexerSettings
+) -> Companies:
+    """Return the companies that records of a source may belong to: its own, or the live ones if it has none.
+
+    Live companies whose lines are invalid count too, since they stay.
+    """
+    if not source.has(COMPANY):
+        return await companies_from_index(client, alias)
+    companies = await asyncio.to_thread(companies_from_source, source, settings)
+    if companies.unreadable:
+        companies.adopt_unreadable(await companies_from_index(client, alias))
     return companies
 
 
-def _newest(source: Source, times: CredibleTimes) -> dict[str, Any]:
-    """Return the newest envelope of each company. The build, not this pass, reports invalid lines."""
-    decode = EnvelopeDecoder(COMPANY)
-    newest: dict[str, Any] = {}
+def companies_from_source(source: Source, settings: IndexerSettings = _DEFAULTS) -> Companies:
+    """Read the companies of a source that its build will index."""
+    newest, unreadable = _newest(source, CredibleTimes(COMPANY, settings.future_seconds))
+    records = [envelope.record for envelope in newest.values() if not envelope.deleted]
+    companies = Companies(reserved_keys=frozenset(record.platform_company_id for record in records))
+    for record in records:
+        try:
+            companies.validate(record)
+        except InvalidRecordError:
+            unreadable.add(record.platform_company_id)
+        else:
+            companies.add(record.platform_company_id, record.numeric_id)
+    companies.unreadable = frozenset(unreadable)
+    return companies
+
+
+def _newest(source: Source, times: CredibleTimes) -> tuple[dict[str, Any], set[str]]:
+    """Return the newest envelope of each company, and the keys in invalid lines alone, which the build reports."""
+    decode, decode_identifier = EnvelopeDecoder(COMPANY), identifier_decoder(COMPANY)
+    newest, unreadable = dict[str, Any](), set[str]()
     with source.open(COMPANY) as stream:
-        for line in stream.accepted_lines:
-            with suppress(InvalidRecordError):
-                envelope = decode(line.data)
-                times.check(envelope)
-                key = envelope.record.platform_company_id
-                newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
-    return newest
+        for line in stream.lines:
+            try:
+                envelope = None if isinstance(line, RejectedLine) else decode(line.data)
+                if envelope is not None:
+                    times.check(envelope)
+            except InvalidRecordError:
+                envelope = None
+            if envelope is None:
+                unreadable |= identifiers_of(decode_identifier, line.data, COMPANY) or set()
+                continue
+            key = envelope.record.platform_company_id
+            newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
+    return newest, unreadable - newest.keys()
 
 
 async def companies_from_index(client: AsyncElasticsearch, alias: str) -> Companies:

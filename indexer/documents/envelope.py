@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from indexer.errors import InvalidRecordError
-from mappings.record_type import IDENTIFIER_PATTERN, record_type, strict_record_type
+from mappings.identifiers import RULE, STORED_PATTERN
+from mappings.record_type import record_type, strict_record_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,11 @@ _ERROR_PATH = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<field>.*)`)?", re.DOT
 # What the strict decoder raises. `EnvelopeDecoder` then decides whether the line is invalid.
 STRICT_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_LOW_SURROGATE = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_HIGH_SURROGATE = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(
+    rb"%b(?!%b)|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})%b" % (_HIGH_SURROGATE, _LOW_SURROGATE, _LOW_SURROGATE)
+)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
 
@@ -74,9 +80,14 @@ class EnvelopeDecoder:
         except msgspec.ValidationError as error:
             raise _invalid_record(str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InvalidRecordError("", f"is not a JSON object in UTF-8: {error}") from None
+            raise InvalidRecordError("", f"is not a JSON object in UTF-8: {_cause(data, error)}") from None
         except RecursionError:
             raise InvalidRecordError("", "is nested too deeply") from None
+
+
+def _cause(data: bytes, error: Exception) -> str:
+    """Return why a line is not JSON; half a surrogate pair is reported as something else by the decoder."""
+    return "an escape such as \\ud83d is half a character" if _LONE_SURROGATE.search(data) else str(error)
 
 
 def _invalid_record(message: str) -> InvalidRecordError:
@@ -96,8 +107,8 @@ def _join(field: str, name: str) -> str:
 
 
 def _pattern_reason(text: str) -> str:
-    if repr(IDENTIFIER_PATTERN) in text:
-        return "must be 1 to 128 characters without spaces, slashes or control characters"
+    if repr(STORED_PATTERN) in text:
+        return RULE
     return "must be an ISO 8601 date-time with offset, such as 2026-11-20T10:00:00Z"
 
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from indexer.documents.builder import DocumentBuilder
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, strict_decoder
+from indexer.documents.identification import identifier_decoder, identifiers_of
 from indexer.documents.listing_rules import listing_rules
+from indexer.documents.nesting import depth_check
 from indexer.documents.record_normalizer import RecordNormalizer
 from indexer.errors import InvalidRecordError
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY
+from mappings.identifiers import RULE, is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +41,7 @@ class ParsedChunk:
     position: int = 0  # bytes of the source
     last_line: int = 0
     drafts: list[PendingDocument] = field(default_factory=list)
-    rejected: list[tuple[SourceLine, InvalidRecordError]] = field(default_factory=list)
+    rejected: list[RejectedLine] = field(default_factory=list)
 
 
 class LineParser:
@@ -49,8 +52,10 @@ class LineParser:
         self.resource = resource
         self._times = CredibleTimes(resource, settings.future_seconds)
         self._decode_strictly = strict_decoder(resource)
+        self._decode_identifier = identifier_decoder(resource)
         self._decode = EnvelopeDecoder(resource)
         self._normalizer = RecordNormalizer(resource.stored)
+        self._check_depth = depth_check(resource.stored, settings.max_record_depth)
         self._apply_rules = listing_rules(resource)
         self._build = DocumentBuilder(resource)
         self._lines_until_strict = 0  # lines until the strict decoder is tried again
@@ -64,6 +69,8 @@ class LineParser:
         self._times.check(envelope)
         company = self._company_key(envelope)
         if not envelope.deleted:
+            self._check_identifier(getattr(envelope.record, self.resource.identifier))
+            self._check_depth(envelope.record)
             chunk.rounded += normalize(envelope.record)
             chunk.corrected += self._apply_rules(envelope)
         return self._build(line, envelope, company)
@@ -71,12 +78,18 @@ class LineParser:
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         """Add the document of a line to a chunk, or the reason why it is rejected."""
         if isinstance(item, RejectedLine):
-            chunk.rejected.append((item.line, item.error))
+            chunk.rejected.append(self._identified(item))
             return
         try:
             chunk.drafts.append(self.parse(item, chunk))
         except InvalidRecordError as error:
-            chunk.rejected.append((item, error))
+            chunk.rejected.append(self._identified(RejectedLine(item, error, self.resource)))
+
+    def _identified(self, item: RejectedLine) -> RejectedLine:
+        """Return a rejected line with the identifiers of its records, if they can be read."""
+        if item.identifiers is not None or item.resource is not self.resource:
+            return item
+        return item._replace(identifiers=identifiers_of(self._decode_identifier, item.data, self.resource))
 
     def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
         """Return an envelope and the function that normalizes its record; both decoders lead to the same document.
@@ -95,6 +108,11 @@ class LineParser:
                 self._pause = 0
                 return envelope, self._normalizer.normalize_strict
         return self._decode(data), self._normalizer.normalize
+
+    def _check_identifier(self, identifier: str) -> None:
+        """Raise InvalidRecordError for an identifier that the service could not find again."""
+        if not is_identifier(identifier):
+            raise InvalidRecordError(f"record.{self.resource.identifier}", RULE)
 
     def _company_key(self, envelope: Any) -> str:
         if not self._is_company:

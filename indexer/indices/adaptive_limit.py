@@ -37,6 +37,7 @@ class AdaptiveLimit:
         self._running = 0
         self._changed = asyncio.Event()
         self.retries = 0  # requests that were sent again
+        self.accepted = 0  # requests of which nothing had to be sent again
 
     @property
     def documents(self) -> int:
@@ -87,6 +88,7 @@ class AdaptiveLimit:
 
     def on_success(self) -> None:
         """Count a successful request; after enough of them, raise the limits by one step."""
+        self.accepted += 1
         self._undisturbed += 1
         if self._undisturbed >= _SUCCESSES_PER_INCREASE:
             self._undisturbed = 0

@@ -21,6 +21,7 @@ Response = TypeVar("Response")
 
 # Transient statuses, of a whole request or of one document.
 RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})
+_TOO_MANY = 429
 _INITIAL_SECONDS = 0.5
 _MAX_SECONDS = 60.0
 _random = random.SystemRandom()
@@ -46,8 +47,13 @@ class Backoff:
         return True
 
 
-async def retry(work: Callable[[], Awaitable[Response]], seconds: float) -> Response:
-    """Call an idempotent operation, retrying for up to `seconds` while Elasticsearch is unreachable or overloaded."""
+async def retry(
+    work: Callable[[], Awaitable[Response]], seconds: float, is_final: Callable[[ApiError], bool] | None = None
+) -> Response:
+    """Call an idempotent operation, retrying for up to `seconds` while Elasticsearch is unreachable or overloaded.
+
+    An error for which `is_final` is true is raised at once.
+    """
     backoff = Backoff(seconds)
     while True:
         try:
@@ -56,5 +62,13 @@ async def retry(work: Callable[[], Awaitable[Response]], seconds: float) -> Resp
             if not await backoff.wait():
                 raise
         except ApiError as error:
-            if error.meta.status not in RETRYABLE_STATUSES or is_write_block(error.body) or not await backoff.wait():
+            is_lasting = error.meta.status not in RETRYABLE_STATUSES or is_write_block(error.body)
+            is_lasting |= is_final is not None and is_final(error)
+            if is_lasting or not await backoff.wait():
                 raise
+
+
+def is_memory_shortage(error: ApiError) -> bool:
+    """Whether a circuit breaker rejected a request, which a smaller one may pass."""
+    body = error.body if isinstance(error.body, bytes) else str(error.body).encode()
+    return error.meta.status == _TOO_MANY and b"circuit_breaking_exception" in body

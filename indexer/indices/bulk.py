@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +29,11 @@ _FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason,it
 _CREATED = 201
 _MISSING = 404
 _CONFLICT = 409
+_TOO_LARGE = 413
 _REJECTED = frozenset({400, 413})
+# In a rejection under memory pressure: the bytes of this request alone, and the most that any may have.
+_OWN_BYTES = re.compile(r"_operation_bytes=([0-9]+), max_[a-z_]+=([0-9]+)")
+_LARGE_BYTES = 100_000  # a document below never exhausts the memory of Elasticsearch by itself
 
 
 class BulkWrite(NamedTuple):
@@ -100,17 +105,26 @@ class BulkSender:
         Raises ElasticsearchError if writes are blocked or nothing is accepted for `retry_seconds`, and FencedError if
         the alias was removed.
         """
-        result, backoff = BulkResult(), Backoff(self._seconds)
+        result, backoff, refused_at = BulkResult(), Backoff(self._seconds), dict[str, int]()
         pending = deque([writes] if writes else [])
         while pending:
             part, outcome = await self._attempt(pending, result)
-            pending.extendleft(reversed(outcome.retries))
+            if is_large := outcome.is_overload and len(part) == 1 and len(part[0].source) > _LARGE_BYTES:
+                refused_at.setdefault(part[0].id, self.limit.accepted)
+                pending.append(part)  # the others do not wait for a document that may never be accepted
+            else:
+                pending.extendleft(reversed(outcome.retries))
             if sum(map(len, outcome.retries)) < len(part):
                 backoff = Backoff(self._seconds)
             if outcome.error is not None:
-                if not await backoff.wait():
+                if await backoff.wait():
+                    self.limit.retries += 1
+                elif is_large and self.limit.accepted > refused_at[part[0].id]:
+                    pending.pop()
+                    result.rejected.append((part[0], _refused_alone(outcome.error)))
+                    backoff = Backoff(self._seconds)
+                else:
                     raise outcome.error
-                self.limit.retries += 1
         return result
 
     async def _attempt(
@@ -141,6 +155,8 @@ class BulkSender:
         busy = self._classify_items(part, response["items"], result)
         if not busy:
             return _RequestOutcome()
+        if any(_exceeds_memory(item["index"]) for item in response["items"]):
+            return _RequestOutcome(_halves(busy) if len(busy) > 1 else [busy])
         overload = ElasticsearchError(f"Elasticsearch has rejected documents as overloaded for {self._seconds:g} s.")
         return _RequestOutcome([busy], overload, is_overload=True)
 
@@ -166,6 +182,8 @@ class BulkSender:
                 result.existing.append(write)
             elif status in _REJECTED:
                 result.rejected.append((write, error_reason(entry)))
+            elif len(part) == 1 and _exceeds_memory(entry):
+                result.rejected.append((write, _never(entry)))
             elif status in RETRYABLE_STATUSES and not is_write_block(entry):
                 busy.append(write)
             else:
@@ -190,15 +208,38 @@ class _RequestOutcome:
 def _whole_request_failure(part: Sequence[BulkWrite], error: ApiError, result: BulkResult) -> _RequestOutcome:
     """Handle a request that was rejected as a whole: one that is too large is halved, down to the document at fault."""
     status = error.meta.status
-    if status in RETRYABLE_STATUSES and not is_write_block(error.body):
+    is_too_large = status == _TOO_LARGE or _exceeds_memory(error.body)
+    if status in RETRYABLE_STATUSES and not is_too_large and not is_write_block(error.body):
         return _RequestOutcome([part], _bulk_error(status, error.body), is_overload=True)
-    if status not in _REJECTED:
+    if status not in _REJECTED and not is_too_large:
         raise _bulk_error(status, error.body) from error
     if len(part) == 1:
-        result.rejected.append((part[0], error_reason(error.body)))
+        result.rejected.append((part[0], _never(error.body) if is_too_large else error_reason(error.body)))
         return _RequestOutcome()
-    middle = len(part) // 2
-    return _RequestOutcome([part[:middle], part[middle:]])
+    return _RequestOutcome(_halves(part))
+
+
+def _halves(part: Sequence[BulkWrite]) -> tuple[Sequence[BulkWrite], Sequence[BulkWrite]]:
+    return part[: len(part) // 2], part[len(part) // 2 :]
+
+
+def _exceeds_memory(body: object) -> bool:
+    """Whether a request was rejected because it alone exceeds what Elasticsearch sets aside for writes.
+
+    Waiting does not help, unlike with a rejection because of other requests.
+    """
+    match = _OWN_BYTES.search(error_reason(body))
+    return match is not None and int(match[1]) > int(match[2])
+
+
+def _never(body: object) -> str:
+    return (
+        f"is too large for Elasticsearch: {error_reason(body)}. Shorten the record, or give Elasticsearch more memory"
+    )
+
+
+def _refused_alone(error: Exception) -> str:
+    return f"was rejected while others were accepted: {str(error).rstrip('.')}. Shorten the record"
 
 
 def _bulk_error(status: int, body: object) -> ElasticsearchError:

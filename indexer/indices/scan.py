@@ -10,10 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
+from elasticsearch import ApiError
 
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.clock import first_future_version
-from indexer.indices.backoff import retry
+from indexer.indices.backoff import is_memory_shortage, retry
 from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ ROWS_PER_LOOKUP = 1_000
 DOCUMENTS_PER_FETCH = 500
 DOCUMENTS_PER_PAGE = 1_000
 BYTES_PER_PAGE = 4_000_000
-_FIRST_PAGE = 100
+_FIRST_PAGE = 20
 # The first refresh of a large index is one request that may take hours.
 _REFRESH_SECONDS = 24 * 3600
 
@@ -88,8 +89,9 @@ def scan_documents(
 
     async def page(after: list[Any]) -> tuple[list[StoredDocument], list[Any] | None]:
         nonlocal size
-        body = _DOCUMENTS | _sorted(query, by, after, size)
-        documents, last = decode_documents(await _search(context, index, body))
+        while (response := await _attempt(context, index, _sorted(query, by, after, size))) is None:
+            size //= 2
+        documents, last = decode_documents(response)
         is_full, size = len(documents) == size, _page_size(documents)
         return documents, last if is_full else None
 
@@ -99,10 +101,27 @@ def scan_documents(
 async def fetch_documents(context: IndexerContext, index: str, identifiers: Sequence[str]) -> list[StoredDocument]:
     """Return the documents of the given records, as far as they are visible, unordered."""
     documents: list[StoredDocument] = []
-    for batch in _batches(identifiers, DOCUMENTS_PER_FETCH):
-        body = _DOCUMENTS | {"query": _has_id(batch), "size": len(batch)}
-        documents += decode_documents(await _search(context, index, body))[0]
+    start, size = 0, _FIRST_PAGE
+    while batch := identifiers[start : start + size]:
+        response = await _attempt(context, index, {"query": _has_id(batch), "size": len(batch)})
+        if response is None:
+            size = len(batch) // 2
+            continue
+        page = decode_documents(response)[0]
+        documents += page
+        start, size = start + len(batch), min(DOCUMENTS_PER_FETCH, _page_size(page))
     return documents
+
+
+async def _attempt(context: IndexerContext, index: str, body: dict[str, Any]) -> bytes | None:
+    """Return a page of documents; None if it needs more memory than Elasticsearch has, so that it must be smaller."""
+    can_shrink = body["size"] > 1
+    try:
+        return await _search(context, index, _DOCUMENTS | body, is_final=is_memory_shortage if can_shrink else None)
+    except ApiError as error:
+        if can_shrink and is_memory_shortage(error):
+            return None
+        raise
 
 
 async def refresh_to_seq_no(context: IndexerContext, index: str) -> int:
@@ -140,12 +159,18 @@ async def _rows(context: IndexerContext, index: str, body: dict[str, Any]) -> li
     return decode_rows(response, first_future_version(context.settings.future_seconds))
 
 
-async def _search(context: IndexerContext, index: str, body: dict[str, Any], options: str = "") -> bytes:
+async def _search(
+    context: IndexerContext,
+    index: str,
+    body: dict[str, Any],
+    options: str = "",
+    is_final: Callable[[ApiError], bool] | None = None,
+) -> bytes:
     # Otherwise a shard that fails midway would yield 200 with partial results.
     target, encoded = f"/{index}/_search?allow_partial_search_results=false{options}", orjson.dumps(body)
     send = context.client.perform_request
     response = await retry(
-        lambda: send("POST", target, headers=RAW_HEADERS, body=encoded), context.settings.retry_seconds
+        lambda: send("POST", target, headers=RAW_HEADERS, body=encoded), context.settings.retry_seconds, is_final
     )
     return bytes(response.body)
 

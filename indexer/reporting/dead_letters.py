@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING
 
 import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
+from indexer.errors import report_folder_errors
 
 if TYPE_CHECKING:
     from indexer.reporting.report import ResourceReport
-    from indexer.source.lines import SourceLine
+    from indexer.source.lines import RejectedLine
+
+
+# The most of a line that is written; a longer one is cut.
+_MAX_PAYLOAD_BYTES = 1_000_000
+_ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this user may write to."
 
 
 class DeadLetters:
-    """The rejected lines of one run; the file is created with the first one."""
+    """The rejected lines of one run; the file is created with the first one.
+
+    `records` are the records that they are about, `unidentified` the lines of which that is unknown.
+    """
 
     def __init__(self, folder: str, alias: str) -> None:
         """Name the file after the resource and the current time."""
@@ -24,6 +34,8 @@ class DeadLetters:
         self._path = Path(folder) / f"{alias}-{timestamp}.ndjson"
         self._file: IO[bytes] | None = None
         self.line_numbers: set[int] = set()
+        self.records: set[str] = set()
+        self.unidentified: set[int] = set()
 
     @property
     def target_path(self) -> str:
@@ -39,23 +51,29 @@ class DeadLetters:
         """Set the dead-letter count and file of a report."""
         report.dead, report.dead_letters = len(self.line_numbers), self.existing_path
 
-    def add(self, line: SourceLine, field: str, reason: str) -> None:
+    def add(self, item: RejectedLine) -> None:
         """Write a rejected line, once per line number."""
-        if line.number in self.line_numbers:
+        if item.number in self.line_numbers:
             return
-        self.line_numbers.add(line.number)
+        self.line_numbers.add(item.number)
+        self.records |= item.identifiers or frozenset()
+        if item.identifiers is None:
+            self.unidentified.add(item.number)
         entry = {
-            "file": line.file,
-            "line": line.number,
-            "field": field,
-            "reason": reason,
-            "payload": line.data.decode(errors="replace").rstrip("\r\n"),
+            "file": item.line.file,
+            "line": item.number,
+            "records": None if item.identifiers is None else sorted(item.identifiers),
+            "field": item.error.field,
+            "reason": item.error.reason,
+            "payload": item.data[:_MAX_PAYLOAD_BYTES].decode(errors="replace").rstrip("\r\n"),
         }
-        self._open_file().write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
+        with report_folder_errors(self._path.parent, _ADVICE):
+            self._open_file().write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
 
-    def resume(self, file: str, numbers: list[int]) -> None:
+    def resume(self, file: str, numbers: list[int], records: list[str], unidentified: list[int]) -> None:
         """Continue the file of an interrupted run; keep only the entries of the checkpointed line numbers."""
         self._path, self.line_numbers = Path(file), set(numbers)
+        self.records, self.unidentified = set(records), set(unidentified)
         if not self._path.is_file():
             return
         entries = self._path.read_bytes().splitlines(keepends=True)
@@ -76,12 +94,14 @@ class DeadLetters:
     def flush(self) -> None:
         """Flush the entries to the operating system, before a checkpoint that relies on them."""
         if self._file is not None:
-            self._file.flush()
+            with report_folder_errors(self._path.parent, _ADVICE):
+                self._file.flush()
 
     def close(self) -> None:
         """Close the file if it is open."""
         if self._file is not None:
-            self._file.close()
+            with report_folder_errors(self._path.parent, _ADVICE):
+                self._file.close()
 
 
 def _line_number(entry: bytes) -> int | None:
@@ -90,3 +110,15 @@ def _line_number(entry: bytes) -> int | None:
         return int(orjson.loads(entry)["line"])
     except orjson.JSONDecodeError:
         return None
+
+
+def check_folder(folder: str) -> None:
+    """Raise WorkFolderError if no file can be written to the folder, which is left as it was.
+
+    A folder that does not exist yet is created with the first dead letter.
+    """
+    with report_folder_errors(folder, _ADVICE):
+        path = Path(folder).absolute()
+        present = next(parent for parent in (path, *path.parents) if parent.exists())
+        with TemporaryFile(dir=present) as file:
+            file.write(b"\n")

@@ -89,6 +89,7 @@ def summary_line(report: ResourceReport) -> str:
         "dead": report.dead,
         "vanished": report.vanished,
         "carried over": report.carried,
+        "kept although unreadable": report.kept,
         "numbers rounded": report.rounded,
         "OnMarket values corrected": report.corrected,
         "retries": report.retries,

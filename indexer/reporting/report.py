@@ -39,6 +39,7 @@ class ResourceReport:
     dead: int = 0  # envelopes in the dead-letter file
     vanished: int = 0  # records that a full source lacks, replaced by tombstones
     carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
+    kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     documents: int = 0  # live records at the end
     tombstones: int = 0
     rounded: int = 0  # numbers that lost a fraction
@@ -56,7 +57,7 @@ class ResourceReport:
     @property
     def resumable_counts(self) -> dict[str, int]:
         """The counts that a checkpoint stores for a resumed run."""
-        names = ("read", "indexed", "unchanged", "stale", "vanished", "carried", "rounded", "corrected")
+        names = ("read", "indexed", "unchanged", "stale", "vanished", "carried", "kept", "rounded", "corrected")
         return {name: getattr(self, name) for name in names}
 
 

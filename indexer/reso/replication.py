@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cluster.private_files import make_folder, open_private
 from indexer.errors import LockedError, SourceError
+from indexer.reporting.dead_letters import check_folder
 from indexer.reso.client import edmx
 from indexer.reso.client.odata_response import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient
@@ -44,6 +45,7 @@ async def open_replication(
     on_wait: Callable[[str], None],
 ) -> AsyncIterator[Replicator]:
     """Open mirror and source; raise SourceError, LockedError, ElasticsearchError."""
+    check_folder(context.settings.dead_letter_folder)
     with _lock_mirror(Path(settings.folder), plan.mirror_name) as path, _source_errors():
         mirror, client = Mirror(path, plan.dictionary), ResoClient(plan.url, settings, on_wait)
         await client.open()

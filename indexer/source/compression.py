@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
+# The most that one step may decompress from gzip, and the stored bytes that one step decompresses from zstd, which
+# has no bound: a block of 128 KiB takes four bytes, so that is at most 8 MiB.
+_STEP_BYTES = 1 << 20
+_ZSTD_STEP_BYTES = 1 << 8
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 # Parallel zstd compressors may start a file with a skippable frame, whose magic number is 0x184D2A50 to 0x184D2A5F.
@@ -55,7 +59,7 @@ def _decompressor(head: bytes) -> Callable[[], _Decompressor] | None:
     if head.startswith(_GZIP):
         return lambda: zlib.decompressobj(wbits=_GZIP_WINDOW)
     if head == _ZSTD or (head[1:] == _ZSTD_SKIPPABLE and head[0] >> 4 == 5):
-        return zstandard.ZstdDecompressor().decompressobj
+        return _ZstdFrame
     return None
 
 
@@ -116,8 +120,38 @@ class _Decompressor(Protocol):
     def unused_data(self) -> bytes:
         """The input after the end of the frame."""
 
-    def decompress(self, data: bytes, /) -> bytes:
-        """Return the plain bytes decoded so far."""
+    @property
+    def unconsumed_tail(self) -> bytes:
+        """The input that was left because the output would have been too long."""
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Return the next plain bytes, about `max_length` at most."""
+
+
+class _ZstdFrame:
+    """One zstd frame, decompressed in small steps."""
+
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self.unconsumed_tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self.unconsumed_tail
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Return the next plain bytes."""
+        view, position, parts, size = memoryview(data), 0, list[bytes](), 0
+        while position < len(data) and size < max_length and not self._frame.eof:
+            parts.append(self._frame.decompress(view[position : position + _ZSTD_STEP_BYTES]))
+            size += len(parts[-1])
+            position += _ZSTD_STEP_BYTES
+        self.unconsumed_tail = data[position:]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class _FrameReader(io.RawIOBase):
@@ -129,25 +163,31 @@ class _FrameReader(io.RawIOBase):
         self._decompressor = decompressor
         self._frame: _Decompressor | None = None
         self._plain = memoryview(b"")
+        self._is_full = False  # whether the last step stopped at its bound, so that more may follow without input
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         while not self._plain:
-            packed = self._unused() or self._packed.read(_READ_BYTES)
-            if not packed:
+            packed = self._left_over()
+            if not packed and not self._is_full:
+                packed = self._packed.read(_READ_BYTES) or b""
+            if not packed and not self._is_full:
                 return self._end()
             if self._frame is None or self._frame.eof:
                 self._frame = self._decompressor()
-            self._plain = memoryview(self._frame.decompress(packed))
+            plain = self._frame.decompress(packed, _STEP_BYTES)
+            self._plain, self._is_full = memoryview(plain), len(plain) >= _STEP_BYTES and not self._frame.eof
         size = _fill(buffer, self._plain)
         self._plain = self._plain[size:]
         return size
 
-    def _unused(self) -> bytes:
-        """Return the bytes that were read together with the end of the last frame."""
-        return self._frame.unused_data if self._frame is not None and self._frame.eof else b""
+    def _left_over(self) -> bytes:
+        """Return the bytes that were read but not decompressed, of this frame or after its end."""
+        if self._frame is None:
+            return b""
+        return self._frame.unused_data if self._frame.eof else self._frame.unconsumed_tail
 
     def _end(self) -> int:
         if self._frame is not None and not self._frame.eof:

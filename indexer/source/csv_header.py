@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -45,6 +46,20 @@ class CsvHeader:
             return {**_extracted(members, row), "record": _extracted(record, row)}
 
         return envelope
+
+    def identifier_reader(self, resource: Resource, declared: Any) -> Callable[[Row], frozenset[str] | None]:
+        """Return the function that reads the identifier of an invalid row; None if that is invalid too."""
+        fields = tuple(field for field in resource.stored if field.name == resource.identifier)
+        (member,) = self._members("record.", fields, declared.record).values()
+
+        def identifier(row: Row) -> frozenset[str] | None:
+            with suppress(InvalidRecordError, UnicodeEncodeError):
+                value = member.extract(row) if len(row) == len(self.columns) else None
+                if value is not None and str(value).encode():
+                    return frozenset({str(value)})
+            return None
+
+        return identifier
 
     def _members(self, prefix: str, fields: tuple[Field, ...], declared: Any) -> dict[str, ValueExtractor]:
         given = ((field, getattr(declared, field.name)) for field in fields)

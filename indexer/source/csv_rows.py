@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from indexer.errors import SourceError
+from indexer.source.bounded_lines import oversized
 from indexer.source.compression import report_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+
+
+_LINE_ENDS = ("\n", "\r")
+_SKIPPED_CHARACTERS = 1 << 16
 
 
 class CsvRow(NamedTuple):
@@ -22,12 +28,15 @@ class CsvRow(NamedTuple):
     error: str | None
 
 
-def read_csv_rows(file: str, plain: io.BufferedReader) -> Iterator[CsvRow]:
-    """Yield every row that is not blank, including the header; raise SourceError if a quote spans several rows."""
+def read_csv_rows(file: str, plain: io.BufferedReader, max_bytes: int) -> Iterator[CsvRow]:
+    """Yield every row that is not blank, including the header; raise SourceError if a quote spans several rows.
+
+    A row of more than `max_bytes` is invalid, and its rest is not kept.
+    """
     # An invalid byte invalidates its row, not the file.
     text = io.TextIOWrapper(plain, "utf-8-sig", errors="surrogateescape", newline="")
     lines: list[str] = []
-    reader, number = csv.reader(_recorded(text, lines), strict=True), 0
+    reader, number = csv.reader(_RowText(text, lines, max_bytes), strict=True), 0
     with report_damage(file, lambda: number):
         while (cells := _next(reader)) is not None:
             first, number = number + 1, number + len(lines)
@@ -36,21 +45,48 @@ def read_csv_rows(file: str, plain: io.BufferedReader) -> Iterator[CsvRow]:
             lines.clear()
 
 
-def _recorded(text: Iterable[str], lines: list[str]) -> Iterator[str]:
-    for line in text:
-        lines.append(line)
-        yield line
+class _OversizedRowError(csv.Error):
+    """A row is longer than the limit."""
 
 
-def _next(reader: Iterator[list[str]]) -> list[str] | str | None:
-    """Return the cells of the next row, the parser's error message, or None at the end."""
+@dataclass
+class _RowText:
+    """The lines of a file, added to `lines` when read. An iterator that continues after an error.
+
+    A row of more than `max_bytes` characters is cut.
+    """
+
+    text: io.TextIOWrapper
+    lines: list[str]
+    max_bytes: int
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        line = self.text.readline(self.max_bytes + 1)
+        if not line:
+            raise StopIteration
+        self.lines.append(line)
+        if sum(map(len, self.lines)) > self.max_bytes:
+            self._skip_line(line)
+            raise _OversizedRowError(oversized(self.max_bytes).reason)
+        return line
+
+    def _skip_line(self, part: str) -> None:
+        while part and not part.endswith(_LINE_ENDS):
+            part = self.text.readline(_SKIPPED_CHARACTERS)
+
+
+def _next(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
+    """Return the cells of the next row, the parser's error, or None at the end."""
     try:
         return next(reader, None)
     except csv.Error as error:
-        return str(error)
+        return error
 
 
-def _row(file: str, number: int, lines: list[str], cells: list[str] | str) -> CsvRow:
+def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error) -> CsvRow:
     data = "".join(lines).encode(errors="surrogateescape")
     if isinstance(cells, list):
         error = None if _is_utf8(data) else "is not valid UTF-8"
@@ -59,7 +95,8 @@ def _row(file: str, number: int, lines: list[str], cells: list[str] | str) -> Cs
         raise SourceError(
             f"{file}: a quotation mark opened in line {number} spans lines up to {number + len(lines) - 1}: {cells}."
         )
-    return CsvRow(number, data, [], f"is not a valid CSV row: {cells}")
+    is_oversized = isinstance(cells, _OversizedRowError)
+    return CsvRow(number, data, [], str(cells) if is_oversized else f"is not a valid CSV row: {cells}")
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -32,9 +32,13 @@ _encode = msgspec.json.Encoder().encode
 class CsvSource:
     """The rows of one CSV file, plain or compressed, and the company that its column map may declare."""
 
-    def __init__(self, path: Path) -> None:
-        """Check the column map against the CSV file's header; raise SourceError if they do not match."""
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        """Check the column map against the CSV file's header; raise SourceError if they do not match.
+
+        `max_bytes` is the limit of a row.
+        """
         self._path = path
+        self._max_bytes = max_bytes
         self._resource, self._declared = read_column_map(path)
         self._company = self._declared.company
         if self._declared.platform_company_id is None and self._company is not None:
@@ -68,9 +72,10 @@ class CsvSource:
     @contextmanager
     def _open_rows(self) -> Iterator[LineStream]:
         with open_raw(self._csv) as raw, decompressed(raw) as plain:
-            rows = read_csv_rows(self._csv.name, plain.reader)
+            rows = read_csv_rows(self._csv.name, plain.reader, self._max_bytes)
             header = self._header(rows)
-            lines = self._lines(rows, len(header.columns), header.envelope_builder(self._resource, self._declared))
+            envelope = header.envelope_builder(self._resource, self._declared)
+            lines = self._lines(rows, header, envelope)
             yield LineStream(lines, self._csv.stat().st_size, plain.position)
 
     def _header(self, rows: Iterator[CsvRow]) -> CsvHeader:
@@ -80,15 +85,16 @@ class CsvSource:
         return CsvHeader(self._path.name, self._csv.name, first.cells)
 
     def _lines(
-        self, rows: Iterator[CsvRow], width: int, envelope: Callable[[list[str]], dict[str, object]]
+        self, rows: Iterator[CsvRow], header: CsvHeader, envelope: Callable[[list[str]], dict[str, object]]
     ) -> Iterator[SourceLine | RejectedLine]:
+        identifier = header.identifier_reader(self._resource, self._declared)
         for row in rows:
             line = SourceLine(self._csv.name, row.number, row.data)
             try:
-                _check(row, width)
+                _check(row, len(header.columns))
                 line = line._replace(data=_encode(envelope(row.cells)))
             except InvalidRecordError as error:
-                yield RejectedLine(line, error, self._resource)
+                yield RejectedLine(line, error, self._resource, identifier(row.cells))
             else:
                 yield line
 

@@ -7,22 +7,29 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError
+from indexer.settings import IndexerSettings
+from indexer.source.bounded_lines import bounded_lines, checked_size, without_mark
 from indexer.source.compression import decompressed, report_damage
-from indexer.source.lines import LineStream, SourceLine
+from indexer.source.lines import LineStream, RejectedLine, SourceLine
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
     from pathlib import Path
 
+    from mappings import Resource
+
 _DIGEST_BYTES = 16
 
 
 @contextmanager
-def open_line_file(path: Path) -> Iterator[LineStream]:
-    """Open a file of envelopes, plain or compressed."""
+def open_line_file(
+    path: Path, max_bytes: int = IndexerSettings.max_record_bytes, resource: Resource | None = None
+) -> Iterator[LineStream]:
+    """Open a file of envelopes, plain or compressed, of one resource if that is given; longer lines are rejected."""
     with open_raw(path) as raw, decompressed(raw) as plain:
-        yield LineStream(numbered_lines(path.name, plain.reader), path.stat().st_size, plain.position)
+        lines = numbered_lines(path.name, plain.reader, max_bytes, resource)
+        yield LineStream(lines, path.stat().st_size, plain.position)
 
 
 def open_raw(path: Path) -> io.BufferedReader:
@@ -33,13 +40,17 @@ def open_raw(path: Path) -> io.BufferedReader:
         raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error
 
 
-def numbered_lines(file: str, plain: io.BufferedReader) -> Iterator[SourceLine]:
-    """Yield the lines that are not blank, numbered from 1 as in an editor."""
+def numbered_lines(
+    file: str, plain: io.BufferedReader, max_bytes: int, resource: Resource | None = None
+) -> Iterator[SourceLine | RejectedLine]:
+    """Yield the lines that are not blank, numbered from 1 as in an editor; longer ones are rejected."""
     number = 0
     with report_damage(file, lambda: number):
-        for number, data in enumerate(plain, 1):
-            if not data.isspace():
-                yield SourceLine(file, number, data)
+        for number, data in enumerate(bounded_lines(plain, max_bytes), 1):
+            content = without_mark(file, number, data)
+            item = checked_size(SourceLine(file, number, content), max_bytes, resource)
+            if content and (not content.isspace() or isinstance(item, RejectedLine)):
+                yield item
 
 
 def file_identity(*paths: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError
+from indexer.settings import IndexerSettings
 from indexer.source.files import file_identity, modified_microseconds, open_line_file
 from indexer.source.lines import chained_resources
 
@@ -21,11 +22,12 @@ NDJSON_SUFFIXES = (".ndjson", ".ndjson.gz", ".ndjson.zst")
 class FolderSource:
     """A folder of `<alias>.ndjson`, each possibly `.gz` or `.zst`."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raise SourceError if the path is not a folder."""
+    def __init__(self, folder: Path, max_bytes: int = IndexerSettings.max_record_bytes) -> None:
+        """`max_bytes` is the limit of a line. Raise SourceError if the path is not a folder."""
         if not folder.is_dir():
             raise SourceError(f"The source {folder} is not a folder: name the folder that holds companies.ndjson.")
         self._folder = folder
+        self._max_bytes = max_bytes
 
     def has(self, resource: Resource) -> bool:
         """Whether the folder has a file for the resource."""
@@ -33,7 +35,7 @@ class FolderSource:
 
     def open(self, resource: Resource) -> AbstractContextManager[LineStream]:
         """Open the resource's file."""
-        return open_line_file(self._path(resource))
+        return open_line_file(self._path(resource), self._max_bytes, resource)
 
     def identity(self, resource: Resource) -> str:
         """Return a fingerprint of the resource's file."""

@@ -25,11 +25,15 @@ class SourceLine(NamedTuple):
 
 
 class RejectedLine(NamedTuple):
-    """A line without a valid envelope, and why. `resource` is None if the line does not name one."""
+    """A line without a valid envelope, and why. `resource` is None if the line does not name one.
+
+    `identifiers` are those of the records that the line was about, None if they are unknown.
+    """
 
     line: SourceLine
     error: InvalidRecordError
     resource: Resource | None
+    identifiers: frozenset[str] | None = None
 
     @property
     def number(self) -> int:
@@ -44,11 +48,15 @@ class RejectedLine(NamedTuple):
 
 @dataclass(frozen=True)
 class LineStream:
-    """The open lines of one resource; `position` returns how many of the `total` stored bytes have been read."""
+    """The open lines of one resource; `position` returns how many of the `total` stored bytes have been read.
+
+    `stray` is the number of lines that may be of this resource but are reported with another: they do not name theirs.
+    """
 
     lines: Iterator[SourceLine | RejectedLine]
     total: int
     position: Callable[[], int]
+    stray: int = 0
 
     @property
     def accepted_lines(self) -> Iterator[SourceLine]:
@@ -126,5 +134,5 @@ class _ResourceChain:
             with self.source.open(resource) as stream:
                 self.position = stream.position
                 for line in stream.lines:
-                    yield line if isinstance(line, RejectedLine) else (resource, line)
+                    yield line._replace(resource=resource) if isinstance(line, RejectedLine) else (resource, line)
             self.done, self.position = self.done + stream.total, int

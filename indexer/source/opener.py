@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.errors import SourceError
+from indexer.errors import SourceError, WorkFolderError
+from indexer.settings import IndexerSettings
 from indexer.source.csv_source import CsvSource
 from indexer.source.folder_source import NDJSON_SUFFIXES, FolderSource
 from indexer.source.stream_source import file_source, stdin_source
@@ -25,24 +26,39 @@ _ACCEPTED = (
 
 
 @contextmanager
-def open_source(name: str, *, resource: Resource | None = None) -> Iterator[Source]:
+def open_source(
+    name: str, *, resource: Resource | None = None, max_record_bytes: int = IndexerSettings.max_record_bytes
+) -> Iterator[Source]:
     """Open a folder, a file, a column map or, as `-`, standard input; raise SourceError for anything else.
 
-    `resource` is the default for lines of a file or of standard input that do not name one. Temporary files are removed
-    on exit.
+    `resource` is the default for lines of a file or of standard input that do not name one. A line of more than
+    `max_record_bytes` is rejected. Temporary files are removed on exit.
     """
     path = Path(name)
     if name == "-":
-        with tempfile.TemporaryDirectory(prefix="brokerage-source-") as folder:
-            yield stdin_source(resource, Path(folder))
+        with _temporary_folder() as folder:
+            yield stdin_source(resource, folder, max_record_bytes)
     elif path.is_dir():
-        yield FolderSource(path)
+        yield FolderSource(path, max_record_bytes)
     elif path.is_file() and path.name.endswith(NDJSON_SUFFIXES):
-        with tempfile.TemporaryDirectory(prefix="brokerage-source-") as folder:
-            yield file_source(path, resource, Path(folder))
+        with _temporary_folder() as folder:
+            yield file_source(path, resource, folder, max_record_bytes)
     elif path.is_file() and path.suffix == ".toml":
-        yield CsvSource(path)
+        yield CsvSource(path, max_record_bytes)
     elif path.exists():
         raise SourceError(f"The source {name} is not supported: use {_ACCEPTED}.")
     else:
         raise SourceError(f"The source {name} does not exist: use {_ACCEPTED}.")
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Create a folder that is removed on exit; raise WorkFolderError if that fails."""
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-source-"))
+        except OSError as error:
+            raise WorkFolderError(
+                f"No temporary file can be created: {error.strerror}. Set TMPDIR to a folder with free space."
+            ) from error
+        yield Path(folder)

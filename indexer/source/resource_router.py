@@ -9,6 +9,7 @@ import msgspec
 
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine
+from indexer.source.recovery import recovered_values
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class ResourceRouter:
         """Yield each line with its resource; reject lines without one."""
         for line in lines:
             if isinstance(line, RejectedLine):
-                yield line
+                yield line._replace(resource=line.resource or self._recovered(line.data) or self._default)
                 continue
             try:
                 yield self._resource(line.data), line
@@ -53,8 +54,9 @@ class ResourceRouter:
         try:
             name = self._decode(data).resource
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            if self._default is not None:  # its decoder will fail too, with a more specific message
-                return self._default
+            # The decoder of the resource will fail too, with a more specific message.
+            if likely := self._recovered(data) or self._default:
+                return likely
             raise InvalidRecordError("resource", f"cannot be read: {error}") from None
         if name is None and self._default is not None:
             return self._default
@@ -63,3 +65,8 @@ class ResourceRouter:
         if name not in _BY_ALIAS:
             raise InvalidRecordError("resource", f"is {name!r}: use one of {_ALIASES}")
         return _BY_ALIAS[name]
+
+    def _recovered(self, data: bytes) -> Resource | None:
+        """Return the only resource that a damaged line names."""
+        found = {_BY_ALIAS[name] for name in recovered_values(data, "resource") if name in _BY_ALIAS}
+        return found.pop() if len(found) == 1 else None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
-from indexer.errors import SourceError
+from indexer.errors import SourceError, report_folder_errors
+from indexer.source.bounded_lines import checked_size
 from indexer.source.files import open_line_file
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _LEVEL = 1
 _REJECTED = "rejected"
+_NUMBER_BYTES = 21  # before the envelope: its number and a space
 
 
 class Spool:
@@ -31,28 +33,29 @@ class Spool:
     dead-letter limit is smallest.
     """
 
-    def __init__(self, folder: Path, file: str, router: ResourceRouter) -> None:
-        """`file` is the name of the stream in messages."""
+    def __init__(self, folder: Path, file: str, router: ResourceRouter, max_bytes: int) -> None:
+        """`file` is the name of the stream in messages, `max_bytes` the limit of a line."""
         self._folder = folder
         self._file = file
         self._router = router
+        self._max_bytes = max_bytes
         self._counts: Counter[Resource] = Counter()
+        self._stray = 0  # lines without a resource
 
     def fill(self, lines: Iterable[SourceLine | RejectedLine]) -> None:
-        """Read the stream to its end; raise SourceError if no line has a resource."""
+        """Read the stream to its end; raise SourceError if no line has a resource, or WorkFolderError."""
         rejected: RejectedLine | None = None
-        with ExitStack() as files:
-            writers: dict[str, zstandard.ZstdCompressionWriter] = {}
+        writers: dict[str, zstandard.ZstdCompressionWriter] = {}
+        with report_folder_errors(self._folder, "Set TMPDIR to a folder with more space."), ExitStack() as files:
             for item in self._router.route(lines):
                 if isinstance(item, RejectedLine):
-                    rejected = rejected or item
-                    name, line = _REJECTED, item.line
+                    resource, line, rejected = item.resource, item.line, rejected or item
                 else:
-                    name, line = item[0].alias, item[1]
-                    self._counts[item[0]] += 1
+                    resource, line = item
+                name = self._count(resource)
                 if name not in writers:
                     writers[name] = files.enter_context(_writer(self._path(name)))
-                writers[name].write(b"%d %b\n" % (line.number, line.data.rstrip(b"\r\n")))
+                writers[name].write(b"%d %b\n" % (line.number, line.data.removesuffix(b"\n")))
         if rejected and not self._counts:
             problem = f"line {rejected.number}: {rejected.error}"
             raise SourceError(f"{self._file} has no lines of a known resource; {problem}.")
@@ -65,11 +68,13 @@ class Spool:
     def open(self, resource: Resource) -> Iterator[LineStream]:
         """Open the lines of a resource, with their numbers in the stream."""
         with ExitStack() as files:
-            streams = [files.enter_context(open_line_file(path)) for path in self._paths(resource)]
+            limit = self._max_bytes + _NUMBER_BYTES
+            streams = [files.enter_context(open_line_file(path, limit)) for path in self._paths(resource)]
             yield LineStream(
-                lines=self._lines(streams, resource),
+                lines=self._lines(streams),
                 total=sum(stream.total for stream in streams),
                 position=lambda: sum(stream.position() for stream in streams),
+                stray=0 if self._reports_stray(resource) else self._stray,
             )
 
     def identity(self, resource: Resource) -> str:
@@ -80,23 +85,33 @@ class Spool:
                 digests.append(file_digest(spooled, "blake2b").hexdigest()[:32])
         return "".join(digests)
 
-    def _lines(self, streams: list[LineStream], resource: Resource) -> Iterator[SourceLine | RejectedLine]:
-        routed, *rejected = [map(self._original, stream.accepted_lines) for stream in streams]
+    def _lines(self, streams: list[LineStream]) -> Iterator[SourceLine | RejectedLine]:
+        routed, *rejected = [map(self._original, stream.lines) for stream in streams]
         yield from routed
         for lines in rejected:
-            # The router rejects them again, for the same reasons; they now belong to the resource that reports them.
-            items = self._router.route(lines)
-            yield from (item._replace(resource=resource) for item in items if isinstance(item, RejectedLine))
+            # The router rejects them again, for the same reasons.
+            yield from (item for item in self._router.route(lines) if isinstance(item, RejectedLine))
 
-    def _original(self, line: SourceLine) -> SourceLine:
+    def _original(self, line: SourceLine | RejectedLine) -> SourceLine | RejectedLine:
         number, _, data = line.data.partition(b" ")
-        return SourceLine(self._file, int(number), data)
+        return checked_size(SourceLine(self._file, int(number), data), self._max_bytes)
 
     def _paths(self, resource: Resource) -> list[Path]:
         names = [resource.alias]
-        if self._counts.most_common(1)[0][0] is resource and self._path(_REJECTED).exists():
+        if self._stray and self._reports_stray(resource):
             names.append(_REJECTED)
         return [self._path(name) for name in names]
+
+    def _reports_stray(self, resource: Resource) -> bool:
+        return self._counts.most_common(1)[0][0] is resource
+
+    def _count(self, resource: Resource | None) -> str:
+        """Count a line, and return the name of the file that it belongs to."""
+        if resource is None:
+            self._stray += 1
+            return _REJECTED
+        self._counts[resource] += 1
+        return resource.alias
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.zst"

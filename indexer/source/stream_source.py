@@ -39,6 +39,7 @@ class StreamSource:
     default: Resource | None
     folder: Path
     modified_microseconds: int  # since 1970
+    max_bytes: int  # of a line
     file_identity: str | None = None
 
     @cached_property
@@ -47,7 +48,7 @@ class StreamSource:
 
     @cached_property
     def _spool(self) -> Spool:
-        spool = Spool(self.folder, self.name, self._router)
+        spool = Spool(self.folder, self.name, self._router, self.max_bytes)
         with self.open_lines() as stream:
             spool.fill(stream.lines)
         return spool
@@ -75,28 +76,30 @@ class StreamSource:
             yield ChangeStream(self._router.route(stream.lines), stream.total, stream.position, self.file_identity)
 
 
-def file_source(path: Path, default: Resource | None, folder: Path) -> StreamSource:
+def file_source(path: Path, default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
     """Return the source of one file; without a default the resource is derived from the file name."""
     return StreamSource(
         name=path.name,
-        open_lines=lambda: open_line_file(path),
+        open_lines=lambda: open_line_file(path, max_bytes),
         default=default or resource_from_file_name(path.name),
         folder=folder,
         modified_microseconds=modified_microseconds(path),
+        max_bytes=max_bytes,
         file_identity=file_identity(path),
     )
 
 
-def stdin_source(default: Resource | None, folder: Path) -> StreamSource:
+def stdin_source(default: Resource | None, folder: Path, max_bytes: int) -> StreamSource:
     """Return the source of standard input."""
-    return StreamSource(_STANDARD_INPUT, _StandardInput().open, default, folder, now_microseconds())
+    return StreamSource(_STANDARD_INPUT, _StandardInput(max_bytes).open, default, folder, now_microseconds(), max_bytes)
 
 
 class _StandardInput:
     """Standard input, which can be opened once."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._is_open = False
+        self._max_bytes = max_bytes
 
     @contextmanager
     def open(self) -> Iterator[LineStream]:
@@ -105,4 +108,4 @@ class _StandardInput:
         self._is_open = True
         # Detached, since the interpreter closes `sys.stdin` at exit and aborts if a thread is still reading it.
         with decompressed(cast("io.TextIOWrapper[io.BufferedReader]", sys.stdin).detach()) as plain:
-            yield LineStream(numbered_lines(_STANDARD_INPUT, plain.reader), 0, plain.position)
+            yield LineStream(numbered_lines(_STANDARD_INPUT, plain.reader, self._max_bytes), 0, plain.position)

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Item = TypeVar("Item")
 
@@ -19,12 +19,17 @@ _IDLE_SECONDS = 1.0
 
 
 class BoundedQueue(Generic[Item]):
-    """A queue of at most two batches, filled by its own thread, so that a blocking read does not block the run."""
+    """A queue of about two batches, filled by its own thread, so that a blocking read does not block the run."""
 
-    def __init__(self, items: Iterator[Item], batch_size: int) -> None:
-        """Start reading; a batch has at most `batch_size` items."""
+    def __init__(
+        self, items: Iterator[Item], batch_size: int, batch_bytes: int, bytes_of: Callable[[Item], int]
+    ) -> None:
+        """Start reading; a batch has at most `batch_size` items, and at most `batch_bytes` or one item."""
         self._items = items
         self._batch_size = batch_size
+        self._batch_bytes = batch_bytes
+        self._bytes_of = bytes_of
+        self._bytes = 0  # in the queue
         self._queue: deque[Item] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -35,10 +40,11 @@ class BoundedQueue(Generic[Item]):
         try:
             for item in self._items:
                 with self._changed:
-                    self._changed.wait_for(lambda: len(self._queue) < 2 * self._batch_size or self._is_closed)
+                    self._changed.wait_for(lambda: not self._has_batches(2) or self._is_closed)
                     if self._is_closed:
                         return
                     self._queue.append(item)
+                    self._bytes += self._bytes_of(item)
                     self._changed.notify_all()
         except Exception as failure:
             self._failure = failure
@@ -50,14 +56,27 @@ class BoundedQueue(Generic[Item]):
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_closed, _IDLE_SECONDS)
             deadline = time.monotonic() + _LINGER_SECONDS
-            while self._queue and len(self._queue) < self._batch_size and not self._is_closed:
+            while self._queue and not self._has_batches(1) and not self._is_closed:
                 if not self._changed.wait(deadline - time.monotonic()):
                     break
-            batch = [self._queue.popleft() for _ in range(min(self._batch_size, len(self._queue)))]
+            batch = self._next_batch()
             self._changed.notify_all()
             if not batch and self._failure is not None:
                 raise self._failure
             return batch if batch or not self._is_closed else None
+
+    def _has_batches(self, count: int) -> bool:
+        return len(self._queue) >= count * self._batch_size or self._bytes >= count * self._batch_bytes
+
+    def _next_batch(self) -> list[Item]:
+        batch, size = list[Item](), 0
+        while self._queue and len(batch) < self._batch_size:
+            size += self._bytes_of(self._queue[0])
+            if batch and size > self._batch_bytes:
+                break
+            batch.append(self._queue.popleft())
+        self._bytes -= sum(map(self._bytes_of, batch))
+        return batch
 
     def close(self) -> None:
         """Stop reading."""

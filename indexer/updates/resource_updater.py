@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from indexer.changes.change_kind import newest_by_id
 from indexer.clock import now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
+from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import RefusedError
 from indexer.reporting.dead_letters import DeadLetters
@@ -78,8 +79,8 @@ class ResourceUpdater:
         report.rounded += chunk.rounded
         report.corrected += chunk.corrected
         report.stale += len(chunk.drafts) - len(documents)
-        for line, error in chunk.rejected:
-            self._dead_letters.add(line, error.field, error.reason)
+        for item in chunk.rejected:
+            self._dead_letters.add(item)
         if self._writer is not None and documents:
             await self._write(self._writer, documents)
         self._dead_letters.update_report(report)
@@ -93,7 +94,7 @@ class ResourceUpdater:
             if self._parser is not None:
                 self._parser.parse_into(item, chunk)
             elif isinstance(item, RejectedLine):
-                chunk.rejected.append((item.line, item.error))
+                chunk.rejected.append(item)
         return chunk
 
     async def _write(self, writer: UpdateWriter, documents: dict[str, PendingDocument]) -> None:
@@ -103,7 +104,7 @@ class ResourceUpdater:
         report.unchanged += result.unchanged
         report.stale += result.stale
         for document, reason in result.rejected:
-            self._dead_letters.add(document.line, "", reason)
+            self._dead_letters.add(rejected_document(document, reason))
         self._newest = max(self._newest, *(document.updated_milliseconds for document in documents.values()))
         if self._resource is COMPANY:
             await self.publish()

@@ -17,6 +17,7 @@ from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import ignore_wait
+from indexer.reporting.dead_letters import check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.source.lines import RejectedLine
 from indexer.updates.bounded_queue import BoundedQueue
@@ -41,6 +42,7 @@ async def update(context: IndexerContext, source: Source, *, on_progress: OnProg
     An interrupted update of a file resumes after the last published line. Each resource must have been built before.
     Raises SourceError, ElasticsearchError, RefusedError or LockedError.
     """
+    check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
         await preflight(context.client, needed_bytes=0, force=False)
         lives = await begin_due_lives(context, ignore_wait)
@@ -87,7 +89,8 @@ class _UpdateRun:
 
     async def _apply_all(self) -> None:
         lines = await self._checkpoint.read()
-        queue = BoundedQueue(islice(self._stream.lines, lines, None), self._context.settings.bulk_documents)
+        settings, remaining = self._context.settings, islice(self._stream.lines, lines, None)
+        queue = BoundedQueue(remaining, settings.bulk_documents, settings.bulk_bytes, _bytes_of)
         async with AsyncExitStack() as self._exit_stack:
             self._exit_stack.callback(queue.close)
             while (batch := await asyncio.to_thread(queue.take_batch)) is not None:
@@ -134,3 +137,7 @@ class _UpdateRun:
         report.bytes_read = self._stream.position()
         report.retries = self._limit.retries
         self._on_progress(report)
+
+
+def _bytes_of(item: tuple[Resource, SourceLine] | RejectedLine) -> int:
+    return len(item.data if isinstance(item, RejectedLine) else item[1].data)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from indexer.clock import UNDATED
 from indexer.verify.findings import VerificationResult, classify_difference
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
+from mappings.identifiers import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -94,6 +95,8 @@ class BucketComparison:
         async for page in self.index.records():
             for entry in page:
                 digests.add(entry)
+                if not entry.deleted and not is_identifier(entry.id):
+                    self.result.add_unreachable(entry.id)
             digests.inconclusive.update(coarse_bucket(entry.id) for entry in page if entry.version == UNDATED)
         return digests
 

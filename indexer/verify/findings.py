@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.clock import UNDATED
 
 if TYPE_CHECKING:
-    from indexer.errors import InvalidRecordError
-    from indexer.source.lines import SourceLine
+    from indexer.source.lines import RejectedLine
     from indexer.verify.sides import RecordState
 
 # Records listed per kind of difference; all are counted.
@@ -25,12 +24,13 @@ class DifferenceKind(StrEnum):
     DIFFERENT = "different"  # the same version with another content, or an older version in the index
     ALTERED = "altered"  # the same version and content hash, but other bytes are stored
     FUTURE = "future"  # in the index, dated later than the clock allows (BROKERAGE_FUTURE_SECONDS)
+    KEPT = "kept"  # in the index, unreadable in the reference: not a fault
     NEWER = "newer"  # created, changed or deleted since the reference: not a fault
 
     @property
     def is_fault(self) -> bool:
         """Whether the index is wrong."""
-        return self is not DifferenceKind.NEWER
+        return self not in {DifferenceKind.NEWER, DifferenceKind.KEPT}
 
 
 def classify_difference(
@@ -85,11 +85,14 @@ class VerificationResult:
     compared: int = 0  # live records of the reference
     repeated: int = 0  # lines of the source that repeat a record
     unreadable: int = 0  # lines of the source
+    unreachable: int = 0  # live records of earlier versions whose identifier is not in today's alphabet
     seconds: float = 0.0
     counts: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
     named: dict[DifferenceKind, list[RecordDifference]] = field(
         default_factory=lambda: {kind: [] for kind in DifferenceKind}
     )
+    unreadable_records: set[str] = field(default_factory=set)  # those of these lines, as far as they are known
+    unreachable_named: list[str] = field(default_factory=list)
     unreadable_named: list[UnreadableLine] = field(default_factory=list)
 
     @property
@@ -99,14 +102,24 @@ class VerificationResult:
 
     def add(self, kind: DifferenceKind, expected: RecordState | None, found: RecordState | None) -> None:
         """Count a difference and list it, up to `MAX_NAMED`; at least one side has the record."""
-        self.counts[kind] += 1
         entry = expected or found
+        if kind is DifferenceKind.SURPLUS and entry is not None and entry.id in self.unreadable_records:
+            kind = DifferenceKind.KEPT
+        self.counts[kind] += 1
         if entry is not None and len(self.named[kind]) < MAX_NAMED:
             versions = (side.stated_version if side else None for side in (expected, found))
             self.named[kind].append(RecordDifference(entry.id, *versions))
 
-    def add_unreadable(self, line: SourceLine, error: InvalidRecordError) -> None:
+    def add_unreachable(self, identifier: str) -> None:
+        """Count a live record that cannot be requested by its identifier, and list it, up to `MAX_NAMED`."""
+        self.unreachable += 1
+        if len(self.unreachable_named) < MAX_NAMED:
+            self.unreachable_named.append(identifier)
+
+    def add_unreadable(self, item: RejectedLine) -> None:
         """Count an invalid line and list it, up to `MAX_NAMED`."""
         self.unreadable += 1
+        self.unreadable_records |= item.identifiers or frozenset()
         if len(self.unreadable_named) < MAX_NAMED:
+            line, error = item.line, item.error
             self.unreadable_named.append(UnreadableLine(line.file, line.number, error.field, error.reason))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from indexer.clock import UNDATED, first_future_version
+from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
 from indexer.source.lines import SourceLine
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
-    from indexer.errors import InvalidRecordError
     from indexer.settings import IndexerSettings
-    from indexer.source.lines import LineStream, Source
+    from indexer.source.lines import LineStream, RejectedLine, Source
     from mappings import Resource
 
     Buckets = Collection[int]
@@ -67,13 +67,14 @@ class SourceSide:
     companies: Companies
     settings: IndexerSettings
     is_full: bool
-    on_rejected: Callable[[SourceLine, InvalidRecordError], None]
+    on_rejected: Callable[[RejectedLine], None]
 
     async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
         """Yield the entries of every line; only a pass over all buckets reports rejected lines."""
         with self.source.open(self.resource) as stream:
             selected = stream if wanted is None else _in_buckets(stream, self.resource, wanted)
-            chunks = ChunkReader(LineParser(self.resource, self.companies, self.settings), selected, self.settings)
+            parser = LineParser(self.resource, self.companies, self.settings)
+            chunks = ChunkReader(parser, selected, self.settings)
             while (entries := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
                 yield entries
 
@@ -81,8 +82,8 @@ class SourceSide:
         chunk = chunks.read()
         if chunk is None:
             return None
-        for line, error in chunk.rejected if is_reported else ():
-            self.on_rejected(line, error)
+        for item in chunk.rejected if is_reported else ():
+            self.on_rejected(item)
         return [self._entry(document) for document in chunk.drafts]
 
     def _entry(self, document: PendingDocument) -> RecordState:
@@ -93,14 +94,12 @@ class SourceSide:
 
 def _in_buckets(stream: LineStream, resource: Resource, wanted: Buckets) -> LineStream:
     """Skip the lines of records in other buckets; only their identifiers are decoded."""
-    record = msgspec.defstruct("Identified", [("identifier", str)], rename={"identifier": resource.identifier})
-    decode = msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode
+    decode = identifier_decoder(resource)
 
     def is_wanted(line: object) -> bool:
         try:
-            identified: Any = decode(line.data) if isinstance(line, SourceLine) else None
-            return identified is not None and coarse_bucket(identified.record.identifier) in wanted
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return isinstance(line, SourceLine) and coarse_bucket(decode(line.data)) in wanted
+        except DECODE_ERRORS:
             return False  # invalid, reported by the pass over all buckets
 
     return replace(stream, lines=filter(is_wanted, stream.lines))

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from indexer.clock import now_microseconds
-from indexer.documents import companies
+from indexer.documents.companies import known_companies
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.verify.bucket_comparison import BucketComparison
@@ -46,18 +46,12 @@ async def verify_against_source(
     if absent := [resource.alias for resource in resources if resource not in present]:
         raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
     with translate_client_errors():
-        known = await _companies(context, source)
+        known = await known_companies(context.client, context.connection.alias(COMPANY), source, context.settings)
         return [
             await _against_source(context, source, known, resource, is_full=is_full)
             for resource in present
             if not resources or resource in resources
         ]
-
-
-async def _companies(context: IndexerContext, source: Source) -> Companies:
-    if source.has(COMPANY):
-        return await asyncio.to_thread(companies.companies_from_source, source, context.settings)
-    return await companies.companies_from_index(context.client, context.connection.alias(COMPANY))
 
 
 async def _against_source(

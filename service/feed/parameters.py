@@ -20,7 +20,7 @@ MAX_PREFIXES = 64
 PREFIXES_PATTERN = r"([0-9a-f]{2}(,[0-9a-f]{2}){0,63}|[0-9a-f]{4}(,[0-9a-f]{4}){0,63})"
 _PREFIXES_REGEX = re.compile(PREFIXES_PATTERN, re.ASCII)
 # A company key, a colon, and an identifier of at most 128 characters.
-FEED_KEY_PATTERN = r"[^\u0000-\u0020\u007f-\u009f:]{1,128}:[^\u0000-\u0020\u007f-\u009f]{1,128}"
+FEED_KEY_PATTERN = r"[A-Za-z0-9_-]{1,64}:[^\u0000-\u0020\u007f]{1,128}"
 _FEED_KEY_REGEX = re.compile(FEED_KEY_PATTERN)
 
 

@@ -21,14 +21,26 @@ from service.feed.parameters import (
     FeedTokens,
     ResourceList,
 )
-from service.parameters.types import Boolean, Choice, Parameter, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
+from service.parameters.types import (
+    Boolean,
+    Choice,
+    Cursor,
+    Parameter,
+    PropertyTypes,
+    QualifiedText,
+    Text,
+    UnixSecond,
+    Uuid,
+    WholeNumber,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Schema = dict[str, Any]
 
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]+$"}
+_CHARACTERS = r"[^\u0000-\u001f\u007f-\u009f]"
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^{_CHARACTERS}+$"}
 _UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
 _ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"
 _ONE_TYPE = f"({'|'.join(map(str, PROPERTY_TYPES))})"
@@ -46,6 +58,8 @@ _IN_PATH: dict[str, Schema] = {
 # By exact parameter type: a type that is missing here fails when the document is built.
 _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
     Text: lambda _: dict(_TEXT),
+    Cursor: lambda _: dict(_TEXT) | {"pattern": r"^[^\u0000-\u001f\u007f]+$"},
+    QualifiedText: lambda _: {"type": "string", "pattern": f"^([A-Za-z0-9_-]{{1,64}}:)?{_CHARACTERS}{{1,128}}$"},
     Uuid: lambda _: dict(_UUID),
     Boolean: lambda _: {"type": "boolean"},
     WholeNumber: _whole_number,

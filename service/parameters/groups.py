@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from marshmallow import Schema
 
-from service.parameters.types import Boolean, Text, UnixSecond, Uuid, WholeNumber
+from service.parameters.types import Boolean, Cursor, QualifiedText, Text, UnixSecond, Uuid, WholeNumber
 
 MAX_PAGE_SIZE = 1_000
 # The default except for listings, whose pages have 200 records (decisions, Page size).
@@ -45,7 +45,7 @@ class CursorPaging(Schema):
     """Paging with the last identifier as the cursor."""
 
     page_size = _page_size(200)
-    last_platform_listing_id = Text("The PlatformListingId of the last listing received.")
+    last_platform_listing_id = Cursor("The PlatformListingId of the last listing received.")
 
 
 class PageNumber(Schema):
@@ -75,7 +75,9 @@ class AgentReferences(Schema):
     """Filters by agent or office."""
 
     agent_uuid = Uuid("Listings of this agent.")
-    platform_agent_id = Text("Listings of this agent; `[platform_company_id]:[internal_agent_id]` is accepted too.")
+    platform_agent_id = QualifiedText(
+        "Listings of this agent; `[platform_company_id]:[internal_agent_id]` is accepted too."
+    )
     source_agent_id = Text("Listings of the agent with this id in the company's own system.")
     platform_office_id = Text("Listings of this office.")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from marshmallow import ValidationError, fields
 
+from mappings.identifiers import CONTROL_CHARACTERS, MAX_CHARACTERS
 from mappings.legends import PROPERTY_TYPES
 
 if TYPE_CHECKING:
@@ -23,9 +24,12 @@ MAX_UNIX_SECOND = 4_102_444_800
 # Ten digits, the most that are parsed.
 LARGEST_WHOLE_NUMBER = 9_999_999_999
 
-# No ASCII or Unicode control characters, and no lone surrogates, which are not characters.
-_TEXT_PATTERN = re.compile("[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,128}")
-INVALID_TEXT_MESSAGE = "must be 1 to 128 characters without control characters."
+_TEXT_PATTERN = re.compile(f"[^{CONTROL_CHARACTERS}]{{1,{MAX_CHARACTERS}}}")
+INVALID_TEXT_MESSAGE = f"must be 1 to {MAX_CHARACTERS} characters without control characters."
+# Earlier versions accepted control characters beyond ASCII in identifiers.
+_CURSOR_PATTERN = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{MAX_CHARACTERS}}}")
+# An optional company key or number with a colon, then the text.
+_QUALIFIED_PATTERN = re.compile(rf"([A-Za-z0-9_-]{{1,64}}:)?{_TEXT_PATTERN.pattern}")
 _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _UUID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _PROPERTY_TYPE_NUMBERS = {str(number): number for number in PROPERTY_TYPES}
@@ -78,13 +82,31 @@ class Parameter(fields.Field[Any]):
 
     def parse_text(self, text: str) -> Any:
         """Return the value; raise ValidationError for an invalid text."""
-        if not is_valid_text(text):
-            raise ValidationError(INVALID_TEXT_MESSAGE)
-        return text
+        raise NotImplementedError
 
 
 class Text(Parameter):
     """An identifier or another short string."""
+
+    pattern = _TEXT_PATTERN
+
+    def parse_text(self, text: str) -> str:
+        """Return the text; raise ValidationError if it is too long or has control characters."""
+        if not self.pattern.fullmatch(text):
+            raise ValidationError(INVALID_TEXT_MESSAGE)
+        return text
+
+
+class Cursor(Text):
+    """The identifier of a record that was received, even if it has a character that new records may not have."""
+
+    pattern = _CURSOR_PATTERN
+
+
+class QualifiedText(Text):
+    """An identifier, possibly behind a company and a colon."""
+
+    pattern = _QUALIFIED_PATTERN
 
 
 class Uuid(Parameter):

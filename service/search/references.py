@@ -19,7 +19,10 @@ _MATCHES = 10
 
 def guid_clauses(call: RequestContext, guid: str) -> dict[str, Clause]:
     """Return the clauses by which `guid` may match an agent, in order of precedence (decisions, `{guid}`)."""
-    clauses = {"agent_uuid": by_id(guid.lower()), "platform_agent_id": term("platform_agent_id", guid)}
+    clauses = {"agent_uuid": by_id(guid)}
+    if guid != guid.lower():  # a UUID that the source writes in lower case
+        clauses["lower_case"] = by_id(guid.lower())
+    clauses["platform_agent_id"] = term("platform_agent_id", guid)
     return clauses | ({"source_agent_id": term("source_agent_id", guid)} if call.scope.is_explicit else {})
 
 

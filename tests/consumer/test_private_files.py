@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from indexer.errors import InvalidRecordError
 from indexer.reporting.dead_letters import DeadLetters
 from indexer.reso.mirror.mirror_store import Mirror
-from indexer.source.lines import SourceLine
+from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary.loader import load_dictionary
 from tests.consumer.conftest import run
 
@@ -61,9 +62,9 @@ def test_a_mirror_and_its_log(tmp_path: Path) -> None:
 
 def test_dead_letters(tmp_path: Path) -> None:
     letters = DeadLetters(str(tmp_path / "dead"), "listings")
-    letters.add(SourceLine("f", 1, b"{}"), "id", "is missing")
+    letters.add(RejectedLine(SourceLine("f", 1, b"{}"), InvalidRecordError("id", "is missing"), None))
     letters.close()
     assert modes(tmp_path / "dead") == {}
     again = DeadLetters(str(tmp_path / "dead"), "listings")
-    again.resume(letters.target_path, [1])
+    again.resume(letters.target_path, [1], [], [])
     assert modes(tmp_path / "dead") == {}

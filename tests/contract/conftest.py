@@ -43,14 +43,16 @@ async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 @asynccontextmanager
-async def open_world(engine_url: str, source: Path, grants: dict[str, KeyGrant]) -> AsyncIterator[World]:
-    """Index a source, create a key for each grant, and serve."""
+async def open_world(
+    engine_url: str, source: Path, grants: dict[str, KeyGrant], *, dead_letter_limit: float = 0.0
+) -> AsyncIterator[World]:
+    """Index a source, create a key for each grant, and serve. Without a limit every line must be valid."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
-        settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"))
+        settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"), dead_letter_limit=dead_letter_limit)
         with open_source(str(source)) as opened:
             summary = await reindex(IndexerContext(client, connection, settings), opened)
-        assert summary.exit_code == 0
+        assert summary.exit_code == 0 or dead_letter_limit
         store = KeyStore(client, connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mappings.record_type import IDENTIFIER_PATTERN
+from mappings.identifiers import STORED_PATTERN, is_identifier
 from mappings.stored_document import (
     RECORD_DELIMITER,
     RECORD_KEY,
@@ -65,7 +65,8 @@ def test_the_id_of_a_departure_is_that_of_no_record_and_is_split_as_it_was_joine
     assert split_document_id(joined_id) == (company, name)
     assert split_document_id(name) == ("", name)
     assert (is_move(joined_id), is_move(name)) == (True, False)
-    assert re.match(IDENTIFIER_PATTERN, joined_id) is None
+    assert re.match(STORED_PATTERN, joined_id) is None
+    assert not is_identifier(joined_id)
 
 
 @given(COMPANIES, COMPANIES, IDENTIFIERS, st.just("") | IDENTIFIERS)

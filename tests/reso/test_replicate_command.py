@@ -126,7 +126,7 @@ async def test_bad_records_end_with_1_and_name_the_dead_letter_file(bench: Bench
         report = next(each for each in lines(out)[-1]["resources"].values() if each["dead"])
         assert code == 1
         assert (
-            f"1 of {report['read']} {report['resource']} are invalid and not served: see {report['dead_letters']}."
+            f"1 of {report['read']} {report['resource']} are invalid and were not loaded: see {report['dead_letters']}."
             in err
         )
 

@@ -8,11 +8,11 @@ from uuid import UUID, uuid5
 
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.source_values import describe_value, is_masked
+from mappings.identifiers import CONTROL_CHARACTERS, MAX_BYTES, MAX_CHARACTERS, is_identifier
 
-# Characters that `mappings.record_type.IDENTIFIER_PATTERN` forbids, surrogates, and the percent sign of the escapes.
-_FORBIDDEN = re.compile("[\x00-\x20/\x7f%\ud800-\udfff]")
+# Characters that `mappings.identifiers` forbids, and the percent sign of the escapes.
+_FORBIDDEN = re.compile(f"[{CONTROL_CHARACTERS} /%]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_LENGTH = 128
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 # The namespace of name-based UUIDs: changing it would give every agent and team a new identity.
 NAMESPACE = UUID("7b53ff88-fbe3-4584-ab3d-69c23a4f1fb3")
@@ -36,15 +36,14 @@ class IdentifierFactory:
         self.uuid = lru_cache(65_536)(self._uuid)
 
     def _plain(self, key: str) -> str:
-        """Return prefix and key, with forbidden characters percent-encoded.
-
-        Raise InvalidRecordError for more than 128 characters.
-        """
+        """Return prefix and key, with forbidden characters percent-encoded; raise InvalidRecordError if too long."""
         identifier = _FORBIDDEN.sub(_percent, self._prefix + key)
-        if not 1 <= len(identifier) <= _MAX_LENGTH:
-            raise InvalidRecordError(
-                "", f"is {describe_value(key)}: as an identifier it has {len(identifier)} characters, not 1 to 128"
-            )
+        identifier = identifier.replace(".", "%2E") if identifier in {".", ".."} else identifier
+        if not is_identifier(identifier):
+            length = f"{len(identifier)} characters, not 1 to {MAX_CHARACTERS}"
+            if len(identifier) <= MAX_CHARACTERS and identifier:
+                length = f"{len(identifier.encode())} bytes, more than {MAX_BYTES}"
+            raise InvalidRecordError("", f"is {describe_value(key)}: as an identifier it has {length}")
         return identifier
 
     def _uuid(self, key: str) -> str:

@@ -54,7 +54,7 @@ async def test_ten_bad_records_always_pass_and_the_share_beyond_is_a_setting(ben
     ten = await bench.build({TEAM: [envelope(TEAM), *[b"{}"] * 10]})
     assert ten.report_for("teams").stage is RunStage.SWAPPED
     half = await bench.build(
-        {TEAM: [envelope(TEAM, {"uuid": f"t{n}"}) for n in range(20)] + [b"{}"] * 20},
+        {TEAM: [envelope(TEAM)] + [envelope(TEAM, {"uuid": f"t{n}"}) for n in range(20)] + [b"{}"] * 20},
         dead_letter_limit=0.5,
         growth_limit=100.0,
     )

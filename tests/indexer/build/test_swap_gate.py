@@ -93,7 +93,8 @@ async def test_force_goes_through_and_names_what_it_overrode(bench: Bench, bound
 async def test_force_names_everything_that_it_overrode(bench: Bench) -> None:
     await start(bench)
     summary = await bench.build({TEAM: [*teams(1), *[BAD] * 11]}, force=True)
-    first, second = summary.report_for("teams").overridden
+    unreadable, first, second = summary.report_for("teams").overridden
+    assert "may be in lines that cannot be read" in unreadable
     assert "BROKERAGE_DEAD_LETTER_LIMIT" in first
     assert "BROKERAGE_SHRINK_LIMIT" in second
 

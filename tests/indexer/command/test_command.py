@@ -82,7 +82,7 @@ async def test_bad_items_end_with_1_and_name_the_dead_letter_file(bench: Bench) 
     code, out, err = await run(bench, "reindex", source, "--json")
     letters = lines(out)[-1]["resources"]["teams"]["dead_letters"]
     assert code == 1
-    assert err == f"1 of 2 teams are invalid and not served: see {letters}.\n"
+    assert err == f"1 of 2 teams are invalid and were not loaded: see {letters}.\n"
     assert len(bench.letters()) == 1
 
 

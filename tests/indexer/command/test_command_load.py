@@ -97,7 +97,7 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
     assert await names(bench) == APPLIED
     report = lines(out.decode())[-1]["resources"]["teams"]
     assert (report["read"], report["indexed"], report["dead"]) == (4, 3, 1)
-    assert err.decode() == f"1 of 4 teams are invalid and not served: see {report['dead_letters']}.\n"
+    assert err.decode() == f"1 of 4 teams are invalid and were not loaded: see {report['dead_letters']}.\n"
     assert [(letter["file"], letter["line"]) for letter in bench.letters()] == [("standard input", 4)]
 
 
@@ -120,8 +120,8 @@ async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(be
     resources = lines(out)[-1]["resources"]
     assert code == 1
     assert err.splitlines() == [
-        f"1 of 4 teams are invalid and not served: see {resources['teams']['dead_letters']}.",
-        f"1 of 1 unnamed are invalid and not served: see {resources['unnamed']['dead_letters']}.",
+        f"1 of 4 teams are invalid and were not loaded: see {resources['teams']['dead_letters']}.",
+        f"1 of 1 unnamed are invalid and were not loaded: see {resources['unnamed']['dead_letters']}.",
     ]
     assert await names(bench) == APPLIED
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from indexer.errors import InvalidRecordError
-from mappings import COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
+from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from tests.indexer.parsed_lines import parse_line
 from tests.records import deletion, envelope
 
@@ -33,6 +33,11 @@ def in_company(field: str, value: object, reason: str) -> Fault:
 def garbled(place: bytes) -> bytes:
     """Return the bytes of a listing with other bytes inside a string."""
     return orjson.dumps(envelope(LISTING)).replace(b"City of a test", place)
+
+
+def nested(depth: int) -> Any:
+    """Return lists in lists."""
+    return orjson.Fragment(b"[" * depth + b"]" * depth)
 
 
 IMAGES = "ListingImages"
@@ -95,3 +100,32 @@ def test_a_fault_is_reported_by_field_and_reason(resource: Resource, fault: Faul
         parse_line(resource, sent)
     assert error.value.field == field
     assert reason in error.value.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"bio": nested(65)}, "record.bio"),
+        ({"languages": nested(66)}, "record.languages"),
+        ({"available_mls": [{"agent_id": nested(65)}]}, "record.agent_id"),
+        ({"agent_website": {"base_url": nested(900)}}, "record.base_url"),
+    ],
+)
+def test_a_value_of_any_shape_has_a_limit_of_depth(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRecordError, match=r"nested more than 64 deep: .* BROKERAGE_MAX_RECORD_DEPTH") as error:
+        parse_line(AGENT, envelope(AGENT, changes))
+    assert error.value.field == field
+
+
+def test_values_within_the_limits_are_taken() -> None:
+    assert parse_line(AGENT, envelope(AGENT, {"bio": nested(64), "languages": nested(65)})).record
+    for identifier in ("...", "a" * 128, "\u00e9" * 128, "%2F", "a:b", "''"):
+        assert parse_line(TEAM, envelope(TEAM, {"uuid": identifier})).id == identifier
+
+
+@pytest.mark.parametrize("identifier", [".", "..", "a\x80", "\x9f", "\U0001f600" * 112])
+def test_an_identifier_that_could_not_be_requested_is_refused_but_deleted(identifier: str) -> None:
+    with pytest.raises(InvalidRecordError, match=r"must be 1 to 128 characters and at most 447 bytes") as error:
+        parse_line(TEAM, envelope(TEAM, {"uuid": identifier}))
+    assert error.value.field == "record.uuid"
+    assert parse_line(TEAM, deletion(TEAM, identifier)).is_tombstone

@@ -13,7 +13,7 @@ from indexer.errors import FencedError
 from indexer.indices import backoff
 from mappings import COMPANY, LISTING, TEAM
 from mappings.index_body import index_body
-from tests.indexer.bulk_writes import bulk_sender, bulk_write, count, created_index, proxied_client, writes
+from tests.indexer.bulk_writes import bulk_sender, bulk_write, bulky, count, created_index, proxied_client, writes
 from tests.indexer.parsed_lines import parse_line
 from tests.network.bulk_proxy import (
     BulkProxy,
@@ -120,7 +120,9 @@ async def test_a_request_that_is_too_large_is_sent_in_halves(bench: Bench) -> No
     # Of 5 documents the first half has 2, and its first is refused alone.
     assert (report.indexed, report.dead, report.refusal) == (9, 1, None)
     assert len(await bench.served(TEAM)) == 9
-    assert [letter["reason"] for letter in bench.letters()] == ["made up"]
+    assert [letter["reason"] for letter in bench.letters()] == [
+        "is too large for Elasticsearch: made up. Shorten the record, or give Elasticsearch more memory"
+    ]
 
 
 async def test_a_block_on_writes_stops_with_what_to_do(bench: Bench) -> None:
@@ -148,3 +150,34 @@ async def test_poison_among_good_documents_is_isolated(bench: Bench) -> None:
     again = await bulk_sender(bench, index).send([bulk_write(good)])
     assert again.existing == [bulk_write(good)]
     assert good.company == COMPANY_KEY
+
+
+async def test_a_large_document_that_is_refused_alone_is_set_aside_after_the_others(bench: Bench) -> None:
+    index = await created_index(bench, "heavy")
+    large = bulky(1, 200_000)
+    proxy = BulkProxy(bench.connection.url[0])
+    proxy.faults = [busy_where_large] * 10_000
+    async with proxied_client(bench, proxy) as client:
+        result = await bulk_sender(bench, index, client=client, retry_seconds=0.1, bulk_bytes=150_000).send(
+            [*large, *writes(5)]
+        )
+    assert [(write.id, reason.startswith("was rejected while others")) for write, reason in result.rejected] == [
+        ("b0", True)
+    ]
+    assert await count(bench, index) == 5
+
+
+async def test_a_large_document_alone_is_no_proof_against_it(bench: Bench) -> None:
+    index = await created_index(bench, "lonely")
+    proxy = BulkProxy(bench.connection.url[0])
+    proxy.faults = [busy_where_large] * 10_000
+    async with proxied_client(bench, proxy) as client:
+        with pytest.raises(ElasticsearchError, match="429"):
+            await bulk_sender(bench, index, client=client, retry_seconds=0.1, bulk_bytes=150_000).send(
+                bulky(1, 200_000)
+            )
+
+
+async def busy_where_large(proxy: BulkProxy, request: Request) -> Reply:
+    """Refuse every request with more bytes than small documents have, as a proxy with little memory does."""
+    return await (refused(429)(proxy, request) if len(request.body) > 150_000 else proxy.forward(request))

@@ -12,8 +12,11 @@ from embedded import EmbeddedCluster, NodeOptions
 from indexer import ElasticsearchError, RefusedError
 from indexer.indices import backoff
 from indexer.indices.preflight import preflight
+from indexer.indices.scan import fetch_documents, scan_documents
+from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client
 from tests.network.bulk_proxy import BulkProxy
+from tests.records import envelope
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -69,6 +72,37 @@ async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench, mon
     needed = sum(documents for documents, all_taken in proxy.requests[adapting:] if all_taken) / max(taken)
     print(len(proxy.requests), adapting, sending.limit.retries, max(taken), len(proxy.requests[adapting:]) / needed)
     assert len(proxy.requests[adapting:]) <= 1.5 * needed
+
+
+async def test_a_record_that_never_fits_is_set_aside_and_those_behind_it_are_applied(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    teams = [envelope(TEAM, {"uuid": f"t{n}", "description": "x" * (500_000 if n == 1 else 9)}) for n in range(4)]
+    # Without the distinction the update would wait for a day.
+    summary = await bench.update({TEAM: teams}, retry_seconds=24 * 3600.0)
+    assert (summary.report_for("teams").indexed, summary.report_for("teams").dead) == (3, 1)
+    assert sorted(await bench.served(TEAM)) == ["t0", "t2", "t3", "team-1"]
+    [letter] = bench.letters()
+    assert (letter["line"], letter["records"]) == (2, ["t1"])
+    assert letter["reason"].startswith("is too large for Elasticsearch: rejected execution of ")
+    assert letter["reason"].endswith(". Shorten the record, or give Elasticsearch more memory")
+
+
+async def test_large_records_are_loaded_and_copied_within_the_memory_of_the_node(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.01)
+    await bench.client.cluster.put_settings(persistent={"indices.breaker.request.limit": "3mb"})
+    try:
+        teams = [envelope(TEAM, {"uuid": f"t{n}", "description": f"{n} " * 25_000}) for n in range(60)]
+        for _ in range(2):
+            summary = await bench.build({COMPANY: [envelope(COMPANY)], TEAM: teams}, retry_seconds=60)
+            assert summary.exit_code == 0
+        live = f"{bench.connection.prefix}{await bench.live(TEAM)}"
+        found = await fetch_documents(bench.engine(), live, [f"t{n}" for n in range(60)])
+        pages = [page async for page in scan_documents(bench.engine(), live, query={"match_all": {}}, order="feed_key")]
+    finally:
+        await bench.client.cluster.put_settings(persistent={"indices.breaker.request.limit": None})
+    assert len(found) == sum(map(len, pages)) == 60
 
 
 async def test_a_disk_that_fills_up_stops_a_load_at_once_and_writes_work_again_afterwards(bench: Bench) -> None:

@@ -1,0 +1,40 @@
+"""The identifier of an envelope, whether or not the rest of it is valid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from indexer.source.recovery import recovered_identifiers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings import Resource
+
+    IdentifierDecoder = Callable[[bytes], Any]
+
+# What a decoder raises for invalid lines.
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def identifier_decoder(resource: Resource) -> IdentifierDecoder:
+    """Return the function that decodes the identifier of an envelope alone; it raises DECODE_ERRORS."""
+    renamed = {"identifier": resource.identifier}
+    record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
+    decode = msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode
+
+    def identifier(data: bytes) -> str:
+        envelope: Any = decode(data)
+        return str(envelope.record.identifier)
+
+    return identifier
+
+
+def identifiers_of(decode: IdentifierDecoder, data: bytes, resource: Resource) -> frozenset[str] | None:
+    """Return the identifiers of the records that an invalid line is about, None if they are unknown."""
+    try:
+        return frozenset({decode(data)})
+    except DECODE_ERRORS:
+        return recovered_identifiers(data, resource.identifier)

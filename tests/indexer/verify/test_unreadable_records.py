@@ -1,0 +1,48 @@
+"""A verification names kept records of unreadable lines, and records that cannot be requested by their identifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from indexer import FolderSource
+from indexer.documents import line_parser
+from indexer.verify.findings import DifferenceKind
+from indexer.verify.verification import verify_against_source
+from mappings import COMPANY, TEAM
+from tests.indexer.command.test_command import run
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.indexer.conftest import Bench
+
+
+def team(identifier: str, **changes: Any) -> dict[str, Any]:
+    """Return the envelope of a team."""
+    return envelope(TEAM, {"uuid": identifier, **changes})
+
+
+async def test_the_kept_record_of_an_unreadable_line_is_no_difference(bench: Bench) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [team("t1"), team("t2")]})
+    await bench.build({TEAM: [team("t1", name=5), team("t2")]})
+    [result] = await verify_against_source(bench.engine(), FolderSource(bench.folder), [TEAM])
+    assert (result.is_equal, result.unreadable, result.counts[DifferenceKind.KEPT]) == (True, 1, 1)
+    assert [difference.id for difference in result.named[DifferenceKind.KEPT]] == ["t1"]
+
+
+async def test_records_of_earlier_versions_outside_the_alphabet_are_named_and_stay(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(line_parser, "is_identifier", lambda _: True)
+        await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [team("t\x85"), team("t2")]})
+    summary = await bench.build({TEAM: [team("t\x85"), team("t2")]})
+    assert (summary.report_for("teams").dead, summary.report_for("teams").kept) == (1, 1)
+    code, out, _ = await run(bench, "verify", bench.folder, "teams", "--json")
+    [result] = orjson.loads(out)["resources"].values()
+    assert (code, result["unreachable"], result["unreachable_named"]) == (0, 1, ["t\x85"])
+    _, out, _ = await run(bench, "verify", bench.folder, "teams")
+    assert "  unreachable: 't\\x85': an identifier must be 1 to 128 characters" in out
