@@ -13,6 +13,7 @@ from indexer.changes.write_session import open_write_session, republish
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
+from indexer.updates.declared_fields import require_declared_fields
 from mappings.stored_document import feed_key
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ class UpdateWriter:
     async def _open_session(self) -> WriteSession:
         if self._session is None:
             opening = open_write_session(self._context, self._resource, self._on_wait)
-            self._session = await self._session_stack.enter_async_context(opening)
+            session = await self._session_stack.enter_async_context(opening)
+            await require_declared_fields(self._context, self._resource, session.live)
+            self._session = session
         else:
             await self._session.clock.check_if_set()
         return self._session

@@ -1,15 +1,14 @@
 """Sealing of tokens: they hold positions among the changes of all companies, which no partner may read.
 
-A token is the version, the id of the key, a nonce and the ciphertext of AES-SIV (RFC 5297), in base64url. Positions are
-padded, since longer numbers would make longer tokens. The nonce is random, so that equal tokens do not show that
-nothing was published in between; should it ever repeat, AES-SIV shows no more than that.
+A token is the version, the id of the key and the ciphertext of AES-SIV (RFC 5297), in base64url. Positions are padded,
+since longer numbers would make longer tokens. Equal positions give equal tokens, so that an unchanged response keeps
+its entity tag; AES-SIV needs no nonce and shows no more than that equality.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _VERSION = b"\x02"
 _UNSEALED = frozenset({b"\x93", b"\x97"})
 _KEY_ID_BYTES = 4
-_NONCE_BYTES = 12
 _HEADER_BYTES = len(_VERSION) + _KEY_ID_BYTES
 _END = b"\x80"
 # Sizes of the padded contents: a position of one resource, and one of all.
@@ -51,7 +49,6 @@ class TokenKeysMissing(EngineUnavailable):
 
 class _OpenedToken(NamedTuple):
     key_id: bytes
-    nonce: bytes
     sealed: bytes
 
 
@@ -65,9 +62,9 @@ class TokenSealer:
 
     def seal(self, contents: bytes) -> str:
         """Return the token of its contents as base64url text without padding."""
-        header, nonce = _VERSION + self._newest, os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self._newest].encrypt(_padded(contents), [header, nonce])
-        return base64.urlsafe_b64encode(header + nonce + sealed).decode().rstrip("=")
+        header = _VERSION + self._newest
+        sealed = self._ciphers[self._newest].encrypt(_padded(contents), [header])
+        return base64.urlsafe_b64encode(header + sealed).decode().rstrip("=")
 
     def knows(self, token: _OpenedToken) -> bool:
         """Whether the key of a token is known."""
@@ -76,7 +73,7 @@ class TokenSealer:
     def open(self, token: _OpenedToken) -> bytes | None:
         """Return the contents, None if the token was altered."""
         try:
-            padded = self._ciphers[token.key_id].decrypt(token.sealed, [_VERSION + token.key_id, token.nonce])
+            padded = self._ciphers[token.key_id].decrypt(token.sealed, [_VERSION + token.key_id])
         except InvalidTag:
             return None
         return padded[: padded.rfind(_END)]
@@ -126,10 +123,9 @@ def _split(text: str, parameter: str) -> _OpenedToken:
     raw = decode_base64(text)
     if raw[:1] in _UNSEALED:
         raise FeedTokenExpired
-    if raw[:1] != _VERSION or len(raw) < _HEADER_BYTES + _NONCE_BYTES:
+    if raw[:1] != _VERSION or len(raw) < _HEADER_BYTES:
         raise _unreadable(parameter)
-    nonce_end = _HEADER_BYTES + _NONCE_BYTES
-    return _OpenedToken(raw[len(_VERSION) : _HEADER_BYTES], raw[_HEADER_BYTES:nonce_end], raw[nonce_end:])
+    return _OpenedToken(raw[len(_VERSION) : _HEADER_BYTES], raw[_HEADER_BYTES:])
 
 
 def decode_base64(text: str) -> bytes:

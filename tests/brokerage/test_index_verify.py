@@ -82,15 +82,18 @@ def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
         "compared": 6,
         "repeated": 0,
         "unreadable": 0,
-        "counts": {"missing": 1, "surplus": 0, "different": 0, "altered": 0, "future": 0, "newer": 0},
+        "unreachable": 0,
+        "counts": {"missing": 1, "surplus": 0, "different": 0, "altered": 0, "future": 0, "kept": 0, "newer": 0},
         "named": {
             "missing": [{"id": "lost", "expected": "2026-01-02T03:04:05.678000Z", "found": None}],
             "surplus": [],
             "different": [],
             "altered": [],
             "future": [],
+            "kept": [],
             "newer": [],
         },
+        "unreachable_named": [],
         "unreadable_named": [],
     }
 

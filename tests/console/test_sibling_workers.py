@@ -50,7 +50,8 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
             assert [(lane["kind"], lane["places"]) for lane in reported["lanes"]] == [
                 ("page", 32),
                 ("show", 128),
-                ("change", 2000),
+                ("change", 10_000),
+                ("long-poll", 16),
                 ("snapshot", 8),
                 ("stranger", 64),
             ]

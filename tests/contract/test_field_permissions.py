@@ -135,7 +135,7 @@ async def grant(client: AsyncElasticsearch, connection: ConnectionSettings, fiel
     text = generate_key()
     about = {"key_id": text.key_id, "name": "test", "digest": text.digest, "created": dt.datetime.now(dt.UTC)}
     key = msgspec.convert(about | {"all_companies": True, "fields": fields, "rate": None}, ApiKey)
-    await client.index(index=connection.keys_index, id=key.key_id, document=msgspec.to_builtins(key))
+    await client.index(index=connection.keys_index, id=key.key_id, document=msgspec.to_builtins(key), refresh=True)
     return text.reveal()
 
 

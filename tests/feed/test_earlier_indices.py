@@ -6,8 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import orjson
+import pytest
 
 from indexer.documents.content_hashes import restricted_hashes
+from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING
 from mappings.search_fields import SYSTEM_FIELDS
 from service.health.probes import HEALTH_MONITOR
@@ -15,8 +17,6 @@ from tests.feed.feed_client import ConsumerCopy, company, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pytest
 
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient
@@ -66,9 +66,20 @@ async def test_restricted_keys_wait_for_the_rebuild_that_completes_documents_it_
     copied = ConsumerCopy("listings")
     copied.load(await feed.snapshot("listings", "poor"))
     assert copied.records["L1"][1]["ListPrice"] == 7
-    assert {line["id"]: line["content"] for line in (await feed.changes(None, "poor", resources="listings"))[0]} == {
+    changes, *_ = await feed.changes(None, "poor", resources="listings")
+    assert {line["id"]: line["content"] for line in changes if "record" in line} == {
         name: content for name, (content, _) in copied.records.items()
     }
     await feed.update(listing("L1", "a", 10, price=8))
     await feed.update(listing("L1", "a", 11, price=7))
     assert (await feed.snapshot("listings", "poor"))[2]["content"] == copied.records["L1"][0]
+
+
+async def test_updates_are_refused_until_the_rebuild(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    with earlier_version(monkeypatch):
+        await _build(feed, price=5)
+    changed = {LISTING: [listing("L1", "a", 9, price=7)]}
+    with pytest.raises(RefusedError, match=r"lacks content_.*`brokerage index reindex SOURCE listings`"):
+        await feed.bench.update(changed)
+    await _build(feed, price=5)
+    assert (await feed.bench.update(changed)).report_for("listings").indexed == 1

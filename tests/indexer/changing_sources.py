@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 FIRST, BEFORE, SECOND, NEWER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 3, 5, 7))
 # Later than any source is read, so that what a source lacks is newer than it, and not too far in the future.
 BEYOND = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).isoformat()
-BAD: Lines = [b"{", envelope(TEAM, {"uuid": "foreign"}, platform_company_id="unknown"), b'{"record": 1}']
+# Each names its record: what the source lacks may be in a line that does not, so such a line refuses removals.
+BAD: Lines = [
+    b'{"record": {"uuid": "undated"}}',
+    envelope(TEAM, {"uuid": "foreign"}, platform_company_id="unknown"),
+    b'{"updated_at": "soon", "record": {"uuid": "misdated"}}',
+]
 
 
 def team(number: int | str, name: str, updated_at: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from indexer import RunStage
 from indexer.indices import backoff
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
-from tests.indexer.changing_sources import NEWER, SECOND, bad_numbers, first, live_changes, second, source, team
+from tests.indexer.changing_sources import BAD, NEWER, SECOND, bad_numbers, first, live_changes, second, source, team
 from tests.indexer.faults.end_state import (
     accounted,
     contents,
@@ -104,7 +104,7 @@ WORK: list[Callable[[Bench, Lines], Any]] = [build, update, build, update]
 
 def work_lines(number: int) -> Lines:
     """Return the lines of one step."""
-    between: Lines = [*live_changes(COUNT), b"{", team("last", "last", SECOND)]
+    between: Lines = [*live_changes(COUNT), BAD[0], team("last", "last", SECOND)]
     again: Lines = [*second(COUNT), *[team(n, "third", "2026-01-09T00:00:00Z") for n in range(0, COUNT, 7)]]
     return [first(COUNT), between, second(COUNT), again][number]
 

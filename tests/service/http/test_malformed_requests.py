@@ -274,7 +274,7 @@ async def test_a_good_request_is_served_by_the_same_connection_handler(port: int
 
 
 async def test_metrics_are_served_with_the_same_care() -> None:
-    async with serve_raw("http://127.0.0.1:9", of_metrics=True) as port:
+    async with serve_raw("http://127.0.0.1:9", of_metrics=True, metrics_allowed_hosts=("x",)) as port:
         for path, status in (("/metrics", 200), (f"/{CANARY}", 404)):
             answer = await exchange_one(port, _get("Connection: close\r\n", line=f"GET {path} HTTP/1.1"))
             assert answer.status == status

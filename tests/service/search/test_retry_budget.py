@@ -156,7 +156,11 @@ async def test_a_lost_connection_leads_to_another_node(stand_in: StandIn, aiohtt
     assert node.requests
 
 
-async def test_where_all_nodes_are_lost_attempts_are_bounded(stand_in: StandIn, aiohttp_client: AiohttpClient) -> None:
+async def test_where_all_nodes_are_lost_attempts_are_bounded(
+    stand_in: StandIn, aiohttp_client: AiohttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Keys were never read. Reads for them are spaced; here there is one for each request.
+    monkeypatch.setattr("service.keys.ring._RENEWAL_INTERVAL_SECONDS", 0.0)
     stand_in.grant()
     async with serving(lost) as first, serving(lost) as second:
         settings = ServiceSettings(key_concurrency=0, connections=5)
