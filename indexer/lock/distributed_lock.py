@@ -202,7 +202,8 @@ async def acquire_lock(
     10 seconds. Raises LockedError naming the holder if the wait times out.
     """
     await ensure_index(client, control_index, CONTROL_BODY)
-    await ensure_token_keys(client, control_index)
+    # The shard of an index that another process has just created may not be available yet.
+    await retry(lambda: ensure_token_keys(client, control_index), _RETRY_SECONDS)
     store = LockStore(client, control_index, name)
     lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait).acquire())
     heartbeat = asyncio.create_task(lock.keep_alive())

@@ -19,7 +19,7 @@ PLACE = "listings"
 
 @pytest.fixture(autouse=True)
 def no_slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consider no search slow: a busy machine may stand still for longer than a search takes."""
+    """Consider no search slow: a busy machine may pause for longer than a search takes."""
     monkeypatch.setattr("service.search.batch_loader._SLOW_SEARCH_SECONDS", 3600.0)
 
 
