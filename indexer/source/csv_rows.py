@@ -59,6 +59,7 @@ class _RowText:
     text: io.TextIOWrapper
     lines: list[str]
     max_bytes: int
+    size: int = 0  # characters in `lines`
 
     def __iter__(self) -> Self:
         return self
@@ -67,8 +68,9 @@ class _RowText:
         line = self.text.readline(self.max_bytes + 1)
         if not line:
             raise StopIteration
+        self.size = len(line) + (self.size if self.lines else 0)
         self.lines.append(line)
-        if sum(map(len, self.lines)) > self.max_bytes:
+        if self.size > self.max_bytes:
             self._skip_line(line)
             raise _OversizedRowError(oversized(self.max_bytes).reason)
         return line
