@@ -18,3 +18,8 @@ def index_identity(settings: Mapping[str, Any]) -> str:
     """Return the identity of an index by its flat settings, empty if they lack the UUID."""
     parts = (settings.get(UUID_SETTING), settings.get(HISTORY_SETTING))
     return ":".join(part for part in parts if part)
+
+
+def is_another(known: str, stored: str) -> bool:
+    """Whether two identities are those of different indices; an unknown one differs from none."""
+    return bool(known and stored) and known != stored

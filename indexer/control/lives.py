@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from cluster.control_index import Mark
-from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity
+from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity, is_another
 from indexer.clock import now_milliseconds
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
 
 def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
     """Whether the control index, or the generation of the mark, is not the one that the mark was published for."""
-    is_other_index = mark.generation == live and _differ(mark.index, stored.generation)
-    return is_other_index or _differ(mark.control, stored.control)
+    is_other_index = mark.generation == live and is_another(mark.index, stored.generation)
+    return is_other_index or is_another(mark.control, stored.control)
 
 
 def begin_life(mark: Mark, control: str) -> Mark:
@@ -87,7 +87,3 @@ def begin_life(mark: Mark, control: str) -> Mark:
 
 def _new_name() -> str:
     return secrets.token_urlsafe(_NAME_BYTES)
-
-
-def _differ(known: str, stored: str) -> bool:
-    return bool(known and stored) and known != stored

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cluster.control_index import Mark, mark_id
-from cluster.index_identity import index_identity
+from cluster.index_identity import index_identity, is_another
 from mappings import RESOURCES
 from service.health.checks import Finding, FindingState, get_within_timeout
 
@@ -43,17 +43,12 @@ def _mark(document: Mapping[str, Any]) -> Mark | None:
 
 def replacement(mark: Mark, index: str, facts: Facts, control: Facts) -> str | None:
     """Return a sentence for operators if an index, or the control index, is not the one that a mark describes."""
-    if _differs(mark.control, control):
+    if is_another(mark.control, index_identity(control["settings"])):
         return "The control index was restored or replaced since the last run."
     succeeds = facts["mappings"].get("_meta", {}).get("succeeds")
-    if _differs(mark.index, facts) and succeeds != mark.index:
+    if is_another(mark.index, index_identity(facts["settings"])) and succeeds != mark.index:
         return f"{index} was restored or replaced since the last run, which published {mark.generation}."
     return None
-
-
-def _differs(known: str, facts: Facts) -> bool:
-    stored = index_identity(facts["settings"])
-    return bool(known and stored) and known != stored
 
 
 def replaced_finding(resource: Resource, detail: str) -> Finding:
