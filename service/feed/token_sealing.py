@@ -47,9 +47,9 @@ class TokenKeysMissing(EngineUnavailable):
         self.headers["Retry-After"] = "60"
 
 
-class _OpenedToken(NamedTuple):
+class _SealedToken(NamedTuple):
     key_id: bytes
-    sealed: bytes
+    ciphertext: bytes
 
 
 class TokenSealer:
@@ -64,16 +64,16 @@ class TokenSealer:
         """Return the token of its contents as base64url text without padding."""
         header = _VERSION + self._newest
         sealed = self._ciphers[self._newest].encrypt(_padded(contents), [header])
-        return base64.urlsafe_b64encode(header + sealed).decode().rstrip("=")
+        return encode_base64(header + sealed)
 
-    def knows(self, token: _OpenedToken) -> bool:
+    def knows(self, token: _SealedToken) -> bool:
         """Whether the key of a token is known."""
         return token.key_id in self._ciphers
 
-    def open(self, token: _OpenedToken) -> bytes | None:
+    def open(self, token: _SealedToken) -> bytes | None:
         """Return the contents, None if the token was altered."""
         try:
-            padded = self._ciphers[token.key_id].decrypt(token.sealed, [_VERSION + token.key_id])
+            padded = self._ciphers[token.key_id].decrypt(token.ciphertext, [_VERSION + token.key_id])
         except InvalidTag:
             return None
         return padded[: padded.rfind(_END)]
@@ -118,14 +118,19 @@ class TokenVault:
         return contents
 
 
-def _split(text: str, parameter: str) -> _OpenedToken:
+def _split(text: str, parameter: str) -> _SealedToken:
     """Split a token; raise FeedTokenExpired for one that is not sealed."""
     raw = decode_base64(text)
     if raw[:1] in _UNSEALED:
         raise FeedTokenExpired
     if raw[:1] != _VERSION or len(raw) < _HEADER_BYTES:
         raise _unreadable(parameter)
-    return _OpenedToken(raw[len(_VERSION) : _HEADER_BYTES], raw[_HEADER_BYTES:])
+    return _SealedToken(raw[len(_VERSION) : _HEADER_BYTES], raw[_HEADER_BYTES:])
+
+
+def encode_base64(data: bytes) -> str:
+    """Return bytes as base64url text without padding."""
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def decode_base64(text: str) -> bytes:

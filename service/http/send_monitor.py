@@ -164,9 +164,14 @@ class SendMonitor:
 
 def _limit_unacknowledged(transport: asyncio.Transport, seconds: float) -> None:
     """Let the kernel end a connection whose client takes nothing of what the kernel still has to send."""
-    handle = transport.get_extra_info("socket")
-    if handle is not None and hasattr(socket, "TCP_USER_TIMEOUT") and handle.family != socket.AF_UNIX:
+    handle = _tcp_socket(transport)
+    if handle is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
+
+
+def _tcp_socket(transport: asyncio.Transport) -> socket.socket | None:
+    handle: socket.socket | None = transport.get_extra_info("socket")
+    return None if handle is None or handle.family == socket.AF_UNIX else handle
 
 
 def _unsent(connection: SendingConnection) -> int:
@@ -181,8 +186,8 @@ def _abort(connection: SendingConnection) -> None:
 
 def _acknowledged(connection: SendingConnection) -> int:
     """Return a number that grows with the bytes that the client has received."""
-    handle = None if connection.client is None else connection.client.get_extra_info("socket")
-    if handle is not None and hasattr(socket, "TCP_INFO") and handle.family != socket.AF_UNIX:
+    handle = None if connection.client is None else _tcp_socket(connection.client)
+    if handle is not None and hasattr(socket, "TCP_INFO"):
         info = handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
         if len(info) >= _ACKNOWLEDGED_OFFSET + _uint64.size:
             return int(_uint64.unpack_from(info, _ACKNOWLEDGED_OFFSET)[0])

@@ -146,7 +146,7 @@ class AdmissionLane:
         """Whether a key has less than its share of the slots because another one holds more than its own."""
         keys = len(self._queue.keys() | self._held.keys() | {key_id})
         share = max(1, self.slots // keys)
-        has = self._held.get(key_id, 0) + self._queue.length_of(key_id)
+        has = self.held_by(key_id) + self._queue.length_of(key_id)
         return has < share < max(self._held.values(), default=0)
 
     def _make_room(self, key_id: str) -> None:

@@ -75,15 +75,14 @@ class CachedValue(Generic[Value]):
     async def get_renewed(self) -> Value:
         """Return the value, at most `stale_seconds` old; raise the failure of its refresh."""
         value = await self.get()
-        if self._failure is not None and self.is_outdated:
-            raise self._failure
+        if self.is_outdated:
+            self.raise_failure()
         return value
 
     async def refreshed(self) -> Value:
         """Return the value as read now; raise the failure."""
         await self.refresh()
-        if self._failure is not None:
-            raise self._failure
+        self.raise_failure()
         return self._value  # type: ignore[return-value]  # read just now
 
     async def refresh(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from service.errors import InvalidRequest
-from service.feed.token_sealing import decode_base64, is_sealed
+from service.feed.token_sealing import decode_base64, encode_base64, is_sealed
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.reso.protocol.option_names import SKIP_TOKEN
 
@@ -59,7 +58,7 @@ async def encode_skip_token(cursor: SkipToken, tokens: TokenVault) -> str:
     """Return a token as base64url text without padding, sealed if it holds the last event of all companies."""
     if cursor.floor_event:
         return await tokens.seal(cursor.contents)
-    return base64.urlsafe_b64encode(cursor.contents).decode().rstrip("=")
+    return encode_base64(cursor.contents)
 
 
 async def open_skip_token(text: str, tokens: TokenVault) -> bytes:
