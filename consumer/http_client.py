@@ -136,9 +136,9 @@ def _is_exposed(url: str) -> bool:
 
 
 def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
-    problem = _problem_text(body)
-    message = f"{response.url.path} returned {response.status}{problem}"
-    if problem.startswith(f" {_NOT_LOADED}:"):
+    problem = _problem(body)
+    message = f"{response.url.path} returned {response.status}{_problem_text(problem)}"
+    if problem is not None and problem.code == _NOT_LOADED:
         return ResourceNotLoaded(message)
     if response.status == HTTPStatus.GONE:
         return TokenExpired(message)
@@ -149,9 +149,14 @@ def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
     return ServiceBusy(message, min(float(retry_after), _MAX_RETRY_AFTER_SECONDS) if is_number else None)
 
 
-def _problem_text(body: bytes) -> str:
+def _problem(body: bytes) -> ProblemDetails | None:
     try:
-        problem = decode_message(body, _PROBLEM, "")
+        return decode_message(body, _PROBLEM, "")
     except MalformedResponse:
+        return None
+
+
+def _problem_text(problem: ProblemDetails | None) -> str:
+    if problem is None:
         return ". Is this the address of the service?"
     return printable(f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH])

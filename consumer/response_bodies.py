@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -45,7 +44,7 @@ def decode_message(body: bytes, decoder: msgspec.json.Decoder[Message], path: st
 async def read_body(response: aiohttp.ClientResponse) -> bytes:
     """Return a body; raise ResponseTooLarge, or TimeoutError."""
     body = bytearray()
-    async with _time_limit():
+    async with asyncio.timeout(MAX_BODY_SECONDS):
         async for chunk in response.content.iter_any():
             body += chunk
             _require_at_most(len(body), MAX_BODY_BYTES, response.url.path, "a response")
@@ -55,7 +54,7 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
 async def read_error_body(response: aiohttp.ClientResponse) -> bytes:
     """Return the first bytes of the body of an error."""
     body = bytearray()
-    async with _time_limit():
+    async with asyncio.timeout(MAX_BODY_SECONDS):
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) >= MAX_ERROR_BYTES:
@@ -85,12 +84,6 @@ async def iterate_lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes
         _require_at_most(length, MAX_LINE_BYTES, response.url.path, "a line")
         if clock() - began > MAX_BODY_SECONDS:
             raise TimeoutError(f"a line of {response.url.path} did not arrive within {MAX_BODY_SECONDS:.0f} s")
-
-
-@asynccontextmanager
-async def _time_limit() -> AsyncIterator[None]:
-    async with asyncio.timeout(MAX_BODY_SECONDS):
-        yield
 
 
 def _require_at_most(size: int, limit: int, path: str, what: str) -> None:
