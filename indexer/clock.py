@@ -7,8 +7,8 @@ import time
 # What the version of a state counts as if its time cannot be right: older than every other.
 UNDATED = -1
 _MICROSECONDS = 1_000_000
-# A version must stay below 2**63.
-_LAST_MICROSECOND = 2**53 - 1
+# Of an `updated_at`: a version must stay below 2**63.
+LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
 VERSIONS_PER_MICROSECOND = 1024
 
@@ -28,9 +28,14 @@ def latest_microseconds(future_seconds: float) -> float:
     return now_microseconds() + future_seconds * _MICROSECONDS
 
 
+def version_microseconds(version: int) -> int:
+    """Return the time of a version in microseconds since 1970."""
+    return version // VERSIONS_PER_MICROSECOND
+
+
 def first_future_version(future_seconds: float) -> int:
     """Return the lowest version whose time is later than a source can mean."""
-    return int(min(latest_microseconds(future_seconds) + 1, _LAST_MICROSECOND)) * VERSIONS_PER_MICROSECOND
+    return int(min(latest_microseconds(future_seconds) + 1, LAST_MICROSECOND)) * VERSIONS_PER_MICROSECOND
 
 
 def is_ahead(milliseconds: int, tolerated_seconds: float) -> bool:

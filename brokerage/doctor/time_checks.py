@@ -11,7 +11,8 @@ from elasticsearch import ApiError, AuthorizationException
 
 from cluster.control_index import read_mark
 from cluster.settings import load_settings
-from indexer.clock import VERSIONS_PER_MICROSECOND, first_future_version, is_ahead
+from indexer.clock import is_ahead, version_microseconds
+from indexer.indices.lifecycle import future_query
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.health.checks import Finding, FindingState, missing_privilege
@@ -39,8 +40,8 @@ async def time_findings(client: AsyncElasticsearch, connection: ConnectionSettin
         return mark_finding({name: mark.clock for name, mark in read.items() if mark}, settings.clock_seconds)
 
     async def records() -> Finding:
-        first = first_future_version(settings.future_seconds)
-        found = {one.alias: await _search(client, connection.alias(one), first) for one in RESOURCES}
+        query = future_query(settings.future_seconds)
+        found = {one.alias: await _search(client, connection.alias(one), query) for one in RESOURCES}
         return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
     return [await _checked(MARKS, marks), await _checked(RECORD_TIMES, records)]
@@ -56,9 +57,8 @@ async def _checked(subject: str, check: Callable[[], Awaitable[Finding]]) -> Fin
         return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
 
 
-async def _search(client: AsyncElasticsearch, alias: str, first_future: int) -> Any:
-    """Return the hits of the live records with a version from `first_future` on, none without an index."""
-    query = {"bool": {"filter": [{"range": {"version": {"gte": first_future}}}, {"term": {"deleted": False}}]}}
+async def _search(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:
+    """Return the first hits of a query with their versions, none without an index."""
     answer = await client.search(
         index=alias,
         query=query,
@@ -101,11 +101,8 @@ def record_finding(found: Mapping[str, Any]) -> Finding:
 
 
 def _examples(hits: Any) -> str:
-    return ", ".join(f"{hit['_id']} ({_version_time(hit['fields']['version'][0])})" for hit in hits["hits"])
-
-
-def _version_time(version: int) -> str:
-    return _text(version // VERSIONS_PER_MICROSECOND)
+    versions = {hit["_id"]: hit["fields"]["version"][0] for hit in hits["hits"]}
+    return ", ".join(f"{name} ({_text(version_microseconds(version))})" for name, version in versions.items())
 
 
 def _text(microseconds: int) -> str:

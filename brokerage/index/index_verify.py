@@ -20,6 +20,7 @@ from brokerage.index.index_runner import (
     run_on_cluster,
 )
 from brokerage.output import echo
+from indexer.clock import version_microseconds
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings.identifiers import RULE
 
@@ -147,5 +148,5 @@ def _time(version: int | None) -> str | None:
     """Return the time of a version, to the microsecond; None for no version."""
     if version is None:
         return None
-    moment = _EPOCH + dt.timedelta(microseconds=version >> 10)
+    moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -8,7 +8,7 @@ from indexer.changes.document_copies import fetch_copies, write_all
 from indexer.changes.moves import rebuild_moves
 from indexer.changes.retention import is_expired_tombstone
 from indexer.changes.stamps import PENDING_VANISHED
-from indexer.clock import UNDATED
+from indexer.clock import UNDATED, version_microseconds
 from indexer.documents.builder import tombstone_document
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows, scan_rows
@@ -39,7 +39,7 @@ async def reconcile(context: IndexerContext, resource: Resource, progress: Build
     kept = frozenset(progress.kept)
     async for missing, moves in _missing_and_moved(context, progress.live, progress):
         absent = [row for row in missing if not row.deleted and row.id not in kept]
-        vanished = [row for row in absent if row.version >> 10 <= progress.taken_at]
+        vanished = [row for row in absent if version_microseconds(row.version) <= progress.taken_at]
         expired = [row for row in missing if is_expired_tombstone(context, row)]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
@@ -67,7 +67,7 @@ def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:
     Of an undated record, the time of the source counts. All of them share one pending position and are stamped in the
     order of their feed keys, whichever run wrote them.
     """
-    deleted_at = taken_at if row.version == UNDATED else row.version >> 10
+    deleted_at = taken_at if row.version == UNDATED else version_microseconds(row.version)
     document = tombstone_document(row.id, row.company, deleted_at, TombstoneReason.VANISHED)
     return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_VANISHED), document)
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.changes.stamps import PENDING_VANISHED
-from indexer.clock import first_future_version
 from indexer.errors import RefusedError
-from indexer.indices.lifecycle import LIVE_QUERY
+from indexer.indices.lifecycle import LIVE_QUERY, future_query
 from indexer.indices.scan import fetch_documents, scan_rows
 from indexer.reporting.tolerance import tolerated_count
 
@@ -110,11 +109,9 @@ class SwapGate:
 
     async def _name_future_records(self, candidate: str) -> None:
         """Report records that stay live although they are dated in the future: the source had no readable state."""
-        is_future = {"range": {"version": {"gte": first_future_version(self.context.settings.future_seconds)}}}
-        query = {"bool": {"filter": [is_future, LIVE_QUERY]}}
-        hits = (
-            await self.context.client.search(index=candidate, query=query, size=10, source=False, track_total_hits=True)
-        )["hits"]
+        query, client = future_query(self.context.settings.future_seconds), self.context.client
+        found = await client.search(index=candidate, query=query, size=10, source=False, track_total_hits=True)
+        hits = found["hits"]
         if count := hits["total"]["value"]:
             examples = ", ".join(hit["_id"] for hit in hits["hits"])
             self.job.report.warnings.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from indexer.clock import version_microseconds
 from mappings.stored_document import TombstoneReason
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) ->
     """
     if known is None or known.reason == TombstoneReason.VANISHED:
         return ChangeKind.CHANGED
-    if known.deleted or document.is_tombstone or known.version >> 10 != document.version >> 10:
+    is_other_time = version_microseconds(known.version) != version_microseconds(document.version)
+    if known.deleted or document.is_tombstone or is_other_time:
         return change_kind(document, known)
     return ChangeKind.UNCHANGED if document.content == known.content else ChangeKind.CHANGED
 

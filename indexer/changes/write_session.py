@@ -54,6 +54,7 @@ class WriteSession:
     previous: str | None
     mark_store: MarkStore
     identity: str  # of the live index
+    fields: frozenset[str]  # that the live index maps
     clock: ClockWatch
 
     def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
@@ -130,7 +131,17 @@ async def _open_session(
     stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known))
     rollback_target = previous[0] if previous else None
     session = WriteSession(
-        context, lifecycle, lock, live, fence, stamps, rollback_target, mark_store, stored.generation, clock
+        context,
+        lifecycle,
+        lock,
+        live,
+        fence,
+        stamps,
+        rollback_target,
+        mark_store,
+        stored.generation,
+        present.fields.get(live, frozenset()),
+        clock,
     )
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await recover_moves(session, published)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from indexer.clock import VERSIONS_PER_MICROSECOND, version_microseconds
 from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
 from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
 from indexer.documents.record_normalizer import member_getter
@@ -91,10 +92,8 @@ def tombstone_document(
     identifier: str, company: str, microseconds: int, reason: TombstoneReason, line: SourceLine = NO_LINE
 ) -> PendingDocument:
     """Return the tombstone of a record, deleted at a time in microseconds since 1970 below 2**53."""
-    version, content = (
-        microseconds * 1024 + _TOMBSTONE_VERSION_BITS[reason],
-        content_hash(_encode([company, reason]), b""),
-    )
+    version = microseconds * VERSIONS_PER_MICROSECOND + _TOMBSTONE_VERSION_BITS[reason]
+    content = content_hash(_encode([company, reason]), b"")
     key = feed_key(company, identifier)
     fields = _SearchFields(identifier, key, company, version, content, bucket(identifier), deleted=True, reason=reason)
     head = _encode(fields)[:-1]
@@ -111,7 +110,7 @@ def move_document(
     tombstone_id = move_id(company, identifier)
     key, at = feed_key(company, tombstone_id), bucket(identifier)
     fields = _SearchFields(tombstone_id, key, company, *state, at, deleted=True, reason=reason, moved_to=moved_to)
-    milliseconds = (state[0] >> 10) // 1000
+    milliseconds = version_microseconds(state[0]) // 1000
     return PendingDocument(NO_LINE, tombstone_id, company, milliseconds, *state, _encode(fields)[:-1], None)
 
 
@@ -145,7 +144,7 @@ class DocumentBuilder:
         own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
         context = ([company, *self._extra(envelope)], self._not_content(envelope))
         opened, record, content, stored = self._encode_record(envelope.record, context)
-        version = updated * 1024 + stored % _RECORD_VERSION_BITS
+        version = updated * VERSIONS_PER_MICROSECOND + stored % _RECORD_VERSION_BITS
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
         own = (*own, *self._restricted.values(identifier, company, opened))
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from indexer.clock import LAST_MICROSECOND
 from indexer.errors import InvalidRecordError
 from mappings.identifiers import RULE, STORED_PATTERN
 from mappings.record_type import record_type, strict_record_type
@@ -31,8 +32,6 @@ _MEMBERS: dict[str, Any] = {
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
-# A version is microseconds times 1,024 and must stay below 2**63.
-_LAST_MICROSECOND = 2**53 - 1
 
 _ERROR_PATH = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<field>.*)`)?", re.DOTALL)
 # What the strict decoder raises. `EnvelopeDecoder` then decides whether the line is invalid.
@@ -115,7 +114,7 @@ def _pattern_reason(text: str) -> str:
 def updated_at_microseconds(envelope: Any) -> int:
     """Return `updated_at` in microseconds since 1970; raise InvalidRecordError outside 1970 to 2255."""
     microseconds = epoch_microseconds(envelope.updated_at)
-    if not 0 <= microseconds <= _LAST_MICROSECOND:
+    if not 0 <= microseconds <= LAST_MICROSECOND:
         raise InvalidRecordError("updated_at", "must be between the years 1970 and 2255")
     return microseconds
 

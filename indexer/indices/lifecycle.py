@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elasticsearch import NotFoundError
 
+from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.indices.backoff import retry
 from mappings.generations import Generation, parse_generation
@@ -25,12 +26,19 @@ DELETED_QUERY = {"term": {"deleted": True}}
 NO_FENCES: Mapping[str, str] = {}
 
 
+def future_query(future_seconds: float) -> dict[str, Any]:
+    """Return the query for live records that are dated later than a source can mean."""
+    is_future = {"range": {"version": {"gte": first_future_version(future_seconds)}}}
+    return {"bool": {"filter": [is_future, LIVE_QUERY]}}
+
+
 @dataclass(frozen=True)
 class Generations:
     """The existing generations of one alias: which one is live, and which one each replaced."""
 
     live: str | None
     metas: dict[str, dict[str, Any]]  # the mapping's `_meta` by index, in the order of the generation numbers
+    fields: dict[str, frozenset[str]]  # the names of the mapped fields by index
 
     @property
     def history(self) -> list[str]:
@@ -67,6 +75,7 @@ class GenerationLifecycle:
         return Generations(
             live=await self.live(),
             metas={name: metas[name] for name in names},
+            fields={name: frozenset(mappings[name]["mappings"].get("properties", ())) for name in names},
         )
 
     async def live(self) -> str | None:

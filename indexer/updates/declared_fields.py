@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from indexer.errors import RefusedError
 
 if TYPE_CHECKING:
-    from indexer.context import IndexerContext
+    from indexer.changes.write_session import WriteSession
     from mappings import Resource
 
 
-async def require_declared_fields(context: IndexerContext, resource: Resource, index: str) -> None:
-    """Raise RefusedError if an index lacks fields that documents of this version have."""
-    response = await context.client.indices.get_mapping(index=index)
-    live = response[index]["mappings"].get("properties", {})
-    if missing := sorted({field.name for field in resource.indexed_fields} - live.keys()):
+def require_declared_fields(session: WriteSession, resource: Resource) -> None:
+    """Raise RefusedError if the live index lacks fields that documents of this version have."""
+    if missing := sorted({field.name for field in resource.indexed_fields} - session.fields):
         raise RefusedError(
-            f"{index} was built by an earlier version and lacks {', '.join(missing)}. "
+            f"{session.live} was built by an earlier version and lacks {', '.join(missing)}. "
             f"Rebuild it with `brokerage index reindex SOURCE {resource.alias}`, then repeat the update."
         )

@@ -100,7 +100,7 @@ class UpdateWriter:
         if self._session is None:
             opening = open_write_session(self._context, self._resource, self._on_wait)
             session = await self._session_stack.enter_async_context(opening)
-            await require_declared_fields(self._context, self._resource, session.live)
+            require_declared_fields(session, self._resource)
             self._session = session
         else:
             await self._session.clock.check_if_set()

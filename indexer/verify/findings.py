@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from indexer.clock import UNDATED
+from indexer.clock import UNDATED, version_microseconds
 
 if TYPE_CHECKING:
     from indexer.source.lines import RejectedLine
@@ -46,7 +46,7 @@ def classify_difference(
         return None
     if found is None or (found.version == UNDATED and is_found):
         return DifferenceKind.MISSING if found is None else DifferenceKind.FUTURE
-    if found.version > expected.version if expected is not None else found.version >> 10 > taken_at:
+    if found.version > expected.version if expected is not None else version_microseconds(found.version) > taken_at:
         return DifferenceKind.NEWER
     if expected is None or expected.deleted:
         return DifferenceKind.SURPLUS
