@@ -82,10 +82,7 @@ class _Run:
         self.on_progress(report)
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
-        context = self.context
-        known = await known_companies(
-            context.client, context.connection.alias(COMPANY), self.source, self.context.settings
-        )
+        known = await known_companies(self.context, self.source)
         await self._preflight(resources)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):

@@ -19,7 +19,8 @@ from mappings import COMPANY
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
-    from indexer.source.lines import Source
+    from indexer.context import IndexerContext
+    from indexer.source.lines import Source, SourceLine
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMERIC_ID = re.compile(r"[0-9]{1,64}")
@@ -89,16 +90,15 @@ class Companies:
         return key
 
 
-async def known_companies(
-    client: AsyncElasticsearch, alias: str, source: Source, settings: IndexerSettings
-) -> Companies:
+async def known_companies(context: IndexerContext, source: Source) -> Companies:
     """Return the companies that records of a source may belong to: its own, or the live ones if it has none.
 
     Live companies whose lines are invalid count too, since they stay.
     """
+    client, alias = context.client, context.connection.alias(COMPANY)
     if not source.has(COMPANY):
         return await companies_from_index(client, alias)
-    companies = await asyncio.to_thread(companies_from_source, source, settings)
+    companies = await asyncio.to_thread(companies_from_source, source, context.settings)
     if companies.unreadable:
         companies.adopt_unreadable(await companies_from_index(client, alias))
     return companies
@@ -127,17 +127,22 @@ def _newest(source: Source, times: CredibleTimes) -> tuple[dict[str, Any], set[s
     with source.open(COMPANY) as stream:
         for line in stream.lines:
             try:
-                envelope = None if isinstance(line, RejectedLine) else decode(line.data)
-                if envelope is not None:
-                    times.check(envelope)
+                envelope = _valid_envelope(line, decode, times)
             except InvalidRecordError:
-                envelope = None
-            if envelope is None:
                 unreadable |= identifiers_of(decode_identifier, line.data, COMPANY) or set()
-                continue
-            key = envelope.record.platform_company_id
-            newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
+            else:
+                key = envelope.record.platform_company_id
+                newest[key] = max(newest.get(key, envelope), envelope, key=attrgetter("updated_at"))
     return newest, unreadable - newest.keys()
+
+
+def _valid_envelope(line: SourceLine | RejectedLine, decode: EnvelopeDecoder, times: CredibleTimes) -> Any:
+    """Return the envelope of a line; raise InvalidRecordError."""
+    if isinstance(line, RejectedLine):
+        raise line.error
+    envelope = decode(line.data)
+    times.check(envelope)
+    return envelope
 
 
 async def companies_from_index(client: AsyncElasticsearch, alias: str) -> Companies:

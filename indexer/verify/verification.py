@@ -15,7 +15,7 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.verify.bucket_comparison import BucketComparison
 from indexer.verify.findings import VerificationResult
 from indexer.verify.sides import IndexSide, SourceSide
-from mappings import COMPANY, RESOURCES
+from mappings import RESOURCES
 from mappings.generations import parse_generation
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def verify_against_source(
     if absent := [resource.alias for resource in resources if resource not in present]:
         raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
     with translate_client_errors():
-        known = await known_companies(context.client, context.connection.alias(COMPANY), source, context.settings)
+        known = await known_companies(context, source)
         return [
             await _against_source(context, source, known, resource, is_full=is_full)
             for resource in present
