@@ -11,6 +11,8 @@ _MICROSECONDS = 1_000_000
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
 VERSIONS_PER_MICROSECOND = 1024
+# A new life begins at a whole second (`indexer.control.lives`).
+_ROUNDED_SECONDS = 1
 
 
 def now_milliseconds() -> int:
@@ -38,6 +40,9 @@ def first_future_version(future_seconds: float) -> int:
     return int(min(latest_microseconds(future_seconds) + 1, LAST_MICROSECOND)) * VERSIONS_PER_MICROSECOND
 
 
-def is_ahead(milliseconds: int, tolerated_seconds: float) -> bool:
-    """Whether a time in milliseconds since 1970 is further ahead than the clocks of two hosts may differ."""
-    return milliseconds > now_milliseconds() + tolerated_seconds * 1000
+def is_ahead(milliseconds: int, clock_seconds: float) -> bool:
+    """Whether a watermark, in milliseconds since 1970, is further ahead than any whose run compared its clock.
+
+    A watermark is at most `clock_seconds` ahead of Elasticsearch's clock, and this host's may be as much behind it.
+    """
+    return milliseconds > now_milliseconds() + 2 * (clock_seconds + _ROUNDED_SECONDS) * 1000

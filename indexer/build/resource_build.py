@@ -224,9 +224,9 @@ class ResourceBuild:
         """Swap in the first generation of a resource."""
         await self._count_live(progress)
         await self._lock.verify()
-        await ClockWatch(self._context).check()
-        mark_store = MarkStore(self._context, self._lifecycle.alias)
-        mark = await first_generation_mark(mark_store, self._context, progress.candidate)
+        clock, mark_store = ClockWatch(self._context), MarkStore(self._context, self._lifecycle.alias)
+        await clock.check()
+        mark = await first_generation_mark(mark_store, self._context, progress.candidate, clock)
         await self._lifecycle.swap(progress.candidate, None, {self._fence: progress.candidate})
         with suppress(LockedError):  # an update has published a later mark since the swap
             await mark_store.publish(mark)

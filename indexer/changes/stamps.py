@@ -9,10 +9,10 @@ from msgspec import structs
 
 from indexer.changes.change_kind import ChangeKind
 from indexer.clock import now_milliseconds
-from indexer.control.lives import begin_life
+from indexer.control.lives import StoredIdentities, begin_life
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from elasticsearch import AsyncElasticsearch
 
@@ -61,6 +61,7 @@ class LiveStamps:
     """Stamps of changes to the live generation, all above the last published mark."""
 
     mark: Mark
+    now: Callable[[], int] = now_milliseconds  # raises ClockError if the clock is wrong
     sequence: int = 0
     clock: int = 0
 
@@ -69,9 +70,9 @@ class LiveStamps:
         self.clock = self.mark.clock
 
     def next_stamp(self) -> Stamp:
-        """Return a stamp above everything published."""
+        """Return a stamp above everything published; raise ClockError."""
+        self.clock = max(self.clock, self.now(), self.mark.clock + 1)
         self.sequence += 1
-        self.clock = max(self.clock, now_milliseconds(), self.mark.clock + 1)
         return self.clock, self.sequence
 
     def stamp_for(self, _draft: PendingDocument, kind: ChangeKind, known: IndexRow | None) -> Stamp:
@@ -83,9 +84,9 @@ class LiveStamps:
     def next_mark(self, generation: str, index: str) -> Mark:
         """Return the mark to publish, at or above every assigned stamp and the present; later stamps are above it.
 
-        `index` is the identity of the generation's index.
+        `index` is the identity of the generation's index. Raises ClockError.
         """
-        self.clock = max(self.clock, now_milliseconds())
+        self.clock = max(self.clock, self.now())
         self.mark = structs.replace(
             self.mark,
             clock=self.clock,
@@ -95,9 +96,12 @@ class LiveStamps:
         )
         return self.mark
 
-    def begin_life(self) -> None:
-        """Declare in every later mark that the data do not continue those before (`indexer.control.lives`)."""
-        self.mark = begin_life(self.mark, self.mark.control)
+    def begin_life(self, latest_mark: int) -> None:
+        """Declare in every later mark that the data do not continue those before (`indexer.control.lives`).
+
+        `latest_mark` is the latest clock of a mark that readers may have.
+        """
+        self.mark = begin_life(self.mark, StoredIdentities(self.mark.control, self.mark.index, latest_mark))
         self.clock = max(self.clock, self.mark.clock)
 
     def raise_forgotten(self, sequence: int) -> None:

@@ -72,7 +72,7 @@ class WriteSession:
 
     async def begin_life(self) -> None:
         """Publish that the data do not continue those that were published before; raise as `publish`."""
-        self.stamps.begin_life()
+        self.stamps.begin_life(self.clock.latest_mark())
         await self.publish()
 
     async def publish_forgotten(self, sequence: int) -> None:
@@ -122,13 +122,13 @@ async def _open_session(
         await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
     await refresh_to_seq_no(context, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
-    mark, stored = await mark_store.claim(), await read_identities(context, live)
+    mark, stored = await mark_store.claim(), await read_identities(context, live, clock)
     retained = present.history[: context.settings.kept_generations]
     previous = [index for index in retained[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
     for index in previous:  # stale updates may have been stamped there and never published
         await lifecycle.refresh(index)
     known = _mark_to_continue(mark, present, stored, live)
-    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known))
+    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known), clock.now)
     rollback_target = previous[0] if previous else None
     session = WriteSession(
         context,
@@ -159,7 +159,7 @@ def _mark_to_continue(mark: Mark | None, present: Generations, stored: StoredIde
     if mark is None:
         return mark_of_unknown(live, stored)
     if mark.generation not in present.history:
-        return begin_life(mark, stored.control)
+        return begin_life(mark, stored)
     return continued(mark, stored, live)
 
 
@@ -174,14 +174,17 @@ async def _fenced_live(context: IndexerContext, lifecycle: GenerationLifecycle, 
     return live, fence
 
 
-async def first_generation_mark(mark_store: MarkStore, context: IndexerContext, generation: str) -> Mark:
+async def first_generation_mark(
+    mark_store: MarkStore, context: IndexerContext, generation: str, clock: ClockWatch
+) -> Mark:
     """Return the mark of the first generation, whose stamps are the source's; call before its swap.
 
     If an earlier first generation is gone, a new life begins.
     """
-    known, stored = await mark_store.read(), await read_identities(context, generation)
-    mark = first_mark(generation, stored) if known is None else begin_life(known, stored.control)
-    return LiveStamps(await baseline_mark(context.client, [generation], mark)).next_mark(generation, stored.generation)
+    known, stored = await mark_store.read(), await read_identities(context, generation, clock)
+    mark = first_mark(generation, stored) if known is None else begin_life(known, stored)
+    stamps = LiveStamps(await baseline_mark(context.client, [generation], mark), clock.now)
+    return stamps.next_mark(generation, stored.generation)
 
 
 async def recover_moves(session: WriteSession, above: int) -> None:

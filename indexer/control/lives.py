@@ -15,23 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from indexer.context import IndexerContext
+    from indexer.indices.cluster_clock import ClockWatch
 
 _NAME_BYTES = 6
 _SECOND = 1_000  # milliseconds
 
 
 class StoredIdentities(NamedTuple):
-    """The identities of the control index and of one generation."""
+    """The identities of the control index and of one generation.
+
+    `latest_mark` is the latest clock, in milliseconds since 1970, that a mark which was lost can have had.
+    """
 
     control: str
     generation: str
+    latest_mark: int = 0
 
 
-async def read_identities(context: IndexerContext, generation: str) -> StoredIdentities:
+async def read_identities(context: IndexerContext, generation: str, clock: ClockWatch) -> StoredIdentities:
     """Return the identities as Elasticsearch has them now; empty for an index that does not exist."""
     control = context.connection.control_index
     found = await read_all_identities(context, [control, generation])
-    return StoredIdentities(found.get(control, ""), found.get(generation, ""))
+    return StoredIdentities(found.get(control, ""), found.get(generation, ""), clock.latest_mark())
 
 
 async def read_identity(context: IndexerContext, index: str) -> str:
@@ -53,13 +58,13 @@ def first_mark(generation: str, stored: StoredIdentities) -> Mark:
 
 def mark_of_unknown(generation: str, stored: StoredIdentities) -> Mark:
     """Return the mark of a live generation that has none: the control index was lost."""
-    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored.control)
+    return begin_life(Mark(clock=0, sequence=0, epoch=-1, generation=generation), stored)
 
 
 def continued(mark: Mark, stored: StoredIdentities, live: str) -> Mark:
     """Return the mark to continue from, in a new life if its data were restored or replaced since it was published."""
     if is_replaced(mark, stored, live):
-        return begin_life(mark, stored.control)
+        return begin_life(mark, stored)
     if not mark.life:
         mark = structs.replace(mark, life=_new_name(), named_at=mark.sequence)
     return structs.replace(mark, control=stored.control)
@@ -71,9 +76,12 @@ def is_replaced(mark: Mark, stored: StoredIdentities, live: str) -> bool:
     return is_other_index or is_another(mark.control, stored.control)
 
 
-def begin_life(mark: Mark, control: str) -> Mark:
-    """Return the mark in a new life. Its clock is the next second, so that no reader of the earlier life has it."""
-    second = (max(mark.clock, now_milliseconds()) // _SECOND + 1) * _SECOND
+def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
+    """Return the mark in a new life. Its clock is the next second, so that no reader of an earlier life has it.
+
+    Marks that a restore undid count, too: their runs may have had clocks that were ahead of this one.
+    """
+    second = (max(mark.clock, stored.latest_mark, now_milliseconds()) // _SECOND + 1) * _SECOND
     return structs.replace(
         mark,
         clock=second,
@@ -81,7 +89,7 @@ def begin_life(mark: Mark, control: str) -> Mark:
         life=_new_name(),
         named_at=-1,
         resend_before=second,
-        control=control,
+        control=stored.control,
     )
 
 

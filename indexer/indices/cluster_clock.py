@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
 
 _CLOCKS = "nodes.*.timestamp"
+_LONGEST_LEAD = 86_400_000  # milliseconds, however much clocks may differ
 
 
 class ClockWatch:
@@ -24,7 +25,9 @@ class ClockWatch:
     def __init__(self, context: IndexerContext) -> None:
         self._context = context
         self._tolerated = context.settings.clock_seconds * 1000
-        self._offset = 0.0  # of the wall clock to the monotonic one at the last comparison, in milliseconds
+        # In milliseconds, at the last comparison: how far ahead of Elasticsearch's clock, and of the monotonic one.
+        self._ahead = 0.0
+        self._offset = _wall_offset()
 
     async def check(self) -> None:
         """Raise ClockError if the clocks differ by more than BROKERAGE_CLOCK_SECONDS."""
@@ -32,14 +35,30 @@ class ClockWatch:
         before = now_milliseconds()
         stats = await retry(lambda: client.nodes.stats(metric="fs", filter_path=_CLOCKS), seconds)
         ahead = milliseconds_ahead((node["timestamp"] for node in stats["nodes"].values()), before, now_milliseconds())
-        if abs(ahead) > self._tolerated:
-            raise ClockError(_sentence(ahead / 1000, self._context.settings.clock_seconds))
-        self._offset = _wall_offset()
+        self._require(ahead)
+        self._ahead, self._offset = ahead, _wall_offset()
 
     async def check_if_set(self) -> None:
         """Compare the clocks again if this host's has been set since; raise as `check`."""
-        if abs(_wall_offset() - self._offset) > self._tolerated:
+        if abs(self._present()) > self._tolerated:
             await self.check()
+
+    def now(self) -> int:
+        """Return the time in milliseconds since 1970; raise ClockError if the clock has been set to a wrong one."""
+        self._require(self._present())
+        return now_milliseconds()
+
+    def latest_mark(self) -> int:
+        """Return the latest clock of a watermark that any run can have published until now, as `now` does."""
+        return int(self.now() - self._present() + min(self._tolerated, _LONGEST_LEAD))
+
+    def _present(self) -> float:
+        """Return how far ahead of Elasticsearch's clock this host's is, by what it was set since the comparison."""
+        return self._ahead + _wall_offset() - self._offset
+
+    def _require(self, ahead: float) -> None:
+        if abs(ahead) > self._tolerated:
+            raise ClockError(_sentence(ahead / 1000, self._context.settings.clock_seconds))
 
 
 def milliseconds_ahead(clocks: Iterable[int], before: int, after: int) -> float:

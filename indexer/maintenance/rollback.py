@@ -47,7 +47,7 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             present = await lifecycle.generations()
             live, target = _target(present, resource)
             fence = await create_fence(context, f"{lifecycle.alias}-builder", lock.token, target)
-            session.stamps.begin_life()
+            session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
             await _catch_up(session, resource, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))
             await lifecycle.update_meta(target, succeeds=session.identity)

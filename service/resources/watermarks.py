@@ -1,17 +1,20 @@
-"""Watermarks of readers by time that a restore or a repair of the clock has voided (decisions 18 and 20)."""
+"""Watermarks of readers by time that a restore or a repair of the clock has voided (decisions 18, 20 and 25)."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from service.resources.response import UPDATED_SINCE
 
 if TYPE_CHECKING:
+    from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.operation import RequestContext
 
 _SECOND = 1_000  # milliseconds
+_AHEAD = 3_600_000  # milliseconds; the clocks of hosts that work together differ by less
 
 
 async def with_true_watermark(call: RequestContext, resource: Resource) -> RequestContext:
@@ -22,6 +25,16 @@ async def with_true_watermark(call: RequestContext, resource: Resource) -> Reque
     if not (since := call.parameters.get(UPDATED_SINCE)):
         return call
     mark = await call.services.marks[resource].get()
-    if mark is None or (clock := mark.clock_to_resume(since * _SECOND)) == since * _SECOND:
+    if mark is None or (clock := _clock_to_resume(mark, since * _SECOND)) == since * _SECOND:
         return call
     return replace(call, parameters={**call.parameters, UPDATED_SINCE: clock // _SECOND})
+
+
+def _clock_to_resume(mark: Mark, given: int) -> int:
+    """Return the clock from which a reader must continue; all are in milliseconds since 1970.
+
+    After a restore, a time far ahead of all that was published is a watermark of what was undone, under a wrong clock.
+    """
+    clock = mark.clock_to_resume(given)
+    latest = max(mark.clock, int(time.time()) * _SECOND + _AHEAD)
+    return 0 if mark.resend_before and clock > latest else clock

@@ -51,7 +51,6 @@ class DisasterRun:
     backups: list[str] = field(default_factory=list)
     closed: dict[Resource, Served] = field(default_factory=dict)  # what was served before
     undeclared: set[Resource] = field(default_factory=set)  # that went back, and whose new life has not begun
-    was_ahead: bool = False  # the indexer's clock, by more than a restore takes: watermarks may lie in the future
     steps: list[Callable[[], Awaitable[bool]]] = field(default_factory=list)  # that operators have still to take
     _exits: AsyncExitStack = field(default_factory=AsyncExitStack)
     _work: asyncio.Task[Any] | None = None
@@ -96,7 +95,6 @@ class DisasterRun:
         """Set both clocks to the present and some seconds."""
         self.world.clock.milliseconds = int((time.time() + indexer) * 1_000)
         self.world.service_clock.offset = service
-        self.was_ahead = self.was_ahead or indexer > _OPERATOR_SECONDS
 
     # The indexer.
 

@@ -43,8 +43,10 @@ GRANTS = {
     "child": KeyGrant("child", companies=(CHILDREN[0],), rate=None),
     "two": KeyGrant("two", companies=(CHILDREN[0], LONE), rate=None),
 }
-# Timeouts are not tested here; a mark whose refresh fails is stale at once.
-_SERVICE = ServiceSettings(deadline_seconds=300.0, shared_seconds=3_600.0, concurrency=64)
+# Timeouts are not tested here; a mark whose refresh fails is stale at once; the service looks when the game lets it.
+_SERVICE = ServiceSettings(
+    deadline_seconds=300.0, shared_seconds=3_600.0, fresh_seconds=3_600.0, stale_seconds=3_600.0, concurrency=64
+)
 _SETTINGS = IndexerSettings(
     retry_seconds=0.2,  # what a disaster breaks stays broken
     lock_wait_seconds=90.0,  # of the clock of locks, see below: the second look takes over
@@ -134,7 +136,7 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
         now = time.time_ns() // 1_000_000
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(now)))
         service_clock = ServiceClock(2 * _SERVICE.shared_seconds)
-        for module in ("service.search.cached_value", "service.search.query"):
+        for module in ("service.search.cached_value", "service.search.query", "service.resources.watermarks"):
             stack.enter_context(patch(f"{module}.time", service_clock))
         stack.enter_context(patch("indexer.lock.distributed_lock.time", Hurry(_LOCK_STEP_SECONDS)))
         stack.enter_context(patch("consumer.http_client.sleep", lambda _: asyncio.sleep(0)))

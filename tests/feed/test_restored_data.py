@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,13 @@ from click.testing import CliRunner
 from brokerage.command import main
 from consumer.copy_comparison import CopyDifferences, compare_resource
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import begin_new_lives
+from indexer import begin_new_lives, status
 from mappings import LISTING
 from service.health.probes import HEALTH_MONITOR
 from tests.consumer.conftest import open_pull
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
 from tests.feed.snapshot_repository import SnapshotRepository
+from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +83,33 @@ async def test_changes_after_a_restore_are_refused_until_readers_can_start_again
     while (new := await next_watermark(feed)) * 1000 < (await feed.bench.mark(LISTING)).resend_before:
         continue
     assert await listings(feed, new) == []
+
+
+@pytest.mark.parametrize(
+    ("ahead", "tolerated"),
+    [
+        pytest.param(100.0, 120.0, id="within the bound of clocks"),
+        pytest.param(YEAR_AND_MORE, math.inf, id="by a version that did not compare clocks"),
+    ],
+)
+async def test_a_watermark_of_a_clock_that_was_ahead_does_not_outlive_its_data(
+    feed: FeedClient, snapshots: SnapshotRepository, ahead: float, tolerated: float
+) -> None:
+    await snapshots.take("first")
+    with shifted_clock(ahead):
+        lines = [listing(name, "a", 10, price=10) for name in ("L0", "L2")]
+        assert (await feed.bench.update({LISTING: lines}, clock_seconds=tolerated)).exit_code == 0
+    watermark = (await feed.bench.mark(LISTING)).clock // 1000
+    await snapshots.restore("first")
+    await begin_new_lives(feed.bench.engine())
+    await monitor(feed).check_now()
+    assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
+    await change(feed, 20, "L4")
+    assert {each["PlatformListingId"] for each in await listings(feed, watermark)} == {"L0", "L2", "L4"}
+    # The new life has watermarks of its own, from which nothing is repeated but its last second.
+    new = (await feed.bench.mark(LISTING)).clock // 1000
+    assert [each["PlatformListingId"] for each in await listings(feed, new)] == ["L4"]
+    assert not [one for one in await status(feed.bench.engine()) if one.is_mark_ahead]
 
 
 async def listings(feed: FeedClient, since: int) -> list[dict[str, object]]:

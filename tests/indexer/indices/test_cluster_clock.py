@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from indexer import ClockError, prune, rollback
+from indexer.changes.write_session import open_write_session
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import milliseconds_ahead
 from indexer.updates.update_writer import UpdateWriter
@@ -84,3 +85,14 @@ async def test_a_clock_that_is_set_during_a_session_is_found_before_the_next_wri
     await writer.release()
     assert (await bench.mark(TEAM)).clock < mark.clock + 3_600_000
     assert (await bench.served(TEAM))["t"]["record"]["name"] == "second"
+
+
+async def test_a_clock_that_is_set_during_a_session_gives_neither_stamps_nor_marks(bench: Bench) -> None:
+    await start(bench, team("first", 0))
+    async with open_write_session(bench.engine(), TEAM, print) as session:
+        stamps, first = session.stamps, session.stamps.next_stamp()
+        with shifted_clock(YEAR_AND_MORE):
+            for give in (stamps.next_stamp, session.clock.latest_mark, lambda: stamps.next_mark(session.live, "uuid")):
+                with pytest.raises(ClockError, match="s ahead of"):
+                    give()
+        assert first < stamps.next_stamp() < (first[0] + 3_600_000, 0)
