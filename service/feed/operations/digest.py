@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import orjson
 
-from service.errors import ResourceUnavailable
+from service.errors import NotLoaded
 from service.feed import buckets, token
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.parameters import BucketPrefixes, FeedFilters
@@ -50,7 +50,7 @@ async def read_digest(call: RequestContext) -> web.Response:
     resource, view = resource_from_path(call), FeedView(call)
     mark = await published_mark(call, resource)
     if mark is None:
-        raise ResourceUnavailable(resource.title)
+        raise NotLoaded(resource.title)
     bucket_list = await _search_buckets(call, view, resource, mark)
     text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: FeedPosition.latest(mark)}))
     total = bucket_list.total
