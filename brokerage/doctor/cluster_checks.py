@@ -11,7 +11,9 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError, AuthorizationException
 from rich.filesize import decimal
 
+from cluster.token_keys import TOKEN_KEYS_ID
 from indexer.indices.preflight import FloodStage, holds_indices
+from service.feed.token_sealing import read_token_sealer
 from service.health.checks import (
     CLUSTER_HEALTH_PATH,
     KEYS_SUBJECT,
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
     from service.health.checks import StatusReader
     from service.health.index_checks import IndexInventory
+    from service.search.engine import SearchEngine
 
-CLOCKS, DISKS, REPLICAS = "clocks", "disks", "replicas"
+CLOCKS, DISKS, REPLICAS, TOKENS = "clocks", "disks", "replicas", "tokens"
 _STATS = "/_nodes/stats/fs?timeout=1s&filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.roles,nodes.*.fs.total"
 _WATERMARKS = "/_cluster/settings?include_defaults=true&flat_settings=true&filter_path=*.cluster*routing*disk*"
 # Key expiry and the default of `updated_since` use the service's clock, timestamps of changes the indexer's.
@@ -55,6 +58,26 @@ async def keys_finding(client: AsyncElasticsearch, connection: ConnectionSetting
         problem = "could not be read"
         return Finding(subject=KEYS_SUBJECT, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
     return key_finding(keys, dt.datetime.now(dt.UTC))
+
+
+async def token_finding(engine: SearchEngine, connection: ConnectionSettings) -> Finding:
+    """Check the keys that seal tokens of changes, snapshots and events. Requires `read` on `control`."""
+
+    async def check() -> Finding:
+        sealer = await read_token_sealer(engine, connection.control_index)
+        return Finding(subject=TOKENS, detail="can be issued") if sealer else _no_token_keys(connection)
+
+    return await run_check(TOKENS, check)
+
+
+def _no_token_keys(connection: ConnectionSettings) -> Finding:
+    return Finding(
+        subject=TOKENS,
+        state=FindingState.WARNING,
+        problem="changes and snapshots are refused: the keys of tokens are missing",
+        detail=f"{connection.control_index} has no document {TOKEN_KEYS_ID}.",
+        remedy="The next `brokerage index update` or `brokerage index reindex SOURCE` creates it.",
+    )
 
 
 async def node_findings(engine: StatusReader, indices: IndexInventory) -> list[Finding]:

@@ -6,13 +6,15 @@ import asyncio
 import os
 import sys
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 import orjson
 import rich_click as click
 
-from brokerage.doctor.cluster_checks import keys_finding, node_findings
+from brokerage.doctor.cluster_checks import keys_finding, node_findings, token_finding
 from brokerage.doctor.findings_table import show_findings
 from brokerage.doctor.privilege_checks import USER, user_findings
+from brokerage.doctor.record_checks import identifier_finding
 from brokerage.doctor.redis_check import redis_finding
 from brokerage.doctor.settings_checks import settings_findings
 from brokerage.doctor.time_checks import time_findings
@@ -30,6 +32,10 @@ from service.health.index_checks import index_findings, read_inventory
 from service.health.monitor import unreachable_finding
 from service.health.replaced_data import read_marks
 from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from service.health.index_checks import IndexInventory
+    from service.search.engine import SearchEngine
 
 _TIMEOUT_SECONDS = 5.0
 _REMEDY = "Is ELASTICSEARCH_URL right, and are the nodes up?"
@@ -85,8 +91,19 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
         if all(found == {} for found in indices.by_name.values()):
             of_indices = [_no_indices(connection)]
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
-        of_keys, of_times = await keys_finding(client, connection), await time_findings(client, connection)
-        return [*of_cluster, *of_indices, of_keys, *await node_findings(engine, indices), *of_times], False
+        of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
+        of_records = [
+            *await time_findings(client, connection, marks),
+            await identifier_finding(client, connection),
+        ]
+        return [*of_cluster, *of_indices, *of_keys, *await node_findings(engine, indices), *of_records], False
+
+
+async def _token_findings(
+    engine: SearchEngine, indices: IndexInventory, connection: ConnectionSettings
+) -> list[Finding]:
+    """Return the finding on the keys of tokens, none without the index that has them: that is a finding of its own."""
+    return [await token_finding(engine, connection)] if indices.by_name[connection.control_index] else []
 
 
 async def _unreachable(failure: ApiError, connection: ConnectionSettings) -> Finding:

@@ -6,55 +6,40 @@ import datetime as dt
 import os
 from typing import TYPE_CHECKING, Any
 
-from elastic_transport import TransportError
-from elasticsearch import ApiError, AuthorizationException
-
-from cluster.control_index import read_mark
+from brokerage.doctor.record_checks import checked_records
 from cluster.settings import load_settings
 from indexer.clock import is_ahead, version_microseconds
 from indexer.indices.lifecycle import future_query
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
-from service.health.checks import Finding, FindingState, missing_privilege
+from service.health.checks import Finding, FindingState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
     from elasticsearch import AsyncElasticsearch
 
     from cluster.connection import ConnectionSettings
+    from cluster.control_index import Mark
 
 MARKS, RECORD_TIMES = "watermarks", "record times"
 _EXAMPLES = 3
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-async def time_findings(client: AsyncElasticsearch, connection: ConnectionSettings) -> list[Finding]:
-    """Check watermarks and the times of live records. Requires `read` on `control` and on the indices."""
+async def time_findings(
+    client: AsyncElasticsearch, connection: ConnectionSettings, marks: Mapping[str, Mark]
+) -> list[Finding]:
+    """Check the watermarks, by alias, and the times of live records. Requires `read` on the indices."""
     settings = load_settings(IndexerSettings, os.environ)
-
-    async def marks() -> Finding:
-        read = {
-            one.alias: await read_mark(client, connection.control_index, connection.alias(one)) for one in RESOURCES
-        }
-        return mark_finding({name: mark.clock for name, mark in read.items() if mark}, settings.clock_seconds)
+    clocks = {one.alias: mark.clock for one in RESOURCES if (mark := marks.get(connection.alias(one)))}
 
     async def records() -> Finding:
         query = future_query(settings.future_seconds)
         found = {one.alias: await _search(client, connection.alias(one), query) for one in RESOURCES}
         return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
-    return [await _checked(MARKS, marks), await _checked(RECORD_TIMES, records)]
-
-
-async def _checked(subject: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
-    try:
-        return await check()
-    except AuthorizationException:
-        return missing_privilege(subject, "`read` on `control` and on the indices")
-    except (ApiError, TransportError) as error:
-        problem = "could not be read"
-        return Finding(subject=subject, state=FindingState.UNKNOWN, problem=problem, detail=str(error.message))
+    return [mark_finding(clocks, settings.clock_seconds), await checked_records(RECORD_TIMES, records)]
 
 
 async def _search(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:

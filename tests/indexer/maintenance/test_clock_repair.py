@@ -24,6 +24,7 @@ from tests.records import envelope
 from tests.waiting import until_true
 
 if TYPE_CHECKING:
+    from service.health.checks import Finding
     from tests.indexer.conftest import Bench
 
 
@@ -34,6 +35,12 @@ _TOLERATED_SECONDS = 60.0
 def present() -> int:
     """Return the time in milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+async def found(bench: Bench) -> list[Finding]:
+    """Return what doctor finds."""
+    marks = {bench.connection.alias(TEAM): await bench.mark(TEAM)}
+    return await time_findings(bench.client, bench.connection, marks)
 
 
 async def update_ahead(bench: Bench, *teams: dict[str, Any]) -> None:
@@ -92,7 +99,7 @@ async def test_a_second_wrong_run_sends_holders_of_the_first_watermark_back_to_t
 async def test_status_and_doctor_name_it_until_it_is_repaired(bench: Bench) -> None:
     await start(bench, team("first", 0))
     await update_ahead(bench, team("second", 1))
-    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    findings = {one.subject: one for one in await found(bench)}
     assert findings[MARKS].state is FindingState.WARNING
     assert findings[MARKS].remedy == "Run `brokerage index repair-clock teams`."
     assert [one.resource for one in await status(bench.engine()) if one.is_mark_ahead] == ["teams"]
@@ -103,7 +110,7 @@ async def test_status_and_doctor_name_it_until_it_is_repaired(bench: Bench) -> N
     assert answer["listings"] is None
     assert answer["teams"]["documents"] == 1
     assert "teams: nothing to repair." in (await run(bench, "repair-clock", "teams"))[1]
-    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    findings = {one.subject: one for one in await found(bench)}
     assert {findings[one].state for one in (MARKS, RECORD_TIMES)} == {FindingState.OK}
     assert "repair-clock" not in (await run(bench, "status"))[1]
 
@@ -112,7 +119,7 @@ async def test_doctor_names_records_from_the_future(bench: Bench) -> None:
     await start(bench, team("first", 0))
     future = envelope(TEAM, {"uuid": "t"}, updated_at="2200-01-01T00:00:00Z")
     await bench.update({TEAM: [future]}, future_seconds=1e10)
-    findings = {one.subject: one for one in await time_findings(bench.client, bench.connection)}
+    findings = {one.subject: one for one in await found(bench)}
     assert findings[RECORD_TIMES].state is FindingState.WARNING
     assert findings[RECORD_TIMES].detail == "teams: 1, t (2200-01-01 00:00 UTC)."
 

@@ -1,0 +1,61 @@
+"""What `brokerage doctor` finds in indices that earlier versions have filled, or that lost a document."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster.token_keys import TOKEN_KEYS_ID
+from mappings import COMPANY, TEAM
+from mappings.stored_document import feed_key
+from tests.brokerage.doctor.test_doctor_command import findings
+from tests.indexer.conftest import bench
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench"]
+
+# Accepted by earlier versions; the last has 448 bytes.
+_OUTSIDE = ["a\u0085b", ".", "..", "\U0001f3e0" * 112]
+_INSIDE = ["...", "a.b", "\U0001f3e0" * 111, "\u4e16" * 128, "a" * 128]
+
+
+@pytest.fixture
+def environment(bench: Bench) -> dict[str, str]:
+    """The variables of a test's indices."""
+    return {"ELASTICSEARCH_URL": bench.connection.url[0], "BROKERAGE_INDEX_PREFIX": bench.connection.prefix}
+
+
+async def doctor(environment: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the faults by subject."""
+    return await asyncio.to_thread(findings, environment, 0)
+
+
+async def test_identifiers_that_cannot_be_requested_are_named(bench: Bench, environment: dict[str, str]) -> None:
+    await bench.build({TEAM: [envelope(TEAM, {"uuid": name}) for name in ("model", *_INSIDE)]})
+    assert "identifiers" not in await doctor(environment)
+    model, alias = (await bench.served(TEAM))["model"], bench.connection.alias(TEAM)
+    for name in _OUTSIDE:
+        document = model | {"id": name, "feed_key": feed_key(model["company"], name)}
+        await bench.client.bulk(index=alias, operations=[{"index": {"_id": name}}, document], refresh=True)
+    finding = (await doctor(environment))["identifiers"]
+    assert (finding["state"], finding["detail"].partition(",")[0]) == ("warning", "teams: 4 or more")
+    deleted = model | {"id": ".", "feed_key": feed_key(model["company"], "."), "deleted": True}
+    await bench.client.bulk(index=alias, operations=[{"index": {"_id": "."}}, deleted], refresh=True)
+    assert (await doctor(environment))["identifiers"]["detail"].startswith("teams: 3 or more")
+
+
+async def test_missing_keys_of_tokens_are_named_until_the_next_update(
+    bench: Bench, environment: dict[str, str]
+) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    assert "tokens" not in await doctor(environment)
+    await bench.client.delete(index=bench.connection.control_index, id=TOKEN_KEYS_ID, refresh=True)
+    finding = (await doctor(environment))["tokens"]
+    assert (finding["state"], "brokerage index update" in finding["remedy"]) == ("warning", True)
+    assert (await bench.update({TEAM: [envelope(TEAM, updated_at="2026-02-02T00:00:00Z")]})).exit_code == 0
+    assert "tokens" not in await doctor(environment)
