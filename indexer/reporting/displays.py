@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from indexer.reporting.report import RunSummary
 
 _JSON_INTERVAL_SECONDS = 5.0
-_FINAL_STAGES = frozenset({RunStage.SWAPPED, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ})
+_FINAL_STAGES = frozenset(
+    {RunStage.SWAPPED, RunStage.BUILT, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ}
+)
 
 
 class TerminalProgress:
@@ -82,6 +84,8 @@ class TerminalProgress:
 
 def summary_line(report: ResourceReport) -> str:
     """Return the outcome of one resource in one line."""
+    if report.stage is RunStage.BUILT:
+        return f"{report.resource}: built and kept as {report.generation}, not swapped"
     if report.stage in {RunStage.ABSENT, RunStage.WAITING, RunStage.REFUSED}:
         return f"{report.resource}: {report.refusal or report.stage}"
     counts = {"read": report.read, "indexed": report.indexed, "unchanged": report.unchanged, "stale": report.stale}

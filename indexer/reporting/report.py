@@ -15,6 +15,7 @@ class RunStage(StrEnum):
     READING = "reading"
     READ = "read"  # into a mirror
     COMPARING = "comparing"  # records that the source lacks, and the gate
+    BUILT = "built"  # the candidate is loaded and has passed its own gate; it waits for those of the other resources
     FINISHING = "finishing"  # merge, replica
     SWAPPING = "swapping"  # updates since the start, stamps, alias
     SWAPPED = "swapped"
@@ -54,6 +55,17 @@ class ResourceReport:
     overridden: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def outcome(self, *, is_refused: bool) -> RunStage:
+        """Return the last stage of a build; `is_refused` tells whether any resource of its run was refused."""
+        if self.refusal:
+            return RunStage.REFUSED
+        return RunStage.BUILT if is_refused else RunStage.SWAPPED
+
+    @property
+    def changes(self) -> int:
+        """How many records of a full source get a new stamp, about."""
+        return self.indexed + self.vanished
+
     @property
     def resumable_counts(self) -> dict[str, int]:
         """The counts that a checkpoint stores for a resumed run."""
@@ -78,6 +90,10 @@ class RunSummary:
     def report_for(self, alias: str) -> ResourceReport:
         """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
+
+    def resources_at(self, *stages: RunStage) -> list[str]:
+        """Return the resources whose work ended at one of some stages."""
+        return [report.resource for report in self.resources if report.stage in stages]
 
     @property
     def exit_code(self) -> int:
