@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from indexer.changes.replay import ReplayOrigin, replay
 from indexer.clock import now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
-from indexer.errors import RefusedError
+from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.scan import refresh_to_seq_no
 from indexer.reporting.report import RunStage
@@ -57,11 +57,12 @@ class Candidate:
 
     @asynccontextmanager
     async def recorded_refusal(self) -> AsyncIterator[None]:
-        """Report a refusal and record it in the checkpoint, so that the build does not resume, and raise it."""
+        """Report a refusal and record it in the checkpoint, so that only a forced run resumes, and raise it."""
         try:
             yield
         except RefusedError as refusal:
             self.job.report.refusal = self.progress.refusal = str(refusal)
+            self.progress.is_overridable = isinstance(refusal, ObjectionError)
             await self.checkpoint.write(self.progress)
             raise
 

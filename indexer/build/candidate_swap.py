@@ -17,7 +17,7 @@ from indexer.indices.scan import refresh_to_seq_no
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from cluster.control_index import Mark
     from indexer.build.candidate import Candidate
@@ -43,15 +43,15 @@ async def swap_together(candidates: Sequence[Candidate]) -> None:
         await swaps[0].candidate.lifecycle.swap(first.index, first.live, first.fences, together=others)
         for each in ready:
             with suppress(LockedError):  # another run has published a later mark since the swap
-                await each.marks.publish(each.mark)
+                await each.publish(each.mark)
 
 
 class ReadySwap(NamedTuple):
-    """The move of an alias, and the mark to publish after it."""
+    """The move of an alias, the mark to publish after it, and what publishes it."""
 
     move: AliasMove
     mark: Mark
-    marks: MarkStore
+    publish: Callable[[Mark], Awaitable[None]]
 
 
 @dataclass
@@ -109,10 +109,9 @@ class CandidateSwap:
         if session is None:
             await ClockWatch(context).check()
             marks = MarkStore(context, alias)
-            return ReadySwap(
-                AliasMove(alias, index, None, fences), await first_generation_mark(marks, context, index), marks
-            )
+            mark = await first_generation_mark(marks, context, index)
+            return ReadySwap(AliasMove(alias, index, None, fences), mark, marks.publish)
         identity = await read_identity(context, index)
         await session.clock.check_if_set()
         move = AliasMove(alias, index, session.live, {session.fence: session.live, **fences})
-        return ReadySwap(move, session.stamps.next_mark(index, identity), session.mark_store)
+        return ReadySwap(move, session.stamps.next_mark(index, identity), session.publish_mark)

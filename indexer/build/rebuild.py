@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
 from indexer.build.candidate_swap import swap_together
+from indexer.build.reference_gate import check_references
 from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
@@ -96,6 +97,8 @@ class _Run:
             await self._build(resource, known, report, lock)
             if resource is COMPANY and report.refusal and report.dead:
                 break  # records of companies that cannot be read would all be dead letters
+        if not self._is_refused:
+            await check_references(self.context, self.candidates)
         with suppress(RefusedError):
             await self._swap_together()
         for candidate in self.candidates:

@@ -13,6 +13,7 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.clock import now_microseconds
 from indexer.control.mark_store import MarkStore
+from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_no
 from indexer.lock.fence import create_fence
@@ -52,6 +53,8 @@ class ResourceBuild:
         candidate = Candidate(self._context, job, self._lock, self._limit, *shared, progress, fence)
         job.report.generation, job.report.previous = progress.candidate, progress.live
         async with candidate.recorded_refusal():
+            for objection in progress.overridden:
+                job.refuse_unless_forced(objection)
             if progress.phase is BuildPhase.LOADING:
                 await self._load(candidate)
             if progress.phase is BuildPhase.LOADED:
@@ -64,17 +67,29 @@ class ResourceBuild:
         present, earlier = await self._lifecycle.generations(), await self._checkpoint.read()
         mark = await MarkStore(self._context, self._lifecycle.alias).read()
         if earlier is not None and earlier.candidate in present.metas and earlier.candidate != present.live:
-            if self._can_resume(earlier, present, mark):
+            obstacle = self._obstacle(earlier, present, mark)
+            if obstacle is None:
                 self._resume(earlier)
                 return earlier
+            if earlier.refusal and self._job.is_forced:
+                sentence = f"{earlier.candidate} was refused and is not taken but built again: {obstacle}"
+                self._job.report.warnings.append(sentence)
             await self._lifecycle.delete_candidate(earlier.candidate)
         return await self._start(present, mark)
 
-    def _can_resume(self, earlier: BuildProgress, present: Generations, mark: Mark | None) -> bool:
-        current = present.live, self._job.source.identity(self._job.resource), self._lifecycle.fingerprint
+    def _obstacle(self, earlier: BuildProgress, present: Generations, mark: Mark | None) -> str | None:
+        """Return why an earlier build cannot resume, None if it can."""
+        if earlier.refusal is not None and not (earlier.is_overridable and self._job.is_forced):
+            return "its refusal cannot be overridden"
         is_continued = not earlier.life or (mark is not None and mark.life == earlier.life)
-        is_same = (earlier.live, earlier.source, earlier.fingerprint) == current
-        return earlier.refusal is None and is_same and is_continued
+        is_known = earlier.companies in {"", self._job.companies_fingerprint}
+        conditions = {
+            "the source has changed since": earlier.source == self._job.source.identity(self._job.resource),
+            "another generation is live since": earlier.live == present.live and is_continued,
+            "this program declares another schema": earlier.fingerprint == self._lifecycle.fingerprint,
+            "the known companies have changed since": is_known,
+        }
+        return next((obstacle for obstacle, is_met in conditions.items() if not is_met), None)
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
         follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
@@ -89,6 +104,7 @@ class ResourceBuild:
             dead_letters=self._job.dead_letters.target_path,
             follows=follows,
             life=mark.life if mark else "",
+            companies=self._job.companies_fingerprint,
         )
         await self._checkpoint.write(progress)
         return progress
@@ -101,13 +117,22 @@ class ResourceBuild:
         unidentified = progress.bad if progress.unidentified is None else progress.unidentified
         dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
         dead_letters.update_report(report)
+        report.warnings = list(progress.warnings)
+        report.is_taken = progress.refusal is not None
+        progress.refusal = None
 
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
         sender = candidate.sender(replaces_equal=False)
         loader = CandidateLoader(self._context, job, self._checkpoint, progress, sender, self._sample)
-        await loader.load()
+        try:
+            await loader.load()
+        except ObjectionError as objection:
+            await self._checkpoint.read()  # the version of a write that was cancelled
+            if not await loader.save_checkpoint():
+                raise RefusedError(str(objection)) from None
+            raise
         job.enter_stage(RunStage.COMPARING)
         await self._lifecycle.refresh(progress.candidate)
         duplicates = await resolve_duplicates(self._context, progress.candidate, job, loader.repeated)
@@ -118,10 +143,12 @@ class ResourceBuild:
         is_pending = {"range": {"sequence": {"gte": PENDING}}}
         pending = await self._lifecycle.count(progress.candidate, is_pending) if progress.live else progress.accepted
         report.indexed = pending
-        report.stale = duplicates.superseded + copied
+        report.merged, report.stale = duplicates.superseded, copied
+        report.warnings += duplicates.warnings
         report.unchanged = progress.accepted - copied - pending
         progress.kept = await unreadable_records(self._context, progress.candidate, job.dead_letters.records)
         progress.phase = BuildPhase.LOADED
+        progress.warnings = report.warnings
         await loader.save_checkpoint()
 
     async def _compare(self, candidate: Candidate) -> None:
@@ -141,4 +168,5 @@ class ResourceBuild:
         await self._gate.check_vanished(progress)
         await self._gate.check_bounds(progress.candidate, progress.live)
         progress.phase, progress.counts = BuildPhase.PASSED, report.resumable_counts
+        progress.overridden, progress.warnings = report.overridden, report.warnings
         await self._checkpoint.write(progress)

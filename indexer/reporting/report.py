@@ -26,17 +26,19 @@ class RunStage(StrEnum):
 
 @dataclass
 class ResourceReport:
-    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `dead`."""
+    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `merged` + `dead`."""
 
     resource: str
     stage: RunStage = RunStage.WAITING
     generation: str | None = None
     previous: str | None = None
     resumed_at: int = 0  # the line after which an interrupted build resumed
+    is_taken: bool = False  # the candidate was built and refused by an earlier run
     read: int = 0  # envelopes
     indexed: int = 0  # envelopes that created, changed or deleted a record
     unchanged: int = 0  # envelopes with the content that the index has
-    stale: int = 0  # envelopes older than the index, or than another one in the source
+    stale: int = 0  # envelopes older than the index, or in updates than another one in the source
+    merged: int = 0  # envelopes of a full source that has a newer one of the same identifier, which is kept
     dead: int = 0  # envelopes in the dead-letter file
     vanished: int = 0  # records that a full source lacks, replaced by tombstones
     carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
@@ -69,7 +71,18 @@ class ResourceReport:
     @property
     def resumable_counts(self) -> dict[str, int]:
         """The counts that a checkpoint stores for a resumed run."""
-        names = ("read", "indexed", "unchanged", "stale", "vanished", "carried", "kept", "rounded", "corrected")
+        names = (
+            "read",
+            "indexed",
+            "unchanged",
+            "stale",
+            "merged",
+            "vanished",
+            "carried",
+            "kept",
+            "rounded",
+            "corrected",
+        )
         return {name: getattr(self, name) for name in names}
 
 
