@@ -49,11 +49,11 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 )
 @click.argument("source", shell_complete=files)
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
-@click.option("--force", is_flag=True, help="Swap even if a safety check objects, and report the objection.")
+@click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
 @_DRY_RUN
 @JSON_OPTION
 def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bool, as_json: bool) -> None:
-    """Rebuild indices from SOURCE and swap each one in after verification. Updates may run meanwhile.
+    """Rebuild indices from SOURCE and swap all of them in together after verification. Updates may run meanwhile.
 
     SOURCE must be complete: records that it lacks are deleted. It is a folder with companies.ndjson, offices.ndjson,
     agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
