@@ -100,7 +100,7 @@ AGENT = Resource(
     search_fields=(
         keyword_with_doc_values("platform_agent_id"),
         envelope_keyword("source_agent_id"),
-        keyword("office", "platform_office_id"),
+        keyword("office", "platform_office_id", refers_to="offices"),
         envelope_timestamp("deactivated", "deactivated_at"),
         presence("has_company_programs", "company_programs"),
         doc_value("modified", "modification_timestamp"),

@@ -140,8 +140,8 @@ _SALE = (
 _VOLATILE = frozenset({"ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData"})
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
 _SEARCH_FIELDS: tuple[SearchField, ...] = (
-    keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID"),
-    keyword("offices", "ListAgentPlatformOfficeID"),
+    keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID", refers_to="agents"),
+    keyword("offices", "ListAgentPlatformOfficeID", refers_to="offices"),
     # A code, compared for equality only.
     envelope_keyword("property_type_id"),
     doc_value("listing_id", "ListingID"),
@@ -187,8 +187,8 @@ SOLD_LISTING = Resource(
     ),
     search_fields=(
         *_SEARCH_FIELDS,
-        keyword("buyer_agents", "BuyerAgentUUID"),
-        keyword("buyer_offices", "BuyerAgentPlatformOfficeID"),
+        keyword("buyer_agents", "BuyerAgentUUID", refers_to="agents"),
+        keyword("buyer_offices", "BuyerAgentPlatformOfficeID", refers_to="offices"),
         date_millis("sold", "SoldDate"),
     ),
     timestamps=_TIMESTAMPS,

@@ -49,11 +49,11 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 )
 @click.argument("source", shell_complete=files)
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
-@click.option("--force", is_flag=True, help="Swap even if a safety check objects, and report the objection.")
+@click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
 @_DRY_RUN
 @JSON_OPTION
 def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bool, as_json: bool) -> None:
-    """Rebuild indices from SOURCE and swap each one in after verification. Updates may run meanwhile.
+    """Rebuild indices from SOURCE and swap all of them in together after verification. Updates may run meanwhile.
 
     SOURCE must be complete: records that it lacks are deleted. It is a folder with companies.ndjson, offices.ndjson,
     agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
@@ -148,6 +148,8 @@ def _exit(summary: indexer.RunSummary) -> NoReturn:
             print_error_line(f"Warning: {warning}.")
         if summary_line := failure_summary(report):
             print_error_line(summary_line)
+    if sentence := kept_summary(summary):
+        print_error_line(sentence)
     raise SystemExit(summary.exit_code)
 
 
@@ -160,3 +162,15 @@ def failure_summary(report: indexer.ResourceReport) -> str | None:
         f"{report.dead} of {report.read} {report.resource} are invalid and were not loaded: "
         f"see {report.dead_letters}.{kept}"
     )
+
+
+def kept_summary(summary: indexer.RunSummary) -> str | None:
+    """Return what became of the resources that were not refused, in a sentence, or None if all were swapped in."""
+    stages = indexer.RunStage.REFUSED, indexer.RunStage.BUILT, indexer.RunStage.WAITING
+    refused, built, waiting = (", ".join(summary.resources_at(stage)) for stage in stages)
+    sentences = [
+        f"{built}: built, not swapped, because all resources of a rebuild are swapped in together and {refused} "
+        "were refused. The candidates are kept, and the next run of the same source takes them."
+    ] * bool(built)
+    sentences += [f"{waiting}: not built, because {refused} were refused."] * bool(waiting)
+    return " ".join(sentences) or None

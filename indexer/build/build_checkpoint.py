@@ -25,7 +25,7 @@ class BuildPhase(StrEnum):
 
 
 class BuildProgress(msgspec.Struct):
-    """The progress of one build. A refused build keeps its candidate and is not resumed."""
+    """The progress of one build. A refused build keeps its candidate, which only a forced run resumes."""
 
     candidate: str
     live: str | None
@@ -49,6 +49,10 @@ class BuildProgress(msgspec.Struct):
     forgotten: int = 0  # the highest sequence of the tombstones that were not carried over
     stamped_above: int | None = None  # the sequence above which stamps for the swap were assigned
     refusal: str | None = None
+    is_overridable: bool = False  # whether force overrides the refusal
+    overridden: list[str] = []  # objections that force has overridden
+    warnings: list[str] = []
+    companies: str = ""  # the fingerprint of the known companies
     life: str = ""  # of the live data that the candidate follows
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from indexer.errors import RefusedError
+import orjson
+
+from indexer.errors import ObjectionError
 from indexer.reporting.tolerance import excess_dead_letters
 
 if TYPE_CHECKING:
@@ -29,6 +32,12 @@ class BuildJob:
     is_forced: bool
     on_progress: OnProgress
 
+    @property
+    def companies_fingerprint(self) -> str:
+        """A fingerprint of the known companies, which decide what lines are valid."""
+        known = [sorted(self.companies.keys), sorted(self.companies.keys_by_numeric_id.items())]
+        return hashlib.sha256(orjson.dumps(known)).hexdigest()[:16]
+
     def enter_stage(self, stage: RunStage) -> None:
         """Report that the next stage begins."""
         self.report.stage = stage
@@ -49,10 +58,10 @@ class BuildJob:
         self.dead_letters.update_report(report)
         excess = excess_dead_letters(report, share, at_end=at_end)
         if excess is not None and (at_end or not self.is_forced):
-            self.refuse_unless_forced(f"{excess}: see {report.dead_letters}")
+            self.refuse_unless_forced(f"{excess}: {self.dead_letters.causes}; see {report.dead_letters}")
 
     def refuse_unless_forced(self, objection: str) -> None:
-        """Raise RefusedError, or record the objection if force overrides it."""
+        """Raise ObjectionError, or record the objection if force overrides it."""
         if not self.is_forced:
-            raise RefusedError(f"{objection}. Nothing was swapped.")
+            raise ObjectionError(f"{objection}. Nothing was swapped.")
         self.report.overridden.append(objection)

@@ -153,17 +153,18 @@ class CandidateLoader:
         job.check_dead_letters(at_end=False)
         job.report_progress()
 
-    async def save_checkpoint(self) -> None:
+    async def save_checkpoint(self) -> bool:
         """Write the checkpoint: everything up to its line is acknowledged.
 
         While loading, none is written if there are too many exceptional records; a killed run then repeats more.
+        Returns whether it was written.
         """
         async with self._saving:
             self._saved_at = time.monotonic()
             progress, dead_letters, report = self.progress, self.job.dead_letters, self.job.report
             is_loading = progress.phase is BuildPhase.LOADING
             if is_loading and len(self.repeated) + len(self.copied) > _MAX_CHECKPOINT_RECORDS:
-                return
+                return False
             dead_letters.flush()
             progress.repeated = sorted(self.repeated) if is_loading else []
             progress.copied = sorted(self.copied) if is_loading else []
@@ -172,3 +173,4 @@ class CandidateLoader:
             progress.unidentified = sorted(dead_letters.unidentified)
             progress.counts = report.resumable_counts
             await self.checkpoint.write(progress)
+            return True

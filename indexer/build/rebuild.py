@@ -1,13 +1,15 @@
-"""Full rebuilds: each resource of a source is built, checked and swapped in separately, one run at a time."""
+"""Full rebuilds: the resources of a source are built and checked, then swapped in together, one run at a time."""
 
 from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
+from indexer.build.candidate_swap import swap_together
+from indexer.build.reference_gate import check_references
 from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
@@ -25,13 +27,14 @@ from mappings import COMPANY, RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from indexer.build.candidate import Candidate
     from indexer.context import IndexerContext
     from indexer.documents.companies import Companies
     from indexer.source.lines import Source
     from mappings import Resource
 
-# The live generation, the candidate, and room for merging it.
-_DISK_FACTOR = 2.2
+# Room for merging a candidate, as a share of its size.
+_MERGE_FACTOR = 1.2
 
 
 async def reindex(
@@ -42,11 +45,11 @@ async def reindex(
     force: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> RunSummary:
-    """Build the given resources that the source has, and swap in each build that passes its gate.
+    """Build the given resources that the source has, and swap all of them in together if each passes its gate.
 
-    A refused resource leaves its live generation untouched; if companies are refused, the run ends. `force` overrides
-    the gate's bounds and the preflight, and records what it overrode. Raises SourceError, ElasticsearchError,
-    RefusedError, ClockError or LockedError.
+    If one is refused, nothing is swapped, and the candidates of all are kept. `force` overrides the gate's bounds and
+    the preflight, and records what it overrode. Raises SourceError, ElasticsearchError, RefusedError, ClockError or
+    LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     if not [resource for resource in ordered if source.has(resource)]:
@@ -74,6 +77,7 @@ class _Run:
     summary: RunSummary
     on_progress: OnProgress
     is_forced: bool
+    candidates: list[Candidate] = field(default_factory=list)
 
     def report_wait(self, note: str) -> None:
         """Report what the run waits for, with the first resource."""
@@ -90,15 +94,37 @@ class _Run:
             if not self.source.has(resource):
                 self._enter(report, RunStage.ABSENT)
                 continue
-            await self._attempt(resource, known, report, lock)
-            if resource is COMPANY and report.refusal:
-                break
+            await self._build(resource, known, report, lock)
+            if resource is COMPANY and report.refusal and report.dead:
+                break  # records of companies that cannot be read would all be dead letters
+        if not self._is_refused:
+            await check_references(self.context, self.candidates)
+        with suppress(RefusedError):
+            await self._swap_together()
+        for candidate in self.candidates:
+            self._enter(candidate.job.report, candidate.job.report.outcome(is_refused=self._is_refused))
         return self.summary
+
+    @property
+    def _is_refused(self) -> bool:
+        return any(report.refusal for report in self.summary.resources)
+
+    async def _swap_together(self) -> None:
+        """Finish and swap in all candidates, if none of them is refused."""
+        if self._is_refused or not self.candidates:
+            return
+        for candidate in self.candidates:
+            await candidate.finish()
+        await swap_together(self.candidates)
+        for candidate in self.candidates:
+            await candidate.conclude()
+        await publish_events(self.context)
 
     async def _preflight(self, resources: list[Resource]) -> None:
         await ClockWatch(self.context).check()
         sizes = [await self._size(resource) for resource in resources if self.source.has(resource)]
-        needed = int(max(sizes, default=0) * _DISK_FACTOR)
+        # All candidates exist at once; they are merged one after the other.
+        needed = sum(sizes) + int(max(sizes, default=0) * _MERGE_FACTOR)
         overridden = await preflight(self.context.client, needed_bytes=needed, force=self.is_forced)
         self.summary.resources[0].overridden += overridden
 
@@ -113,18 +139,16 @@ class _Run:
         report.stage = stage
         self.on_progress(report)
 
-    async def _attempt(
-        self, resource: Resource, known: Companies, report: ResourceReport, lock: DistributedLock
-    ) -> None:
-        """Rebuild one resource; a refusal is reported, not raised."""
+    async def _build(self, resource: Resource, known: Companies, report: ResourceReport, lock: DistributedLock) -> None:
+        """Build the candidate of one resource; a refusal is reported, not raised."""
         started, settings = time.monotonic(), self.context.settings
         with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as dead_letters:
             limit = settings.dead_letter_limit
             job = BuildJob(resource, self.source, known, report, dead_letters, limit, self.is_forced, self.on_progress)
             try:
-                await ResourceBuild(self.context, job, lock, AdaptiveLimit(settings)).run()
-                await publish_events(self.context)
+                build = ResourceBuild(self.context, job, lock, AdaptiveLimit(settings))
+                self.candidates.append(await build.prepare())
             except RefusedError as refusal:
                 report.refusal = str(refusal)
+                self._enter(report, RunStage.REFUSED)
             report.seconds = time.monotonic() - started
-        self._enter(report, RunStage.REFUSED if report.refusal else RunStage.SWAPPED)

@@ -14,7 +14,7 @@ from mappings.generations import Generation, parse_generation
 from mappings.index_body import index_body, schema_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from indexer.context import IndexerContext
     from mappings import Resource
@@ -54,6 +54,25 @@ class Generations:
         """Return the schema fingerprint of an index."""
         fingerprint: str | None = self.metas[index].get("fingerprint")
         return fingerprint
+
+
+@dataclass(frozen=True)
+class AliasMove:
+    """One alias that moves from `live`, None for the first generation, to `index`; the fences are index by alias."""
+
+    alias: str
+    index: str
+    live: str | None
+    fences: Mapping[str, str]
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The actions of an alias request. What they remove must exist, or the whole request fails."""
+        removed = dict(self.fences) if self.live is None else {self.alias: self.live, **self.fences}
+        actions: list[dict[str, Any]] = [{"add": {"index": self.index, "alias": self.alias}}]
+        return actions + [
+            {"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()
+        ]
 
 
 class GenerationLifecycle:
@@ -146,22 +165,29 @@ class GenerationLifecycle:
         meta = present[index]["mappings"].get("_meta", {}) | facts
         await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
 
-    async def swap(self, index: str, live: str | None, fences: Mapping[str, str] = NO_FENCES) -> None:
+    async def swap(
+        self,
+        index: str,
+        live: str | None,
+        fences: Mapping[str, str] = NO_FENCES,
+        *,
+        together: Sequence[AliasMove] = (),
+    ) -> None:
         """Point the alias to `index` only and remove the fences (index by alias), atomically.
 
-        Fails without a change if `live` no longer has the alias or a fence no longer exists.
+        The moves of other aliases in `together` are part of the same request. It fails without a change if a live
+        index no longer has its alias or a fence no longer exists.
         """
-        removed = dict(fences) if live is None else {self.alias: live, **fences}
-        actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.alias}}]
-        actions += [{"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()]
-        await retry(lambda: self._swap_once(index, actions), self._settings.retry_seconds)
+        moves = [AliasMove(self.alias, index, live, fences), *together]
+        await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
 
-    async def _swap_once(self, index: str, actions: list[dict[str, Any]]) -> None:
+    async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
         try:
-            await self._client.indices.update_aliases(actions=actions)
+            await self._client.indices.update_aliases(actions=[action for move in moves for action in move.actions])
         except NotFoundError:
-            if await self.live() != index:  # otherwise only the response was lost
-                raise LockedError(f"{self.alias} was changed by another run: {index} was not swapped in.") from None
+            if await self.live() != moves[0].index:  # otherwise only the response was lost
+                indices = ", ".join(move.index for move in moves)
+                raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
 
     async def delete_candidate(self, index: str) -> None:
         """Delete a generation that was never served; the live one is kept."""

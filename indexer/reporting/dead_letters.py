@@ -11,6 +11,7 @@ import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import report_folder_errors
+from indexer.reporting.fault_tally import FaultTally
 
 if TYPE_CHECKING:
     from indexer.reporting.report import ResourceReport
@@ -25,7 +26,8 @@ _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this u
 class DeadLetters:
     """The rejected lines of one run; the file is created with the first one.
 
-    `records` are the records that they are about, `unidentified` the lines of which that is unknown.
+    `records` are the records that they are about, `unidentified` the lines of which that is unknown, `causes` the
+    faults by kind.
     """
 
     def __init__(self, folder: str, alias: str) -> None:
@@ -36,6 +38,7 @@ class DeadLetters:
         self.line_numbers: set[int] = set()
         self.records: set[str] = set()
         self.unidentified: set[int] = set()
+        self.causes = FaultTally()
 
     @property
     def target_path(self) -> str:
@@ -59,6 +62,7 @@ class DeadLetters:
         self.records |= item.identifiers or frozenset()
         if item.identifiers is None:
             self.unidentified.add(item.number)
+        self.causes.add(item.error.field, item.error.reason, f"{item.line.file}:{item.number}")
         entry = {
             "file": item.line.file,
             "line": item.number,
@@ -78,6 +82,8 @@ class DeadLetters:
             return
         entries = self._path.read_bytes().splitlines(keepends=True)
         if kept := [entry for entry in entries if _line_number(entry) in self.line_numbers]:
+            for letter in map(orjson.loads, kept):
+                self.causes.add(letter["field"], letter["reason"], f"{letter['file']}:{letter['line']}")
             part = self._path.with_suffix(".part")
             create_file(part)
             part.write_bytes(b"".join(kept))

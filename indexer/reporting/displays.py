@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from indexer.reporting.report import RunSummary
 
 _JSON_INTERVAL_SECONDS = 5.0
-_FINAL_STAGES = frozenset({RunStage.SWAPPED, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ})
+_FINAL_STAGES = frozenset(
+    {RunStage.SWAPPED, RunStage.BUILT, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ}
+)
 
 
 class TerminalProgress:
@@ -82,10 +84,13 @@ class TerminalProgress:
 
 def summary_line(report: ResourceReport) -> str:
     """Return the outcome of one resource in one line."""
+    if report.stage is RunStage.BUILT:
+        return f"{report.resource}: built and kept as {report.generation}, not swapped"
     if report.stage in {RunStage.ABSENT, RunStage.WAITING, RunStage.REFUSED}:
         return f"{report.resource}: {report.refusal or report.stage}"
     counts = {"read": report.read, "indexed": report.indexed, "unchanged": report.unchanged, "stale": report.stale}
     rare = {
+        "merged": report.merged,
         "dead": report.dead,
         "vanished": report.vanished,
         "carried over": report.carried,
@@ -98,6 +103,7 @@ def summary_line(report: ResourceReport) -> str:
     details = ", ".join(f"{count:,} {name}" for name, count in (shown | rare).items() if count or name == "read")
     served = f" {report.documents:,} live in {report.generation};" if report.stage is RunStage.SWAPPED else ""
     resumed = f"; resumed after line {report.resumed_at:,}" if report.resumed_at else ""
+    resumed = "; built by an earlier run, which was refused" if report.is_taken else resumed
     dead_letters = f"; see {report.dead_letters}" if report.dead_letters else ""
     return f"{report.resource}:{served} {details}{resumed}{dead_letters}"
 

@@ -15,6 +15,7 @@ class RunStage(StrEnum):
     READING = "reading"
     READ = "read"  # into a mirror
     COMPARING = "comparing"  # records that the source lacks, and the gate
+    BUILT = "built"  # the candidate is loaded and has passed its own gate; it waits for those of the other resources
     FINISHING = "finishing"  # merge, replica
     SWAPPING = "swapping"  # updates since the start, stamps, alias
     SWAPPED = "swapped"
@@ -25,17 +26,19 @@ class RunStage(StrEnum):
 
 @dataclass
 class ResourceReport:
-    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `dead`."""
+    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `merged` + `dead`."""
 
     resource: str
     stage: RunStage = RunStage.WAITING
     generation: str | None = None
     previous: str | None = None
     resumed_at: int = 0  # the line after which an interrupted build resumed
+    is_taken: bool = False  # the candidate was built and refused by an earlier run
     read: int = 0  # envelopes
     indexed: int = 0  # envelopes that created, changed or deleted a record
     unchanged: int = 0  # envelopes with the content that the index has
-    stale: int = 0  # envelopes older than the index, or than another one in the source
+    stale: int = 0  # envelopes older than the index, or in updates than another one in the source
+    merged: int = 0  # envelopes of a full source that has a newer one of the same identifier, which is kept
     dead: int = 0  # envelopes in the dead-letter file
     vanished: int = 0  # records that a full source lacks, replaced by tombstones
     carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
@@ -54,10 +57,32 @@ class ResourceReport:
     overridden: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def outcome(self, *, is_refused: bool) -> RunStage:
+        """Return the last stage of a build; `is_refused` tells whether any resource of its run was refused."""
+        if self.refusal:
+            return RunStage.REFUSED
+        return RunStage.BUILT if is_refused else RunStage.SWAPPED
+
+    @property
+    def changes(self) -> int:
+        """How many records of a full source get a new stamp, about."""
+        return self.indexed + self.vanished
+
     @property
     def resumable_counts(self) -> dict[str, int]:
         """The counts that a checkpoint stores for a resumed run."""
-        names = ("read", "indexed", "unchanged", "stale", "vanished", "carried", "kept", "rounded", "corrected")
+        names = (
+            "read",
+            "indexed",
+            "unchanged",
+            "stale",
+            "merged",
+            "vanished",
+            "carried",
+            "kept",
+            "rounded",
+            "corrected",
+        )
         return {name: getattr(self, name) for name in names}
 
 
@@ -78,6 +103,10 @@ class RunSummary:
     def report_for(self, alias: str) -> ResourceReport:
         """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
+
+    def resources_at(self, *stages: RunStage) -> list[str]:
+        """Return the resources whose work ended at one of some stages."""
+        return [report.resource for report in self.resources if report.stage in stages]
 
     @property
     def exit_code(self) -> int:

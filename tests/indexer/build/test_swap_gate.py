@@ -40,11 +40,12 @@ async def state(bench: Bench) -> ResourceStatus:
 REFUSED = {
     "shrink": (
         teams(19),
-        "has 19 records, the live generation has 30: it loses more than BROKERAGE_SHRINK_LIMIT allows",
+        "would remove 11 of 30 live teams, more than BROKERAGE_SHRINK_LIMIT (0.05) allows: 11 of 30 of acme "
+        "(t19, t20, t21 and 8 more). Correct the source, or confirm with --force",
     ),
     "growth": (
         teams(46),
-        "has 46 records, the live generation has 30: it gains more than BROKERAGE_GROWTH_LIMIT allows",
+        "has 46 records, the live generation has 30: it gains more than BROKERAGE_GROWTH_LIMIT (0.5) allows",
     ),
     "empty": (
         [deletion(TEAM, f"t{number}") for number in range(30)],
@@ -52,7 +53,8 @@ REFUSED = {
     ),
     "dead letters": (
         [*teams(30), *[BAD] * 11],
-        "11 of 41 teams are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows: see ",
+        "11 of 41 teams are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows: "
+        "11 times updated_at: is missing (teams.ndjson:31); see ",
     ),
 }
 bounds = pytest.mark.parametrize("bound", REFUSED)

@@ -137,7 +137,7 @@ async def test_a_record_that_does_not_fit_the_new_generation_refuses_the_swap(be
     summary = await rebuild_summary(
         bench, {"a": teams["a"]}, 100, on_progress=at_stage(stage, lambda: run_in_thread(bench, outdated))
     )
-    assert "newer cannot be taken over: " in str(summary.report_for("teams").refusal)
+    assert "newer cannot be copied: " in str(summary.report_for("teams").refusal)
     assert await bench.live(TEAM) == "teams-v0001"
     assert await states(bench) == teams
     progress = await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read()

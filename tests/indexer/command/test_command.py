@@ -58,7 +58,7 @@ async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> 
         assert (code, err) == (0, "")
         *progress, summary = lines(out)
         stages = [event["stage"] for event in progress if event["resource"] == "companies"]
-        assert list(dict.fromkeys(stages)) == ["reading", "comparing", "finishing", "swapping", "swapped"]
+        assert list(dict.fromkeys(stages)) == ["reading", "comparing", "built", "finishing", "swapping", "swapped"]
         assert (summary["event"], summary["exit_code"]) == ("summary", 0)
         report = summary["resources"]["companies"]
         assert (report["read"], report["indexed"], report["unchanged"]) == (1, 2 - number, number - 1)
