@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
 
@@ -22,6 +23,7 @@ class BuildPhase(StrEnum):
     LOADING = "loading"
     LOADED = "loaded"  # the candidate has every line of the source
     PASSED = "passed"  # it is reconciled with the live generation and has passed the gate
+    GRAFTED = "grafted"  # what differs is in a copy of the live generation, which is the candidate now
 
 
 class BuildProgress(msgspec.Struct):
@@ -50,6 +52,14 @@ class BuildProgress(msgspec.Struct):
     stamped_above: int | None = None  # the sequence above which stamps for the swap were assigned
     refusal: str | None = None
     life: str = ""  # of the live data that the candidate follows
+    covered: list[str] | None = None  # the companies that the build replaces; None: all
+    has_others: bool = False  # the live generation has records of other companies, which a copy of it will have
+    copy: str | None = None  # the copy that is being made; once grafted, the candidate that it has replaced
+
+    @property
+    def own(self) -> Coverage:
+        """The companies whose documents the candidate is built of: all, unless a copy has those of the others."""
+        return Coverage(frozenset(self.covered)) if self.has_others and self.covered is not None else ALL_COMPANIES
 
 
 @dataclass

@@ -29,6 +29,12 @@ class BuildJob:
     is_forced: bool
     on_progress: OnProgress
 
+    @property
+    def covered(self) -> list[str] | None:
+        """The companies that the build replaces, None for all."""
+        companies = self.companies.coverage.companies
+        return None if companies is None else sorted(companies)
+
     def enter_stage(self, stage: RunStage) -> None:
         """Report that the next stage begins."""
         self.report.stage = stage

@@ -12,6 +12,7 @@ from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
 from indexer.documents.companies import known_companies
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
@@ -39,6 +40,7 @@ async def reindex(
     source: Source,
     *,
     resources: Collection[Resource] = RESOURCES,
+    covered: CoverageRequest = BY_SOURCE,
     force: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> RunSummary:
@@ -52,7 +54,7 @@ async def reindex(
     if not [resource for resource in ordered if source.has(resource)]:
         raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])
-    run = _Run(context, source, summary, on_progress, is_forced=force)
+    run = _Run(context, source, covered, summary, on_progress, is_forced=force)
     check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
         settings = context.settings
@@ -71,6 +73,7 @@ class _Run:
 
     context: IndexerContext
     source: Source
+    covered: CoverageRequest
     summary: RunSummary
     on_progress: OnProgress
     is_forced: bool
@@ -82,7 +85,7 @@ class _Run:
         self.on_progress(report)
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
-        known = await known_companies(self.context, self.source)
+        known = await known_companies(self.context, self.source, self.covered)
         await self._preflight(resources)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.build.duplicates import resolve_duplicates
+from indexer.build.graft import Graft, count_others, require_same_schema
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.swap_gate import DocumentSample, SwapGate
@@ -17,6 +18,7 @@ from indexer.clock import now_microseconds, now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.control.lives import read_identity
 from indexer.control.mark_store import MarkStore
+from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.cluster_clock import ClockWatch
@@ -56,8 +58,7 @@ class ResourceBuild:
         for any other reason can resume.
         """
         progress = await self._start_or_resume()
-        name = f"{self._lifecycle.alias}-builder"
-        self._fence = await create_fence(self._context, name, self._lock.token, progress.candidate)
+        await self._move_fence(progress.candidate)
         report = self._job.report
         report.generation, report.previous = progress.candidate, progress.live
         try:
@@ -80,17 +81,20 @@ class ResourceBuild:
             if self._can_resume(earlier, present, mark):
                 self._resume(earlier)
                 return earlier
-            await self._lifecycle.delete_candidate(earlier.candidate)
+            for index in filter(None, [earlier.candidate, earlier.copy]):
+                await self._lifecycle.delete_candidate(index)
         return await self._start(present, mark)
 
     def _can_resume(self, earlier: BuildProgress, present: Generations, mark: Mark | None) -> bool:
         current = present.live, self._job.source.identity(self._job.resource), self._lifecycle.fingerprint
         is_continued = not earlier.life or (mark is not None and mark.life == earlier.life)
         is_same = (earlier.live, earlier.source, earlier.fingerprint) == current
-        return earlier.refusal is None and is_same and is_continued
+        return earlier.refusal is None and is_same and is_continued and earlier.covered == self._job.covered
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
         follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
+        others = await count_others(self._context, self._job, self._lifecycle, present.live)
+        require_same_schema(self._job, self._lifecycle, present, others)
         candidate = await self._lifecycle.create(present, mark.generation if mark else None)
         source, resource = self._job.source, self._job.resource
         progress = BuildProgress(
@@ -102,6 +106,8 @@ class ResourceBuild:
             dead_letters=self._job.dead_letters.target_path,
             follows=follows,
             life=mark.life if mark else "",
+            covered=self._job.covered,
+            has_others=others > 0,
         )
         await self._checkpoint.write(progress)
         return progress
@@ -121,7 +127,24 @@ class ResourceBuild:
         if progress.phase is BuildPhase.LOADED:
             await self._compare(progress)
         self._job.enter_stage(RunStage.FINISHING)
-        await self._lifecycle.finish(progress.candidate)
+        if progress.has_others and progress.live is not None:
+            if progress.phase is BuildPhase.PASSED:
+                await self._graft(progress, progress.live).run(progress, progress.live)
+        else:
+            await self._lifecycle.finish(progress.candidate)
+
+    def _graft(self, progress: BuildProgress, live: str) -> Graft:
+        async def catch_up() -> None:
+            await self._catch_up(progress, live)
+
+        return Graft(
+            self._context, self._job, self._lifecycle, self._checkpoint, catch_up, self._move_fence, self._sender
+        )
+
+    async def _move_fence(self, index: str) -> None:
+        """Let only this run write into `index`, and no longer into an earlier one."""
+        name = f"{self._lifecycle.alias}-builder"
+        self._fence = await create_fence(self._context, name, self._lock.token, index)
 
     async def _load(self, progress: BuildProgress) -> None:
         job, report = self._job, self._job.report
@@ -167,8 +190,10 @@ class ResourceBuild:
     async def _catch_up(self, progress: BuildProgress, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
         reached = await refresh_to_seq_no(self._context, live)
-        origin = ReplayOrigin(live, progress.follows)
-        await replay(self._context, self._job.resource, origin, self._sender(), progress.candidate)
+        is_grafted = progress.phase is BuildPhase.GRAFTED
+        origin = ReplayOrigin(live, progress.follows, ALL_COMPANIES if is_grafted else progress.own)
+        covered, resource = self._job.companies.coverage, self._job.resource
+        await replay(self._context, resource, origin, self._sender(), progress.candidate, covered)
         progress.follows = reached
 
     def _sender(self, *, replaces_equal: bool = True) -> BulkSender:

@@ -102,8 +102,10 @@ class SwapGate:
         await self._name_future_records(candidate)
         if live is None:
             return
-        before = await self.lifecycle.count(live, LIVE_QUERY)
-        after = await self.lifecycle.count(candidate, LIVE_QUERY)
+        own = {"bool": {"filter": [LIVE_QUERY, self.job.companies.coverage.query]}}
+        before, after = await self.lifecycle.count(live, own), await self.lifecycle.count(candidate, own)
+        if not before and self.job.covered is not None:
+            return
         for objection in count_objections(self.context.settings, before, after):
             self.job.refuse_unless_forced(f"{candidate} {objection}")
 
