@@ -53,13 +53,14 @@ class BuildProgress(msgspec.Struct):
     refusal: str | None = None
     life: str = ""  # of the live data that the candidate follows
     covered: list[str] | None = None  # the companies that the build replaces; None: all
-    has_others: bool = False  # the live generation has records of other companies, which a copy of it will have
+    others: int = 0  # live records of other companies: unless there are none, a copy of the live generation has them
     copy: str | None = None  # the copy that is being made; once grafted, the candidate that it has replaced
+    vanished_companies: dict[str, int] = {}  # records that the source lacks, by company
 
     @property
     def own(self) -> Coverage:
         """The companies whose documents the candidate is built of: all, unless a copy has those of the others."""
-        return Coverage(frozenset(self.covered)) if self.has_others and self.covered is not None else ALL_COMPANIES
+        return Coverage(frozenset(self.covered)) if self.others and self.covered is not None else ALL_COMPANIES
 
 
 @dataclass

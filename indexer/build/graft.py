@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from indexer.changes.moves import Move
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
-    from indexer.indices.lifecycle import Generations, GenerationLifecycle
+    from indexer.indices.lifecycle import GenerationLifecycle, Generations
     from indexer.indices.scan import IndexRow
 
 _MAX_NAMED = 10
 
 
-async def count_others(context: IndexerContext, job: BuildJob, lifecycle: GenerationLifecycle, live: str | None) -> int:
+async def count_others(job: BuildJob, lifecycle: GenerationLifecycle, live: str | None) -> int:
     """Return how many live records belong to companies that the build does not cover."""
     coverage = job.companies.coverage
     if live is None or coverage.companies is None:
@@ -43,7 +43,7 @@ async def count_others(context: IndexerContext, job: BuildJob, lifecycle: Genera
 
 
 def require_same_schema(job: BuildJob, lifecycle: GenerationLifecycle, present: Generations, others: int) -> None:
-    """Raise RefusedError if the records of other companies cannot be copied, since the live index has another schema."""
+    """Raise RefusedError if the live index has another schema, and records of other companies, which must be copied."""
     if others and present.live and present.fingerprint(present.live) != lifecycle.fingerprint:
         raise RefusedError(
             f"{present.live} has a different schema than this program declares, and {others:,} records of companies "
@@ -116,7 +116,8 @@ class Graft:
         if taken:
             names = ", ".join(taken[:_MAX_NAMED])
             self.job.report.warnings.append(
-                f"{len(taken):,} records were updated for companies that this run does not cover, and stay theirs: {names}"
+                f"{len(taken):,} records were meanwhile updated for companies that this run does not cover, and stay "
+                f"theirs: {names}"
             )
 
 

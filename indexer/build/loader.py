@@ -14,8 +14,8 @@ from indexer.changes.change_kind import ChangeKind, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
 from indexer.documents.builder import rejected_document
-from indexer.documents.taken_identifiers import split_taken
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
+from indexer.documents.taken_identifiers import split_taken
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows
 

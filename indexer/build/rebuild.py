@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from indexer.context import IndexerContext
     from indexer.documents.companies import Companies
+    from indexer.documents.coverage import Coverage
     from indexer.source.lines import Source
     from mappings import Resource
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _DISK_FACTOR = 2.2
 
 
-async def reindex(
+async def reindex(  # noqa: PLR0913 - what is built of what, and where it is reported
     context: IndexerContext,
     source: Source,
     *,
@@ -46,9 +47,10 @@ async def reindex(
 ) -> RunSummary:
     """Build the given resources that the source has, and swap in each build that passes its gate.
 
-    A refused resource leaves its live generation untouched; if companies are refused, the run ends. `force` overrides
-    the gate's bounds and the preflight, and records what it overrode. Raises SourceError, ElasticsearchError,
-    RefusedError, ClockError or LockedError.
+    Only records of the companies that the source covers are replaced; `covered` may name them. A refused resource
+    leaves its live generation untouched; if companies are refused, the run ends. `force` overrides the gate's bounds
+    and the preflight, and records what it overrode. Raises SourceError, ElasticsearchError, RefusedError, ClockError or
+    LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     if not [resource for resource in ordered if source.has(resource)]:
@@ -86,7 +88,7 @@ class _Run:
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
         known = await known_companies(self.context, self.source, self.covered)
-        await self._preflight(resources)
+        await self._preflight(resources, known.coverage)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
             report.note = None
@@ -98,18 +100,20 @@ class _Run:
                 break
         return self.summary
 
-    async def _preflight(self, resources: list[Resource]) -> None:
+    async def _preflight(self, resources: list[Resource], covered: Coverage) -> None:
         await ClockWatch(self.context).check()
-        sizes = [await self._size(resource) for resource in resources if self.source.has(resource)]
+        sizes = [await self._size(resource, covered) for resource in resources if self.source.has(resource)]
         needed = int(max(sizes, default=0) * _DISK_FACTOR)
         overridden = await preflight(self.context.client, needed_bytes=needed, force=self.is_forced)
         self.summary.resources[0].overridden += overridden
 
-    async def _size(self, resource: Resource) -> int:
+    async def _size(self, resource: Resource, covered: Coverage) -> float:
+        """Return the bytes of the live records that the source covers; a copy of the others takes no space."""
         lifecycle = GenerationLifecycle(self.context, resource)
         with suppress(RefusedError):  # a foreign alias is reported by the build of its resource
             if live := await lifecycle.live():
-                return await lifecycle.size(live)
+                share = await lifecycle.count(live, covered.query) / max(1, await lifecycle.count(live))
+                return await lifecycle.size(live) * share
         return 0
 
     def _enter(self, report: ResourceReport, stage: RunStage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from indexer.changes.document_copies import fetch_copies, write_all
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _BATCH_RECORDS = 500
+_MAX_COMPANIES = 20
 
 
 async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
@@ -41,7 +43,7 @@ async def reconcile(context: IndexerContext, resource: Resource, progress: Build
         absent = [row for row in missing if not row.deleted and row.id not in kept]
         vanished = [row for row in absent if version_microseconds(row.version) <= progress.taken_at]
         # Of a copy of the live generation, only pruning deletes documents.
-        expired = [row for row in missing if is_expired_tombstone(context, row) and not progress.has_others]
+        expired = [row for row in missing if is_expired_tombstone(context, row) and not progress.others]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
         newer = [row.id for row in missing if row.id not in dropped]
@@ -60,6 +62,14 @@ async def count_kept(context: IndexerContext, progress: BuildProgress) -> int:
     """Return how many live records stay because their lines are unreadable."""
     rows = await look_up_rows(context, progress.candidate, progress.kept)
     return sum(not row.deleted for row in rows.values())
+
+
+async def count_vanished(context: IndexerContext, candidate: str) -> dict[str, int]:
+    """Return how many records the source lacks, by company: those of the companies that lose most."""
+    counts = Counter[str]()
+    async for page in scan_rows(context, candidate, query={"range": {"sequence": {"gte": PENDING_VANISHED}}}):
+        counts.update(row.company for row in page)
+    return dict(counts.most_common(_MAX_COMPANIES))
 
 
 def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:

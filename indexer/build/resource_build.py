@@ -9,7 +9,7 @@ from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildPro
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import Graft, count_others, require_same_schema
 from indexer.build.loader import CandidateLoader
-from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
+from indexer.build.reconciliation import count_kept, count_vanished, reconcile, unreadable_records
 from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay, reset_stale_stamps
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
@@ -61,6 +61,7 @@ class ResourceBuild:
         await self._move_fence(progress.candidate)
         report = self._job.report
         report.generation, report.previous = progress.candidate, progress.live
+        report.covers, report.others = str(self._job.companies.coverage), progress.others
         try:
             await self._prepare(progress)
             await self._swap_in(progress)
@@ -68,6 +69,7 @@ class ResourceBuild:
             progress.refusal = str(refusal)
             await self._checkpoint.write(progress)
             raise
+        report.vanished_companies = progress.vanished_companies
         done = RunRecord("reindex", now_milliseconds(), progress.newest, report.read, report.dead, report.dead_letters)
         await record_last_run(self._context, self._lifecycle.alias, done)
         await self._checkpoint.clear()
@@ -93,7 +95,7 @@ class ResourceBuild:
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
         follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
-        others = await count_others(self._context, self._job, self._lifecycle, present.live)
+        others = await count_others(self._job, self._lifecycle, present.live)
         require_same_schema(self._job, self._lifecycle, present, others)
         candidate = await self._lifecycle.create(present, mark.generation if mark else None)
         source, resource = self._job.source, self._job.resource
@@ -107,7 +109,7 @@ class ResourceBuild:
             follows=follows,
             life=mark.life if mark else "",
             covered=self._job.covered,
-            has_others=others > 0,
+            others=others,
         )
         await self._checkpoint.write(progress)
         return progress
@@ -127,7 +129,7 @@ class ResourceBuild:
         if progress.phase is BuildPhase.LOADED:
             await self._compare(progress)
         self._job.enter_stage(RunStage.FINISHING)
-        if progress.has_others and progress.live is not None:
+        if progress.others and progress.live is not None:
             if progress.phase is BuildPhase.PASSED:
                 await self._graft(progress, progress.live).run(progress, progress.live)
         else:
@@ -176,6 +178,7 @@ class ResourceBuild:
         await self._lifecycle.refresh(progress.candidate)
         count, report = self._lifecycle.count, job.report
         report.vanished = await count(progress.candidate, {"range": {"sequence": {"gte": PENDING_VANISHED}}})
+        progress.vanished_companies = await count_vanished(self._context, progress.candidate) if report.vanished else {}
         known = progress.accepted + await count(progress.candidate, {"term": {"sequence": PENDING_MOVE}})
         report.kept = await count_kept(self._context, progress)
         report.carried = await count(progress.candidate) - known - report.vanished - report.kept
@@ -193,7 +196,7 @@ class ResourceBuild:
         is_grafted = progress.phase is BuildPhase.GRAFTED
         origin = ReplayOrigin(live, progress.follows, ALL_COMPANIES if is_grafted else progress.own)
         covered, resource = self._job.companies.coverage, self._job.resource
-        await replay(self._context, resource, origin, self._sender(), progress.candidate, covered)
+        await replay(self._context, resource, origin, self._sender(), progress.candidate, covered=covered)
         progress.follows = reached
 
     def _sender(self, *, replaces_equal: bool = True) -> BulkSender:

@@ -45,6 +45,7 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
     origin: ReplayOrigin,
     sender: BulkSender,
     index: str,
+    *,
     covered: Coverage = ALL_COMPANIES,
 ) -> None:
     """Copy the documents of `origin`, unless `index` has a newer state; a live record that is not covered always.

@@ -141,6 +141,12 @@ def companies_from_source(
     return companies
 
 
+def named_coverage(source: Source, known: Companies, request: CoverageRequest) -> Coverage:
+    """Return what an update covers: the companies that the request or the source names, or all."""
+    names = request.companies or declared_companies(source)
+    return Coverage(frozenset(known.key_of(name) or name for name in names)) if names else ALL_COMPANIES
+
+
 def _coverage(source: Source, known: Companies, request: CoverageRequest, held: Collection[str] | None) -> Coverage:
     """Return what a run covers; `held` are the companies of the source's own list, None if it has none."""
     if request.is_all:

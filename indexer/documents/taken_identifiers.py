@@ -38,7 +38,9 @@ def split_taken(
     for document in documents:
         row = known.get(document.id)
         if row is not None and is_taken(row, covered):
-            taken.append(rejected_document(document, taken_reason(document, row.company), f"record.{resource.identifier}"))
+            taken.append(
+                rejected_document(document, taken_reason(document, row.company), f"record.{resource.identifier}")
+            )
         else:
             free.append(document)
     return free, taken

@@ -1,7 +1,7 @@
-"""A copy of a live generation that Elasticsearch itself makes, from hard links: its cost does not grow with the records.
+"""A copy of a live generation that Elasticsearch makes from hard links: its cost does not grow with the records.
 
-Elasticsearch copies only what cannot be written meanwhile. The block is noted in the `_meta` of the live index before it
-is set, so that the next run lifts a block whose run was killed.
+Elasticsearch copies only what cannot be written meanwhile. The block is noted in the `_meta` of the live index before
+it is set, so that the next run lifts a block whose run was killed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ async def copy_live(
         health = await client.cluster.health(index=copy, wait_for_status="yellow", timeout=f"{seconds}s")
     if health["status"] == "red":
         raise ElasticsearchError(f"{live} cannot be copied to {copy}: no node that has it takes another index.")
-    meta: dict[str, Any] = index_body(resource)["mappings"]["_meta"]
-    await context.client.indices.put_mapping(index=copy, meta=meta | {"replaces": live})
+    body: dict[str, Any] = index_body(resource)
+    meta = body["mappings"]["_meta"] | {"replaces": live}
+    await context.client.indices.put_mapping(index=copy, meta=meta)
 
 
 @asynccontextmanager

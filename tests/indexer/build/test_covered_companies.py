@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.documents.coverage import EVERY_COMPANY
-from mappings import COMPANY, TEAM
-from tests.indexer.build.two_companies import Loader, live_names, of, stored, team, teams
+from mappings import COMPANY
+from tests.indexer.build.two_companies import Loader, of, stored, teams
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
