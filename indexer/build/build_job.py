@@ -9,6 +9,7 @@ from indexer.errors import RefusedError
 from indexer.reporting.tolerance import excess_dead_letters
 
 if TYPE_CHECKING:
+    from indexer.build.build_checkpoint import BuildProgress
     from indexer.documents.companies import Companies
     from indexer.reporting.dead_letters import DeadLetters
     from indexer.reporting.report import OnProgress, ResourceReport, RunStage
@@ -34,6 +35,16 @@ class BuildJob:
         """The companies that the build replaces, None for all."""
         companies = self.companies.coverage.companies
         return None if companies is None else sorted(companies)
+
+    def resume(self, progress: BuildProgress) -> None:
+        """Continue the report and the dead letters of an interrupted build."""
+        report, dead_letters = self.report, self.dead_letters
+        report.resumed_at = progress.line
+        for name, count in progress.counts.items():
+            setattr(report, name, count)
+        unidentified = progress.bad if progress.unidentified is None else progress.unidentified
+        dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
+        dead_letters.update_report(report)
 
     def enter_stage(self, stage: RunStage) -> None:
         """Report that the next stage begins."""

@@ -56,27 +56,28 @@ def require_same_schema(job: BuildJob, lifecycle: GenerationLifecycle, present: 
 class Graft:
     """The exchange of a candidate that has some companies for a copy of the live generation with their changes.
 
-    `catch_up` replays the latest updates of the live generation into the candidate; `fence` moves the fence of the
-    build to an index; `sender` returns a sender through that fence.
+    `fence` moves the fence of the build to an index; `sender` returns a sender through that fence.
     """
 
     context: IndexerContext
     job: BuildJob
     lifecycle: GenerationLifecycle
     checkpoint: BuildCheckpoint
-    catch_up: Callable[[], Awaitable[None]]
     fence: Callable[[str], Awaitable[None]]
     sender: Callable[[], BulkSender]
 
-    async def run(self, progress: BuildProgress, live: str) -> None:
-        """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy."""
+    async def run(self, progress: BuildProgress, live: str, catch_up: Callable[[], Awaitable[None]]) -> None:
+        """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy.
+
+        `catch_up` replays the latest updates of the live generation into the candidate.
+        """
         candidate = progress.candidate
         if progress.copy is not None:
             await self.lifecycle.delete_candidate(progress.copy)
         copy = self.lifecycle.next_name(await self.lifecycle.generations(), candidate)
         progress.copy = copy
         await self.checkpoint.write(progress)
-        await self._copy_live(candidate, live, copy)
+        await self._copy_live(candidate, live, copy, catch_up)
         await self.fence(copy)
         async for page in scan_rows(self.context, candidate):
             await self._write_differences(candidate, copy, page)
@@ -85,13 +86,13 @@ class Graft:
         self.job.report.generation = copy
         await self.checkpoint.write(progress)
 
-    async def _copy_live(self, candidate: str, live: str, copy: str) -> None:
+    async def _copy_live(self, candidate: str, live: str, copy: str, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Copy the live generation while no update can write; the candidate has every update before."""
-        await self.catch_up()
+        await catch_up()
         async with open_write_session(self.context, self.job.resource, self.job.report_wait) as session:
             if session.live != live:
                 raise RefusedError(f"{live} is no longer live: {candidate} was not swapped in.")
-            await self.catch_up()
+            await catch_up()
             await copy_live(self.context, self.job.resource, self.lifecycle, live, copy)
         await self.lifecycle.refresh(candidate)
 

@@ -112,7 +112,7 @@ class CandidateLoader:
         identifiers = [document.id for document in chunk.drafts]
         known = {} if live is None else await look_up_rows(self.context, live, identifiers)
         writes, stale = list[BulkWrite](), list[str]()
-        drafts, foreign = split_taken(chunk.drafts, known, self.job.companies.coverage, self.job.resource)
+        drafts, taken = split_taken(chunk.drafts, known, self.job.companies.coverage)
         for document in drafts:
             row = known.get(document.id)
             if (kind := change_kind_in_rebuild(document, row)) is ChangeKind.STALE:
@@ -129,7 +129,9 @@ class CandidateLoader:
         refused = [
             rejected_document(write.document, reason) for write, reason in result.rejected if write.document is not None
         ]
-        return _LoadedChunk(chunk, [*foreign, *refused], repeated, stale)
+        field_name = f"record.{self.job.resource.identifier}"
+        refused += [rejected_document(document, reason, field_name) for document, reason in taken]
+        return _LoadedChunk(chunk, refused, repeated, stale)
 
     def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:
         """Offer the documents that Elasticsearch accepted to the sample."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
@@ -81,7 +82,7 @@ class ResourceBuild:
         mark = await MarkStore(self._context, self._lifecycle.alias).read()
         if earlier is not None and earlier.candidate in present.metas and earlier.candidate != present.live:
             if self._can_resume(earlier, present, mark):
-                self._resume(earlier)
+                self._job.resume(earlier)
                 return earlier
             for index in filter(None, [earlier.candidate, earlier.copy]):
                 await self._lifecycle.delete_candidate(index)
@@ -114,34 +115,18 @@ class ResourceBuild:
         await self._checkpoint.write(progress)
         return progress
 
-    def _resume(self, progress: BuildProgress) -> None:
-        report, dead_letters = self._job.report, self._job.dead_letters
-        report.resumed_at = progress.line
-        for name, count in progress.counts.items():
-            setattr(report, name, count)
-        unidentified = progress.bad if progress.unidentified is None else progress.unidentified
-        dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
-        dead_letters.update_report(report)
-
     async def _prepare(self, progress: BuildProgress) -> None:
         if progress.phase is BuildPhase.LOADING:
             await self._load(progress)
         if progress.phase is BuildPhase.LOADED:
             await self._compare(progress)
         self._job.enter_stage(RunStage.FINISHING)
-        if progress.others and progress.live is not None:
-            if progress.phase is BuildPhase.PASSED:
-                await self._graft(progress, progress.live).run(progress, progress.live)
-        else:
+        if not progress.others or progress.live is None:
             await self._lifecycle.finish(progress.candidate)
-
-    def _graft(self, progress: BuildProgress, live: str) -> Graft:
-        async def catch_up() -> None:
-            await self._catch_up(progress, live)
-
-        return Graft(
-            self._context, self._job, self._lifecycle, self._checkpoint, catch_up, self._move_fence, self._sender
-        )
+        elif progress.phase is BuildPhase.PASSED:
+            catch_up = partial(self._catch_up, progress, progress.live)
+            graft = Graft(self._context, self._job, self._lifecycle, self._checkpoint, self._move_fence, self._sender)
+            await graft.run(progress, progress.live, catch_up)
 
     async def _move_fence(self, index: str) -> None:
         """Let only this run write into `index`, and no longer into an earlier one."""

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.documents.builder import rejected_document
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from indexer.documents.builder import PendingDocument
     from indexer.documents.coverage import Coverage
     from indexer.indices.scan import IndexRow
-    from indexer.source.lines import RejectedLine
-    from mappings import Resource
 
 
 def is_taken(row: IndexRow | None, covered: Coverage) -> bool:
@@ -21,26 +17,26 @@ def is_taken(row: IndexRow | None, covered: Coverage) -> bool:
     return row is not None and not row.deleted and not covered.includes(row.company)
 
 
-def taken_reason(document: PendingDocument, owner: str) -> str:
-    """Return why a document is refused, naming both companies; a sentence without its full stop."""
+def split_taken(
+    documents: Iterable[PendingDocument], known: Mapping[str, IndexRow], covered: Coverage
+) -> tuple[list[PendingDocument], list[tuple[PendingDocument, str]]]:
+    """Return the documents that may be written, and the others, each with the reason, which names both companies.
+
+    `known` are the live records. A reason is a sentence without its full stop.
+    """
+    free: list[PendingDocument] = []
+    taken: list[tuple[PendingDocument, str]] = []
+    for document in documents:
+        row = known.get(document.id)
+        if row is not None and is_taken(row, covered):
+            taken.append((document, _reason(document, row.company)))
+        else:
+            free.append(document)
+    return free, taken
+
+
+def _reason(document: PendingDocument, owner: str) -> str:
     return (
         f"{document.id} of {document.company} belongs to the company {owner}, which this run does not cover: "
         f"no two companies may share an identifier; for a record that moves, cover both, with --company {owner} too"
     )
-
-
-def split_taken(
-    documents: Iterable[PendingDocument], known: Mapping[str, IndexRow], covered: Coverage, resource: Resource
-) -> tuple[list[PendingDocument], list[RejectedLine]]:
-    """Return the documents that may be written, and the rejected lines of the others. `known` are the live records."""
-    free: list[PendingDocument] = []
-    taken: list[RejectedLine] = []
-    for document in documents:
-        row = known.get(document.id)
-        if row is not None and is_taken(row, covered):
-            taken.append(
-                rejected_document(document, taken_reason(document, row.company), f"record.{resource.identifier}")
-            )
-        else:
-            free.append(document)
-    return free, taken

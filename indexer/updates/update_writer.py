@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, change_kind
 from indexer.changes.write_session import open_write_session, republish
-from indexer.documents.coverage import ALL_COMPANIES, Coverage
-from indexer.documents.taken_identifiers import is_taken, taken_reason
+from indexer.documents.coverage import ALL_COMPANIES
+from indexer.documents.taken_identifiers import split_taken
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
@@ -62,21 +62,17 @@ class UpdateResult:
 class UpdateWriter:
     """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
 
+    covered = ALL_COMPANIES  # live records of other companies are not replaced
+
     def __init__(
-        self,
-        context: IndexerContext,
-        resource: Resource,
-        limit: AdaptiveLimit,
-        on_wait: Callable[[str], None],
-        covered: Coverage = ALL_COMPANIES,
+        self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
     ) -> None:
-        """Acquire the lock lazily. Live records of companies that are not covered are not replaced."""
+        """Acquire the lock lazily."""
         self._context = context
         self.alias = context.connection.alias(resource)
         self._resource = resource
         self._limit = limit
         self._on_wait = on_wait
-        self._covered = covered
         self._session_stack = AsyncExitStack()
         self._session: WriteSession | None = None
         self._written: dict[str, IndexRow] = {}  # since the last refresh, so not yet visible to a search
@@ -127,11 +123,9 @@ class UpdateWriter:
         result, planned = UpdateResult(), list[PlannedWrite]()
         stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
-        for document in documents:
+        free, result.rejected = split_taken(documents, known, self.covered)
+        for document in free:
             row = known.get(document.id)
-            if row is not None and is_taken(row, self._covered):
-                result.rejected.append((document, taken_reason(document, row.company)))
-                continue
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
