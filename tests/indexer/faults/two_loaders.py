@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     State = Mapping[str, int | None]  # by team: the minute of its state, None for a deleted one
 
-_PAUSE_SECONDS = 0.05
+_PAUSE_SECONDS = 0.2
 _CHANGES = 5
 ENVIRONMENT = {"BROKERAGE_LOCK_WAIT_SECONDS": "240", "BROKERAGE_SHRINK_LIMIT": "1", "BROKERAGE_GROWTH_LIMIT": "9"}
 
