@@ -99,20 +99,17 @@ async def test_updates_at_each_stage_of_a_rebuild_are_in_what_it_brings(
     if others:
         await Loader(bench, OTHER).load(teams_of(OTHER, others))
     of_others = of(await stored(bench.engine()), OTHER)
+    assert len(of_others) == others
     before, published = await stamps(bench), await bench.mark(TEAM)
     async with watch_live(bench, set(BEFORE)) as watch:
         await rebuild(bench, SOURCE, 100, on_progress=at_stage(stage, update_job(bench, MEANWHILE)))
     after, mark = await stamps(bench), await bench.mark(TEAM)
     assert await states(bench) == AFTER
     assert of(await stored(bench.engine()), OTHER) == of_others
-    assert len(of_others) == others
-    assert {each for each in set(before) - of_others.keys() if after[each] == before[each]} == KEPT | {
-        "lacking-touched"
-    }
-    assert all(
-        after[each] > (published.clock, 0) and after[each][1] > published.sequence
-        for each in fresh(after) - of_others.keys()
-    )
+    same = {each for each in before if after[each] == before[each]}
+    assert same == KEPT | {"lacking-touched"} | of_others.keys()
+    new = fresh(after) - of_others.keys()
+    assert all(after[each] > (published.clock, 0) and after[each][1] > published.sequence for each in new)
     assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in after.values())
     assert (watch.behind, watch.missing) == ([], set())
     assert watch.looks > 1
