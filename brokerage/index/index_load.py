@@ -13,9 +13,12 @@ from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_runner import (
+    ALL_COMPANIES_OPTION,
+    COMPANY_OPTION,
     JSON_OPTION,
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
+    coverage_request,
     exit_on_indexer_error,
     open_configured_source,
     print_error_line,
@@ -30,6 +33,7 @@ from mappings import COMPANY, RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from indexer.documents.coverage import CoverageRequest
     from indexer.errors import InvalidRecordError
     from indexer.source.lines import SourceLine
     from mappings import Resource
@@ -43,6 +47,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
     epilog=epilog(
         "brokerage index reindex data",
         "brokerage index reindex data listings sold_listings --dry-run",
+        "brokerage index reindex data --company acme",
         "brokerage index reindex listings-2026-11-21.ndjson.gz --json",
         exits=INDEX_EXITS,
     )
@@ -50,18 +55,32 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 @click.argument("source", shell_complete=files)
 @click.argument("resources", nargs=-1, type=RESOURCE_CHOICE, metavar="[RESOURCE]...")
 @click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
+@COMPANY_OPTION
+@ALL_COMPANIES_OPTION
 @_DRY_RUN
 @JSON_OPTION
-def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bool, as_json: bool) -> None:
-    """Rebuild indices from SOURCE and swap all of them in together after verification. Updates may run meanwhile.
+def reindex(  # noqa: PLR0913 - one parameter for each option
+    *,
+    source: str,
+    resources: tuple[str, ...],
+    force: bool,
+    companies: tuple[str, ...],
+    all_companies: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Rebuild the records of the companies that SOURCE covers, and swap all indices in together after verification.
 
-    SOURCE must be complete: records that it lacks are deleted. It is a folder with companies.ndjson, offices.ndjson,
+    SOURCE covers the companies of --company, or those that it declares, or those that it holds, and must be complete
+    for them: records that it lacks are deleted. Records of other companies stay as they are. Updates may run
+    meanwhile. SOURCE is a folder with companies.ndjson, offices.ndjson,
     agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
     .zst; one such file; the .toml file of a column map over a CSV; or - for standard input. An interrupted build
     resumes. Invalid records go to a dead-letter file.
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
     default = RESOURCES_BY_NAME[resources[0]] if len(resources) == 1 else None
+    covered = coverage_request(companies, is_all=all_companies)
     with (
         exit_on_error(),
         exit_on_indexer_error(),
@@ -71,9 +90,10 @@ def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bo
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
-            _dry_run(opened, chosen, as_json=as_json)
+            _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
-            work = partial(indexer.reindex, source=opened, resources=chosen, force=force, on_progress=shown.show)
+            begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
+            work = partial(begin, force=force, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _exit(summary)
@@ -88,16 +108,19 @@ def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bo
 )
 @click.argument("source", shell_complete=files)
 @click.option("--resource", type=RESOURCE_CHOICE, help="Resource of lines that do not name one.")
+@COMPANY_OPTION
 @_DRY_RUN
 @JSON_OPTION
-def update(*, source: str, resource: str | None, dry_run: bool, as_json: bool) -> None:
+def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Apply the records and deletions of SOURCE to the live indices, in any order.
 
     SOURCE is as for reindex; - applies lines from standard input as they arrive. A line is an envelope, which must have
     a "resource" unless its file or --resource names one. An older version never overwrites a newer one, so a source can
-    be applied again at any time.
+    be applied again at any time. With --company, or if SOURCE declares companies, lines of other companies and
+    identifiers that another company has are invalid.
     """
     default = RESOURCES_BY_NAME[resource] if resource else None
+    covered = coverage_request(companies)
     with (
         exit_on_error(),
         exit_on_indexer_error(),
@@ -105,9 +128,9 @@ def update(*, source: str, resource: str | None, dry_run: bool, as_json: bool) -
         open_configured_source(source, default) as opened,
     ):
         if dry_run:
-            _dry_run(opened, RESOURCES, as_json=as_json)
+            _dry_run(opened, RESOURCES, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
-            work = partial(indexer.update, source=opened, on_progress=shown.show)
+            work = partial(indexer.update, source=opened, covered=covered, on_progress=shown.show)
             summary = run_on_cluster(
                 work, stopped="Stopped: applied records stay, and the same command applies the rest."
             )
@@ -115,7 +138,9 @@ def update(*, source: str, resource: str | None, dry_run: bool, as_json: bool) -
     _exit(summary)
 
 
-def _dry_run(source: indexer.Source, resources: Collection[Resource], *, as_json: bool) -> NoReturn:
+def _dry_run(
+    source: indexer.Source, resources: Collection[Resource], covered: CoverageRequest, *, as_json: bool
+) -> NoReturn:
     """Check a source without writing, and exit."""
     errors: list[str] = []
     settings = load_settings(indexer.IndexerSettings, os.environ)
@@ -124,7 +149,8 @@ def _dry_run(source: indexer.Source, resources: Collection[Resource], *, as_json
         if len(errors) < _MAX_ERRORS_SHOWN:
             errors.append(f"{line.file}:{line.number}: {error}")
 
-    known = companies_from_source(source, settings) if source.has(COMPANY) else run_on_cluster(_live_companies)
+    live = None if source.has(COMPANY) else run_on_cluster(_live_companies)
+    known = companies_from_source(source, settings, live, covered)
     with progress_display(as_json=as_json) as shown:
         summary = indexer.dry_run(source, known, record_error, settings, resources=resources, on_progress=shown.show)
     shown.finish(summary)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from indexer.build.build_checkpoint import BuildPhase
+from indexer.build.graft import Graft
 from indexer.changes.replay import ReplayOrigin, replay
 from indexer.clock import now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
+from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.scan import refresh_to_seq_no
+from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
@@ -51,8 +56,10 @@ class Candidate:
     async def catch_up(self, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
         reached = await refresh_to_seq_no(self.context, live)
-        origin = ReplayOrigin(live, self.progress.follows)
-        await replay(self.context, self.job.resource, origin, self.sender(), self.index)
+        is_grafted = self.progress.phase is BuildPhase.GRAFTED
+        origin = ReplayOrigin(live, self.progress.follows, ALL_COMPANIES if is_grafted else self.progress.own)
+        covered = self.job.companies.coverage
+        await replay(self.context, self.job.resource, origin, self.sender(), self.index, covered=covered)
         self.progress.follows = reached
 
     @asynccontextmanager
@@ -67,9 +74,18 @@ class Candidate:
             raise
 
     async def finish(self) -> None:
-        """Merge the generation and give it its live settings."""
+        """Merge the generation and give it its live settings, or graft it into a copy of the live one."""
         self.job.enter_stage(RunStage.FINISHING)
-        await self.lifecycle.finish(self.index)
+        if not self.progress.others or self.progress.live is None:
+            await self.lifecycle.finish(self.index)
+        elif self.progress.phase is BuildPhase.PASSED:
+            graft = Graft(self.context, self.job, self.lifecycle, self.checkpoint, self._move_fence, self.sender)
+            async with self.recorded_refusal():
+                await graft.run(self.progress, self.progress.live, partial(self.catch_up, self.progress.live))
+
+    async def _move_fence(self, index: str) -> None:
+        """Let only this run write into `index`, and no longer into an earlier one."""
+        await builder_fence(self.context, self.lifecycle.alias, self.lock.token, index)
 
     async def conclude(self) -> None:
         """Record the run after the swap, and delete what it leaves behind."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _MAX_SHOWN = 3
+_MAX_REPORTED = 20
 # A company that loses its last records of a resource is objected to from so many on: one or two come and go.
 _MIN_EMPTIED = 3
 _COMPANIES_PER_SEARCH = 500
@@ -69,6 +70,12 @@ async def find_removals(context: IndexerContext, candidate: str, live: str) -> l
             found.setdefault(row.company, CompanyRemovals(row.company)).add(row)
     await _count_live(context, live, [each for each in found.values() if each.count >= _MIN_EMPTIED])
     return sorted(found.values(), key=lambda each: -each.count)
+
+
+def vanished_companies(removals: list[CompanyRemovals]) -> dict[str, int]:
+    """Return how many records the source lacks, by company: those of the companies that lose most."""
+    found = {each.company: each.vanished for each in removals if each.vanished}
+    return dict(list(found.items())[:_MAX_REPORTED])
 
 
 async def _removed(context: IndexerContext, live: str, page: Collection[IndexRow]) -> list[IndexRow]:

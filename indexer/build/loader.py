@@ -15,6 +15,7 @@ from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
 from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
+from indexer.documents.taken_identifiers import split_taken
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows
 
@@ -111,7 +112,8 @@ class CandidateLoader:
         identifiers = [document.id for document in chunk.drafts]
         known = {} if live is None else await look_up_rows(self.context, live, identifiers)
         writes, stale = list[BulkWrite](), list[str]()
-        for document in chunk.drafts:
+        drafts, taken = split_taken(chunk.drafts, known, self.job.companies.coverage)
+        for document in drafts:
             row = known.get(document.id)
             if (kind := change_kind_in_rebuild(document, row)) is ChangeKind.STALE:
                 stale.append(document.id)
@@ -127,6 +129,8 @@ class CandidateLoader:
         refused = [
             rejected_document(write.document, reason) for write, reason in result.rejected if write.document is not None
         ]
+        field_name = f"record.{self.job.resource.identifier}"
+        refused += [rejected_document(document, reason, field_name) for document, reason in taken]
         return _LoadedChunk(chunk, refused, repeated, stale)
 
     def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:

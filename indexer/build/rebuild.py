@@ -14,6 +14,7 @@ from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import publish_events
 from indexer.documents.companies import known_companies
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from indexer.build.candidate import Candidate
     from indexer.context import IndexerContext
     from indexer.documents.companies import Companies
+    from indexer.documents.coverage import Coverage
     from indexer.source.lines import Source
     from mappings import Resource
 
@@ -37,25 +39,27 @@ if TYPE_CHECKING:
 _MERGE_FACTOR = 1.2
 
 
-async def reindex(
+async def reindex(  # noqa: PLR0913 - what is built of what, and where it is reported
     context: IndexerContext,
     source: Source,
     *,
     resources: Collection[Resource] = RESOURCES,
+    covered: CoverageRequest = BY_SOURCE,
     force: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> RunSummary:
     """Build the given resources that the source has, and swap all of them in together if each passes its gate.
 
-    If one is refused, nothing is swapped, and the candidates of all are kept. `force` overrides the gate's bounds and
-    the preflight, and records what it overrode. Raises SourceError, ElasticsearchError, RefusedError, ClockError or
+    Only records of the companies that the source covers are replaced; `covered` may name them. If one resource is
+    refused, nothing is swapped, and the candidates of all are kept. `force` overrides the gate's bounds and the
+    preflight, and records what it overrode. Raises SourceError, ElasticsearchError, RefusedError, ClockError or
     LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     if not [resource for resource in ordered if source.has(resource)]:
         raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])
-    run = _Run(context, source, summary, on_progress, is_forced=force)
+    run = _Run(context, source, covered, summary, on_progress, is_forced=force)
     check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
         settings = context.settings
@@ -74,6 +78,7 @@ class _Run:
 
     context: IndexerContext
     source: Source
+    covered: CoverageRequest
     summary: RunSummary
     on_progress: OnProgress
     is_forced: bool
@@ -86,8 +91,8 @@ class _Run:
         self.on_progress(report)
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
-        known = await known_companies(self.context, self.source)
-        await self._preflight(resources)
+        known = await known_companies(self.context, self.source, self.covered)
+        await self._preflight(resources, known.coverage)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
             report.note = None
@@ -120,19 +125,21 @@ class _Run:
             await candidate.conclude()
         await publish_events(self.context)
 
-    async def _preflight(self, resources: list[Resource]) -> None:
+    async def _preflight(self, resources: list[Resource], covered: Coverage) -> None:
         await ClockWatch(self.context).check()
-        sizes = [await self._size(resource) for resource in resources if self.source.has(resource)]
+        sizes = [await self._size(resource, covered) for resource in resources if self.source.has(resource)]
         # All candidates exist at once; they are merged one after the other.
-        needed = sum(sizes) + int(max(sizes, default=0) * _MERGE_FACTOR)
+        needed = int(sum(sizes) + max(sizes, default=0) * _MERGE_FACTOR)
         overridden = await preflight(self.context.client, needed_bytes=needed, force=self.is_forced)
         self.summary.resources[0].overridden += overridden
 
-    async def _size(self, resource: Resource) -> int:
+    async def _size(self, resource: Resource, covered: Coverage) -> float:
+        """Return the bytes of the live records that the source covers; a copy of the others takes no space."""
         lifecycle = GenerationLifecycle(self.context, resource)
         with suppress(RefusedError):  # a foreign alias is reported by the build of its resource
             if live := await lifecycle.live():
-                return await lifecycle.size(live)
+                share = await lifecycle.count(live, covered.query) / max(1, await lifecycle.count(live))
+                return await lifecycle.size(live) * share
         return 0
 
     def _enter(self, report: ResourceReport, stage: RunStage) -> None:

@@ -28,7 +28,7 @@ _BATCH_RECORDS = 500
 
 
 async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
-    """Write into the candidate what the live generation has beyond the source.
+    """Write into the candidate what the live generation has beyond the source, of the companies that it is for.
 
     A record is carried over if it is newer than the source, or if its line in the source is unreadable, and becomes a
     tombstone otherwise. One that the source has under another company gets a move tombstone. Records that changed since
@@ -40,7 +40,8 @@ async def reconcile(context: IndexerContext, resource: Resource, progress: Build
     async for missing, moves in _missing_and_moved(context, progress.live, progress):
         absent = [row for row in missing if not row.deleted and row.id not in kept]
         vanished = [row for row in absent if version_microseconds(row.version) <= progress.taken_at]
-        expired = [row for row in missing if is_expired_tombstone(context, row)]
+        # Of a copy of the live generation, only pruning deletes documents.
+        expired = [row for row in missing if is_expired_tombstone(context, row) and not progress.others]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
         newer = [row.id for row in missing if row.id not in dropped]
@@ -105,7 +106,8 @@ async def _unmatched(context: IndexerContext, live: str, progress: BuildProgress
     partners = _rows(context, progress.candidate)
     partner = await anext(partners, None)
     as_of_start = {"range": {"_seq_no": {"lte": progress.follows}}}
-    async for page in scan_rows(context, live, query=as_of_start):
+    query = {"bool": {"filter": [as_of_start, progress.own.query]}}
+    async for page in scan_rows(context, live, query=query):
         for row in page:
             while partner is not None and partner.feed_key < row.feed_key:
                 partner = await anext(partners, None)

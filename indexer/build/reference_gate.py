@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import scan_rows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from indexer.build.candidate import Candidate
     from indexer.context import IndexerContext
+    from indexer.documents.coverage import Coverage
     from mappings import Resource
     from mappings.search_fields import SearchField
 
@@ -72,15 +74,15 @@ async def check_references(context: IndexerContext, candidates: Sequence[Candida
     for candidate in candidates:
         await candidate.lifecycle.refresh(candidate.index)
     built = {candidate.job.resource: candidate for candidate in candidates}
+    coverage = candidates[0].job.companies.coverage if candidates else ALL_COMPANIES
     after = before | {resource: candidate.index for resource, candidate in built.items()}
     for target in RESOURCES:
         references = [each for each in declared_references() if each.target is target]
         concerned = [each for each in references if each.resource in built or target in built]
         if after[target] is None or not any(before[each.resource] for each in concerned):
             continue
-        view = _TargetView(
-            context, await _identifiers(context, before[target]), await _identifiers(context, after[target])
-        )
+        identifiers = [await _identifiers(context, state[target], coverage) for state in (before, after)]
+        view = _TargetView(context, coverage, *identifiers)
         for reference in concerned:
             candidate = built.get(reference.resource) or built[target]
             if objection := await view.objection(reference, before[reference.resource], after[reference.resource]):
@@ -89,18 +91,24 @@ async def check_references(context: IndexerContext, candidates: Sequence[Candida
                         candidate.job.refuse_unless_forced(f"{candidate.index}: {objection}")
 
 
-async def _identifiers(context: IndexerContext, index: str | None) -> set[str]:
-    """Return the identifiers of the live records of an index: about 150 bytes of memory for each."""
+async def _identifiers(context: IndexerContext, index: str | None, coverage: Coverage) -> set[str]:
+    """Return the identifiers of the live records of some companies: about 150 bytes of memory for each."""
     if index is None:
         return set()
-    return {row.id async for page in scan_rows(context, index, query=LIVE_QUERY) for row in page}
+    query = {"bool": {"filter": [LIVE_QUERY, coverage.query]}}
+    return {row.id async for page in scan_rows(context, index, query=query) for row in page}
 
 
 @dataclass(frozen=True)
 class _TargetView:
-    """The identifiers of a resource before and after the swap, to compare references to it."""
+    """The identifiers of a resource before and after the swap, to compare references to it.
+
+    Of a run that covers some companies, these are theirs, and so are the records that are counted. A record that names
+    one of another company counts as dangling before and after, which makes no difference.
+    """
 
     context: IndexerContext
+    coverage: Coverage
     before: set[str]
     after: set[str]
 
@@ -129,8 +137,8 @@ class _TargetView:
         return 0 if reference.target is COMPANY else tolerated_count(self.context.settings.shrink_limit, total)
 
     async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:
-        dangling = await self._search(reference, index, _unresolved(reference, identifiers))
-        has_reference = {"bool": {"filter": [LIVE_QUERY, {"exists": {"field": reference.field.name}}]}}
+        dangling = await self._search(reference, index, self._unresolved(reference, identifiers))
+        has_reference = {"bool": {"filter": self._with_reference(reference)}}
         total = await self.context.client.count(index=index, query=has_reference)
         return DanglingCount(dangling["hits"]["total"]["value"], total["count"])
 
@@ -139,29 +147,28 @@ class _TargetView:
         named = [{"terms": {reference.field.name: batch}} for batch in _batches(self.before - self.after)]
         if not named:
             return [], 0
-        query = {"bool": {"filter": [_unresolved(reference, self.after), {"bool": {"should": named}}]}}
+        query = {"bool": {"filter": [self._unresolved(reference, self.after), {"bool": {"should": named}}]}}
         found = (await self._search(reference, index, query))["hits"]
         return found["hits"], found["total"]["value"]
 
     async def _examples(self, reference: Reference, index: str, hits: list[Any]) -> str:
         """Return some records with what they name, by default any that name nothing that is there."""
-        shown = hits or (await self._search(reference, index, _unresolved(reference, self.after)))["hits"]["hits"]
+        shown = hits or (await self._search(reference, index, self._unresolved(reference, self.after)))["hits"]["hits"]
         name = reference.field.name
         return ", ".join(f"{hit['_id']} names {_value(hit['_source'].get(name))}" for hit in shown)
+
+    def _with_reference(self, reference: Reference) -> list[Query]:
+        return [LIVE_QUERY, self.coverage.query, {"exists": {"field": reference.field.name}}]
+
+    def _unresolved(self, reference: Reference, identifiers: set[str]) -> Query:
+        """Return the query for live records whose reference has no value among the identifiers."""
+        known = [{"terms": {reference.field.name: batch}} for batch in _batches(identifiers)]
+        return {"bool": {"filter": self._with_reference(reference), "must_not": known}}
 
     async def _search(self, reference: Reference, index: str, query: Query) -> Any:
         fields = [reference.field.name]
         search = self.context.client.search
         return await search(index=index, query=query, size=_MAX_EXAMPLES, source_includes=fields, track_total_hits=True)
-
-
-def _unresolved(reference: Reference, identifiers: set[str]) -> Query:
-    """Return the query for live records whose reference has no value among the identifiers."""
-    name = reference.field.name
-    has_reference = [LIVE_QUERY, {"exists": {"field": name}}]
-    return {
-        "bool": {"filter": has_reference, "must_not": [{"terms": {name: batch}} for batch in _batches(identifiers)]}
-    }
 
 
 def _batches(identifiers: set[str]) -> Iterator[list[str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.build.candidate import Candidate
 from indexer.build.duplicates import resolve_duplicates
+from indexer.build.graft import count_others, require_same_schema
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.swap_gate import DocumentSample, SwapGate
@@ -16,7 +17,7 @@ from indexer.control.mark_store import MarkStore
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_no
-from indexer.lock.fence import create_fence
+from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class ResourceBuild:
         A refused candidate is kept; a build that ends for any other reason can resume.
         """
         progress = await self._start_or_resume()
-        name = f"{self._lifecycle.alias}-builder"
-        fence = await create_fence(self._context, name, self._lock.token, progress.candidate)
+        fence = await builder_fence(self._context, self._lifecycle.alias, self._lock.token, progress.candidate)
         job, shared = self._job, (self._lifecycle, self._checkpoint)
         candidate = Candidate(self._context, job, self._lock, self._limit, *shared, progress, fence)
         job.report.generation, job.report.previous = progress.candidate, progress.live
+        job.report.covers, job.report.others = str(job.companies.coverage), progress.others
         async with candidate.recorded_refusal():
             for objection in progress.overridden:
                 job.refuse_unless_forced(objection)
@@ -69,12 +70,13 @@ class ResourceBuild:
         if earlier is not None and earlier.candidate in present.metas and earlier.candidate != present.live:
             obstacle = self._obstacle(earlier, present, mark)
             if obstacle is None:
-                self._resume(earlier)
+                self._job.resume(earlier)
                 return earlier
             if earlier.refusal and self._job.is_forced:
                 sentence = f"{earlier.candidate} was refused and is not taken but built again: {obstacle}"
                 self._job.report.warnings.append(sentence)
-            await self._lifecycle.delete_candidate(earlier.candidate)
+            for index in filter(None, [earlier.candidate, earlier.copy]):
+                await self._lifecycle.delete_candidate(index)
         return await self._start(present, mark)
 
     def _obstacle(self, earlier: BuildProgress, present: Generations, mark: Mark | None) -> str | None:
@@ -88,11 +90,14 @@ class ResourceBuild:
             "another generation is live since": earlier.live == present.live and is_continued,
             "this program declares another schema": earlier.fingerprint == self._lifecycle.fingerprint,
             "the known companies have changed since": is_known,
+            "it covers other companies": earlier.covered == self._job.covered,
         }
         return next((obstacle for obstacle, is_met in conditions.items() if not is_met), None)
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
         follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
+        others = await count_others(self._job, self._lifecycle, present.live)
+        require_same_schema(self._job, self._lifecycle, present, others)
         candidate = await self._lifecycle.create(present, mark.generation if mark else None)
         source, resource = self._job.source, self._job.resource
         progress = BuildProgress(
@@ -105,21 +110,11 @@ class ResourceBuild:
             follows=follows,
             life=mark.life if mark else "",
             companies=self._job.companies_fingerprint,
+            covered=self._job.covered,
+            others=others,
         )
         await self._checkpoint.write(progress)
         return progress
-
-    def _resume(self, progress: BuildProgress) -> None:
-        report, dead_letters = self._job.report, self._job.dead_letters
-        report.resumed_at = progress.line
-        for name, count in progress.counts.items():
-            setattr(report, name, count)
-        unidentified = progress.bad if progress.unidentified is None else progress.unidentified
-        dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
-        dead_letters.update_report(report)
-        report.warnings = list(progress.warnings)
-        report.is_taken = progress.refusal is not None
-        progress.refusal = None
 
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress
@@ -169,4 +164,5 @@ class ResourceBuild:
         await self._gate.check_bounds(progress.candidate, progress.live)
         progress.phase, progress.counts = BuildPhase.PASSED, report.resumable_counts
         progress.overridden, progress.warnings = report.overridden, report.warnings
+        progress.vanished_companies = report.vanished_companies
         await self._checkpoint.write(progress)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from indexer.build.identity_gate import find_removals, removal_objection
+from indexer.build.identity_gate import find_removals, removal_objection, vanished_companies
 from indexer.changes.stamps import PENDING_VANISHED
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import LIVE_QUERY, future_query
@@ -101,9 +101,12 @@ class SwapGate:
         await self._name_future_records(candidate)
         if live is None:
             return
-        before = await self.lifecycle.count(live, LIVE_QUERY)
-        after = await self.lifecycle.count(candidate, LIVE_QUERY)
+        own = {"bool": {"filter": [LIVE_QUERY, self.job.companies.coverage.query]}}
+        before, after = await self.lifecycle.count(live, own), await self.lifecycle.count(candidate, own)
+        if not before and self.job.covered is not None:
+            return
         removals = await find_removals(self.context, candidate, live)
+        self.job.report.vanished_companies = vanished_companies(removals)
         settings = self.context.settings
         removal = removal_objection(self.job.resource, removals, before, settings.shrink_limit)
         for objection in count_objections(settings, before, after) or filter(None, [removal]):

@@ -24,8 +24,16 @@ def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow 
 
     A document of an earlier version gets the hashes that it lacks.
     """
-    version = document.version if replaced is None else max(document.version, replaced.stored_version)
+    version = document.version if replaced is None else version_over(document.version, replaced.stored_version)
     return BulkWrite(document.id, version, restricted_hashes(resource).complete(document.source))
+
+
+def version_over(version: int, replaced: int) -> int:
+    """Return the version under which a state of `version` replaces a document that Elasticsearch has as `replaced`.
+
+    It is never one more than the state's own, by which a document that another program wrote is recognized.
+    """
+    return replaced + 1 if replaced == version + 1 else max(version, replaced)
 
 
 async def fetch_copies(

@@ -115,9 +115,13 @@ class LineParser:
             raise InvalidRecordError(f"record.{self.resource.identifier}", RULE)
 
     def _company_key(self, envelope: Any) -> str:
+        coverage = self._companies.coverage
         if not self._is_company:
-            return self._companies.company_of(envelope)
+            company = self._companies.company_of(envelope)
+            coverage.require(company, "platform_company_id")
+            return company
         record, given, parent = envelope.record, envelope.platform_company_id, envelope.parent_company_id
+        coverage.require(record.platform_company_id, "record.platform_company_id")
         self._companies.validate(record)
         if given is not None and given not in {record.platform_company_id, record.numeric_id}:
             raise InvalidRecordError(

@@ -114,22 +114,26 @@ class GenerationLifecycle:
 
         The number of the last `published` generation is not used again, even if that one is gone.
         """
-        names = [*present.metas, published or ""]
-        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
-        name = str(Generation(self.alias, max(numbers, default=0) + 1))
+        name = self.next_name(present, published)
         body: dict[str, Any] = index_body(self._resource)
         body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
         body["mappings"]["_meta"]["replaces"] = present.live
         await self._client.indices.create(index=name, **body)
         return name
 
+    def next_name(self, present: Generations, published: str | None = None) -> str:
+        """Return the name of the next generation, above all that are present and the last one published."""
+        names = [*present.metas, published or ""]
+        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
+        return str(Generation(self.alias, max(numbers, default=0) + 1))
+
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
         await self._run_long(index, "refresh")
 
-    async def finish(self, index: str) -> None:
+    async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
-        if self._settings.merge:
+        if merges and self._settings.merge:
             await self._run_long(index, "forcemerge", max_num_segments=1)
         live = {"index.refresh_interval": self._settings.refresh_interval, "index.auto_expand_replicas": "0-1"}
         await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)

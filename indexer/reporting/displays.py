@@ -104,8 +104,12 @@ def summary_line(report: ResourceReport) -> str:
     served = f" {report.documents:,} live in {report.generation};" if report.stage is RunStage.SWAPPED else ""
     resumed = f"; resumed after line {report.resumed_at:,}" if report.resumed_at else ""
     resumed = "; built by an earlier run, which was refused" if report.is_taken else resumed
+    covers = f"; covers {report.covers}" if report.covers else ""
+    covers += f", and {report.others:,} records of other companies stay as they are" if report.others else ""
+    vanished = ", ".join(f"{count:,} of {company}" for company, count in report.vanished_companies.items())
+    vanished = f"; vanished: {vanished}" if vanished else ""
     dead_letters = f"; see {report.dead_letters}" if report.dead_letters else ""
-    return f"{report.resource}:{served} {details}{resumed}{dead_letters}"
+    return f"{report.resource}:{served} {details}{covers}{vanished}{resumed}{dead_letters}"
 
 
 class JsonProgress:

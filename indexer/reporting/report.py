@@ -42,6 +42,9 @@ class ResourceReport:
     dead: int = 0  # envelopes in the dead-letter file
     vanished: int = 0  # records that a full source lacks, replaced by tombstones
     carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
+    covers: str = ""  # the companies that a build replaces
+    others: int = 0  # live records of other companies, which stay as they are
+    vanished_companies: dict[str, int] = field(default_factory=dict)  # `vanished` by company, the largest 20
     kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     documents: int = 0  # live records at the end
     tombstones: int = 0

@@ -52,6 +52,8 @@ class ResourceUpdater:
         self._dead_letters = DeadLetters(context.settings.dead_letter_folder, report.resource)
         self._parser = LineParser(resource, companies, context.settings) if resource else None
         self._writer = UpdateWriter(context, resource, limit, self._note_wait) if resource else None
+        if self._writer is not None:
+            self._writer.covered = companies.coverage
         self._newest = 0  # the latest `updated_at` so far, milliseconds since 1970
         self._started = time.monotonic()
 

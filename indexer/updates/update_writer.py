@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, change_kind
 from indexer.changes.write_session import open_write_session, republish
+from indexer.documents.coverage import ALL_COMPANIES
+from indexer.documents.taken_identifiers import split_taken
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
@@ -59,6 +61,8 @@ class UpdateResult:
 
 class UpdateWriter:
     """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
+
+    covered = ALL_COMPANIES  # live records of other companies are not replaced
 
     def __init__(
         self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
@@ -119,7 +123,8 @@ class UpdateWriter:
         result, planned = UpdateResult(), list[PlannedWrite]()
         stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
-        for document in documents:
+        free, result.rejected = split_taken(documents, known, self.covered)
+        for document in free:
             row = known.get(document.id)
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped

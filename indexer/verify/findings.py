@@ -82,6 +82,7 @@ class VerificationResult:
     resource: str
     reference: str  # `the source`, or a generation
     index: str | None  # None without a live generation: nothing is compared
+    covers: str = "all companies"  # those whose records are compared
     compared: int = 0  # live records of the reference
     repeated: int = 0  # lines of the source that repeat a record
     unreadable: int = 0  # lines of the source

@@ -6,11 +6,12 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from indexer.clock import UNDATED, first_future_version
+from indexer.clock import UNDATED, first_future_version, version_microseconds
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _REPLACED_FUTURE = 2**40
 # Documents fetched per request.
 _DOCUMENTS_PER_PAGE = 500
-_MATCH_ALL: dict[str, Any] = {"match_all": {}}
 
 
 class RecordState(msgspec.Struct, gc=False, frozen=True):
@@ -107,22 +107,23 @@ def _in_buckets(stream: LineStream, resource: Resource, wanted: Buckets) -> Line
 
 @dataclass(frozen=True)
 class IndexSide:
-    """The documents of an index."""
+    """The documents of an index that belong to the covered companies."""
 
     context: IndexerContext
     index: str
     is_full: bool
+    covered: Coverage = ALL_COMPANIES
 
     async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
         """Yield the entries of the index, each record once unless it changes meanwhile."""
         if self.is_full and wanted is None:
             async with aclosing(
-                scan.scan_documents(self.context, self.index, query=_MATCH_ALL, order="feed_key")
+                scan.scan_documents(self.context, self.index, query=self.covered.query, order="feed_key")
             ) as documents:
                 async for page in documents:
                     yield self._of_documents(page)
             return
-        async with aclosing(scan.scan_rows(self.context, self.index)) as rows:
+        async with aclosing(scan.scan_rows(self.context, self.index, query=self.covered.query)) as rows:
             async for rows_of_page in rows:
                 records = filter(_is_comparable, rows_of_page)
                 selected = [row for row in records if wanted is None or coarse_bucket(row.id) in wanted]
@@ -194,9 +195,15 @@ def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordS
 
 
 def _drift(stored_version: int, version: int) -> int:
-    """Return by how much Elasticsearch's version differs, unless the state replaced one from the future."""
+    """Return by how much Elasticsearch's version differs, unless the state replaced one of its time or from the future.
+
+    Another program that writes the document makes a difference of one (`indexer.changes.document_copies`).
+    """
     drift = stored_version - version
-    return drift if drift < _REPLACED_FUTURE else 0
+    is_own = drift >= _REPLACED_FUTURE or (
+        drift > 1 and version_microseconds(stored_version) == version_microseconds(version)
+    )
+    return 0 if is_own else drift
 
 
 def _hash(record: bytes | None, drift: int) -> int:

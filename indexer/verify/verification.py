@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from indexer.clock import now_microseconds
 from indexer.documents.companies import known_companies
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.verify.bucket_comparison import BucketComparison
@@ -33,9 +34,16 @@ _LAST_MICROSECOND = 2**53
 
 
 async def verify_against_source(
-    context: IndexerContext, source: Source, resources: Collection[Resource] = (), *, is_full: bool = False
+    context: IndexerContext,
+    source: Source,
+    resources: Collection[Resource] = (),
+    *,
+    covered: CoverageRequest = BY_SOURCE,
+    is_full: bool = False,
 ) -> list[VerificationResult]:
-    """Compare the live indices with the newest envelopes of a source: the given resources, or all that it has.
+    """Compare the live records with the newest envelopes of a source: the given resources, or all that it has.
+
+    Only records of the companies that the source covers, or that `covered` names, are compared.
 
     Without a live index nothing is compared, and the result is not equal. `is_full` fetches whole documents and
     compares their stored bytes. Raises SourceError for a resource that the source does not have, ElasticsearchError or
@@ -46,7 +54,7 @@ async def verify_against_source(
     if absent := [resource.alias for resource in resources if resource not in present]:
         raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
     with translate_client_errors():
-        known = await known_companies(context, source)
+        known = await known_companies(context, source, covered)
         return [
             await _against_source(context, source, known, resource, is_full=is_full)
             for resource in present
@@ -59,10 +67,11 @@ async def _against_source(
 ) -> VerificationResult:
     lifecycle = GenerationLifecycle(context, resource)
     live = (await lifecycle.generations()).live
-    result = VerificationResult(resource.alias, THE_SOURCE, live)
+    result = VerificationResult(resource.alias, THE_SOURCE, live, covers=str(known.coverage))
     reference = SourceSide(source, resource, known, context.settings, is_full, result.add_unreadable)
+    index = IndexSide(context, live or "", is_full, known.coverage)
     taken_at = min(source.taken_at(resource), now_microseconds())
-    return await _compare(lifecycle, reference, IndexSide(context, live or "", is_full), result, taken_at)
+    return await _compare(lifecycle, reference, index, result, taken_at)
 
 
 async def verify_against_generation(
