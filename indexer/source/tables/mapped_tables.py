@@ -41,6 +41,7 @@ class MappedTables:
         self.skipped = 0
         self._max_bytes = max_bytes
         self._undated = undated
+        self._converters: dict[tuple[str, ...], _RowConverter] = {}
 
     @contextmanager
     def open(self, file: TableFile, before: int = 0) -> Iterator[OpenTable]:
@@ -53,12 +54,15 @@ class MappedTables:
                 problem = first.error if first else "is empty"
                 raise SourceError(f"{file.name} has no header: its first line {problem}.")
             header = TableHeader(self.column_map, file.name, first.cells, self._undated)
-            yield OpenTable(self._lines(rows, header, before), plain.position, header)
+            yield OpenTable(self._converted(rows, file.name, before, self._converter(header)), plain.position, header)
 
-    def _lines(self, rows: Iterator[CsvRow], header: TableHeader, before: int) -> Iterator[SourceLine | RejectedLine]:
-        """Return the lines; the column map is applied to the header now, not with the first row."""
-        convert = _RowConverter(header, header.envelope_builder(), header.identifier_reader(), _skips(header))
-        return self._converted(rows, header.file, before, convert)
+    def _converter(self, header: TableHeader) -> _RowConverter:
+        """Return the column map applied to a header, once for all files that have the same columns."""
+        columns = tuple(header.columns)
+        if columns not in self._converters:
+            made = _RowConverter(header, header.envelope_builder(), header.identifier_reader(), _skips(header))
+            self._converters[columns] = made
+        return self._converters[columns]
 
     def _converted(
         self, rows: Iterator[CsvRow], file: str, before: int, convert: _RowConverter

@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from indexer.source.tables.date_texts import cached
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -16,7 +18,7 @@ _GROUPED = re.compile(r"[0-9][,.'\u2019 \u00a0\u202f][0-9]{3}\b")
 _SIGN = r"[^\w\s+.,'()-]|[A-Z]{3}"
 _SYMBOL = re.compile(rf"^[+-]?({_SIGN})\s?[0-9]|[0-9]\s?({_SIGN})$")
 # Spaces that typesetters use between groups of digits.
-_SPACES = "[ \u00a0\u202f]"
+_SPACES = " \u00a0\u202f"
 
 
 def number_converter(decimal: str, thousands: str, currency: Sequence[str]) -> Callable[[str], int | float]:
@@ -24,24 +26,34 @@ def number_converter(decimal: str, thousands: str, currency: Sequence[str]) -> C
 
     Groups must have three digits, since `12,5` with a comma for thousands is more likely a mistake than 125.
     """
-    group = _SPACES if thousands == " " else re.escape(thousands)
+    group = f"[{_SPACES}]" if thousands == " " else re.escape(thousands)
     digits = rf"[0-9]+|[0-9]{{1,3}}(?:{group}[0-9]{{3}})+" if thousands else "[0-9]+"
     point = re.escape(decimal)
-    pattern = re.compile(rf"[+-]?(?:(?:{digits})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?")
-    remove_groups = re.compile(group) if thousands else None
-    signs = "|".join(map(re.escape, currency))
-    symbols = re.compile(rf"^([+-]?)(?:{signs})\s*|\s*(?:{signs})$")
+    is_number = re.compile(rf"[+-]?(?:(?:{digits})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+    signs = dict.fromkeys(map(ord, _SPACES if thousands == " " else thousands)) | {ord(decimal): "."}
+    may_translate = bool(thousands) or decimal != "."
 
     def number(text: str) -> int | float:
         if len(text) <= _MAX_INTEGER_DIGITS and _INTEGER.fullmatch(text):
             return int(text)
-        plain = symbols.sub(r"\1", text) if currency else text
-        if not pattern.fullmatch(plain):
+        plain = _without(currency, text) if currency else text
+        if not is_number(plain):
             raise ValueError(f"is not a number{_advice(text, thousands, currency)}")
-        plain = (remove_groups.sub("", plain) if remove_groups else plain).replace(decimal, ".")
-        return _parsed(plain)
+        return _parsed(plain.translate(signs) if may_translate else plain)
 
-    return number
+    return cached(number)
+
+
+def _without(currency: Sequence[str], text: str) -> str:
+    """Return a text without the sign of a currency before or after it."""
+    for sign in currency:
+        if text.startswith(sign):
+            return text[len(sign) :].lstrip()
+        if text.endswith(sign):
+            return text[: -len(sign)].rstrip()
+        if text[1:].startswith(sign) and text[0] in "+-":
+            return text[0] + text[1 + len(sign) :].lstrip()
+    return text
 
 
 def _parsed(text: str) -> int | float:
