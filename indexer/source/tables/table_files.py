@@ -36,6 +36,7 @@ class TableFile:
     path: Path
     name: str
     declared: TableFormat
+    folder: Path  # of the column map
     member: str | None = None
 
     @property
@@ -112,14 +113,14 @@ def _tables(path: Path, folder: Path, declared: TableFormat) -> Iterable[TableFi
     with open_raw(path) as raw:
         is_archive = raw.read(len(_ZIP)) == _ZIP
     if not is_archive:
-        return [TableFile(path, name, declared)]
+        return [TableFile(path, name, declared, folder)]
     try:
         with zipfile.ZipFile(path) as archive:
             members = [one for one in archive.infolist() if _is_table(one)]
     except (zipfile.BadZipFile, OSError) as error:
         raise SourceError(f"{name} is not a valid zip archive: {error}.") from error
     _check_members(name, members)
-    return [TableFile(path, f"{name}/{one.filename}", declared, one.filename) for one in members]
+    return [TableFile(path, f"{name}/{one.filename}", declared, folder, one.filename) for one in members]
 
 
 def _is_table(member: zipfile.ZipInfo) -> bool:
