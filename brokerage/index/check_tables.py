@@ -91,7 +91,8 @@ def _fields(resource: ResourceCheck) -> Table:
 
 def field_range(one: FieldSummary) -> tuple[str, str, str]:
     """Return the range of a field and its values if they are few."""
-    values = ", ".join(f"{_short(value)} ({count:,})" for value, count in (one.values or {}).items())
+    repeated = one.values if one.values and len(one.values) < one.filled else {}
+    values = ", ".join(f"{_short(value)} ({count:,})" for value, count in repeated.items())
     return _short(one.lowest), _short(one.highest), values
 
 

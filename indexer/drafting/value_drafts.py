@@ -26,7 +26,8 @@ _STATUS_TEXTS = {
     "closed": "Sold", "s": "Sold", "sld": "Sold", "c": "Sold", "x": "Expired", "exp": "Expired", "w": "Withdrawn",
     "wth": "Withdrawn", "cancelled": "Canceled", "can": "Canceled", "hold": "TempOffMarket", "cs": "ComingSoon",
 }  # fmt: skip
-_STATUS_TEXTS |= {folded(status): status for status in STATUSES}
+_STATUSES = {folded(status): status for status in STATUSES}
+_STATUS_TEXTS |= _STATUSES
 
 
 class ValueDraft(NamedTuple):
@@ -89,7 +90,7 @@ def _images(at: str, values: ColumnValues) -> ValueDraft:
 
 
 def _status(at: str, values: ColumnValues) -> ValueDraft:
-    if all(value in STATUSES for value in values.different):
+    if all(folded(value) in _STATUSES for value in values.different):
         return ValueDraft(inline(column=at))
     known = {value: _STATUS_TEXTS.get(folded(value)) for value in list(values.different)[:_MAX_MAPPED]}
     pairs = ", ".join(f"{quoted(value)} = {quoted(status)}" for value, status in known.items() if status)
