@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.changes import moves
-from indexer.changes.change_kind import ChangeKind, change_kind
+from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.write_session import open_write_session, republish
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.documents.taken_identifiers import split_taken
@@ -124,8 +124,9 @@ class UpdateWriter:
         stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
         free, result.rejected = split_taken(documents, known, self.covered)
-        for document in free:
-            row = known.get(document.id)
+        for given in free:
+            row = known.get(given.id)
+            document = at_live_time(given, row)
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)

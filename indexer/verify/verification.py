@@ -68,8 +68,8 @@ async def _against_source(
     lifecycle = GenerationLifecycle(context, resource)
     live = (await lifecycle.generations()).live
     result = VerificationResult(resource.alias, THE_SOURCE, live, covers=str(known.coverage))
-    reference = SourceSide(source, resource, known, context.settings, is_full, result.add_unreadable)
     index = IndexSide(context, live or "", is_full, known.coverage)
+    reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())
     return await _compare(lifecycle, reference, index, result, taken_at)
 
