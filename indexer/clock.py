@@ -11,6 +11,10 @@ _MICROSECONDS = 1_000_000
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
 VERSIONS_PER_MICROSECOND = 1024
+# By how much Elasticsearch's version of a document is at least above its own, if it replaced a state that is no longer
+# in order: one from the future, or a removal that an earlier version wrote. About 18 minutes; any other program that
+# writes a document adds one.
+REPLACED_VERSION_GAP = 2**40
 
 
 def now_milliseconds() -> int:

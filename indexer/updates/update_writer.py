@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, change_kind
 from indexer.changes.write_session import open_write_session, republish
+from indexer.clock import REPLACED_VERSION_GAP
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
@@ -222,8 +223,10 @@ class UpdateWriter:
 
 
 def _write_version(document: PendingDocument, known: IndexRow | None) -> int:
-    """Return the version to write under: that of a state from the future stays, as Elasticsearch accepts no lower."""
-    return document.version if known is None else max(document.version, known.stored_version)
+    """Return the version to write under: Elasticsearch accepts none below the stored one, even from the future."""
+    if known is None or known.stored_version <= document.version:
+        return document.version
+    return max(known.stored_version, document.version + REPLACED_VERSION_GAP)
 
 
 def _bulk_write(document: PendingDocument, stamp: Stamp, version: int) -> BulkWrite:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from indexer.clock import UNDATED, first_future_version
+from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
 from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Buckets = Collection[int]
 
-# About a quarter of an hour as a difference of versions; another program that writes a document adds one.
-_REPLACED_FUTURE = 2**40
 # Documents fetched per request.
 _DOCUMENTS_PER_PAGE = 500
 _MATCH_ALL: dict[str, Any] = {"match_all": {}}
@@ -194,9 +192,9 @@ def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordS
 
 
 def _drift(stored_version: int, version: int) -> int:
-    """Return by how much Elasticsearch's version differs, unless the state replaced one from the future."""
+    """Return by how much Elasticsearch's version differs, unless the indexer wrote it so."""
     drift = stored_version - version
-    return drift if drift < _REPLACED_FUTURE else 0
+    return drift if drift < REPLACED_VERSION_GAP else 0
 
 
 def _hash(record: bytes | None, drift: int) -> int:
