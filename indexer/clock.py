@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 
 # What the version of a state counts as if its time cannot be right: older than every other.
 UNDATED = -1
 _MICROSECONDS = 1_000_000
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # Of an `updated_at`: a version must stay below 2**63.
 LAST_MICROSECOND = 2**53 - 1
 # A version is the microseconds of `updated_at` times this, plus bits of the content.
@@ -35,6 +37,12 @@ def latest_microseconds(future_seconds: float) -> float:
 def version_microseconds(version: int) -> int:
     """Return the time of a version in microseconds since 1970."""
     return version // VERSIONS_PER_MICROSECOND
+
+
+def version_time(version: int) -> str:
+    """Return the time of a version, ISO 8601 in UTC to the microsecond; zeros of a fraction are left out."""
+    moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
+    return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
 def first_future_version(future_seconds: float) -> int:

@@ -44,11 +44,12 @@ class PlannedWrite(NamedTuple):
 
 @dataclass
 class UpdateResult:
-    """Counts of applied documents, and those that Elasticsearch rejected, each with its reason."""
+    """Counts of applied documents, and these with the live states of their records before, or with a reason."""
 
     indexed: int = 0
     unchanged: int = 0
-    stale: int = 0
+    served: list[tuple[PendingDocument, IndexRow | None]] = field(default_factory=list)
+    stale: list[tuple[PendingDocument, IndexRow]] = field(default_factory=list)
     rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
 
     def add_rejected(self, result: BulkResult) -> set[str]:
@@ -118,23 +119,22 @@ class UpdateWriter:
     ) -> UpdateResult:
         """Write documents newer than the known state, and those in `restamped` even if they are already stored."""
         result, planned = UpdateResult(), list[PlannedWrite]()
-        stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
         for document in documents:
             row = known.get(document.id)
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
-            if kind is ChangeKind.STALE:
-                stale.append(document)
+            if kind is ChangeKind.STALE and row is not None:
+                result.stale.append((document, row))
             elif kind is ChangeKind.CHANGED or not is_stored:
                 planned.append(PlannedWrite(document, kind, row))
             else:
                 result.unchanged += 1
-        result.stale = len(stale)
+                result.served.append((document, row))
         await self._write_moves(session, planned, result)
         await self._send(session, planned, result)
-        await self._write_stale_to_previous(session, stale)
+        await self._write_stale_to_previous(session, [document for document, _ in result.stale])
         return result
 
     async def _look_up(self, session: WriteSession, identifiers: list[str]) -> dict[str, IndexRow]:
@@ -176,6 +176,7 @@ class UpdateWriter:
         rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
         result.indexed += len(changed.keys() - rejected)
         result.unchanged += len(stamps.keys() - changed.keys() - rejected)
+        result.served += [(write.document, write.known) for write in planned if write.document.id not in rejected]
         for identifier in rejected:
             self._unpublished.pop(identifier, None)
         self._unfinished_moves -= stamps.keys() - rejected
