@@ -28,18 +28,18 @@ from brokerage.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.documents.companies import Companies, companies_from_index, companies_from_source
 from indexer.reporting.displays import progress_display
+from indexer.reporting.fault_tally import FaultTally, fault_lines
+from indexer.reporting.summary_lines import kept_line, problem_lines
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from indexer.documents.coverage import CoverageRequest
-    from indexer.errors import InvalidRecordError
-    from indexer.source.lines import SourceLine
     from mappings import Resource
 
-# Printed by a dry run. The dead-letter file of a real run has all of them.
-_MAX_ERRORS_SHOWN = 20
+# Printed by a dry run. The dead-letter file of a real run has every fault.
+_MAX_KINDS_SHOWN = 20
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source without writing anything.")
 
 
@@ -142,22 +142,17 @@ def _dry_run(
     source: indexer.Source, resources: Collection[Resource], covered: CoverageRequest, *, as_json: bool
 ) -> NoReturn:
     """Check a source without writing, and exit."""
-    errors: list[str] = []
-    settings = load_settings(indexer.IndexerSettings, os.environ)
-
-    def record_error(line: SourceLine, error: InvalidRecordError) -> None:
-        if len(errors) < _MAX_ERRORS_SHOWN:
-            errors.append(f"{line.file}:{line.number}: {error}")
-
+    faults, settings = FaultTally(), load_settings(indexer.IndexerSettings, os.environ)
     live = None if source.has(COMPANY) else run_on_cluster(_live_companies)
     known = companies_from_source(source, settings, live, covered)
     with progress_display(as_json=as_json) as shown:
-        summary = indexer.dry_run(source, known, record_error, settings, resources=resources, on_progress=shown.show)
+        summary = indexer.dry_run(source, known, faults.add_line, settings, resources=resources, on_progress=shown.show)
     shown.finish(summary)
-    for line in errors:
+    kinds = faults.kinds()
+    for line in fault_lines(kinds[:_MAX_KINDS_SHOWN]):
         print_error_line(line)
-    if more := sum(report.dead for report in summary.resources) - len(errors):
-        print_error_line(f"{more:,} more errors are not shown.")
+    if more := len(kinds[_MAX_KINDS_SHOWN:]):
+        print_error_line(f"{more:,} more kinds of faults are not shown.")
     raise SystemExit(summary.exit_code)
 
 
@@ -166,37 +161,10 @@ async def _live_companies(context: indexer.IndexerContext) -> Companies:
 
 
 def _exit(summary: indexer.RunSummary) -> NoReturn:
-    """Print one sentence for each resource with a problem, and exit."""
+    """Print the problems of each resource, and exit."""
     for report in summary.resources:
-        for objection in report.overridden:
-            print_error_line(f"Overridden: {objection}.")
-        for warning in report.warnings:
-            print_error_line(f"Warning: {warning}.")
-        if summary_line := failure_summary(report):
-            print_error_line(summary_line)
-    if sentence := kept_summary(summary):
+        for line in problem_lines(report):
+            print_error_line(line)
+    if sentence := kept_line(summary):
         print_error_line(sentence)
     raise SystemExit(summary.exit_code)
-
-
-def failure_summary(report: indexer.ResourceReport) -> str | None:
-    """Return the problem of a run in one sentence, or None."""
-    if report.refusal or not report.dead:
-        return report.refusal
-    kept = f" {report.kept} of them stay live as they were." if report.kept else ""
-    return (
-        f"{report.dead} of {report.read} {report.resource} are invalid and were not loaded: "
-        f"see {report.dead_letters}.{kept}"
-    )
-
-
-def kept_summary(summary: indexer.RunSummary) -> str | None:
-    """Return what became of the resources that were not refused, in a sentence, or None if all were swapped in."""
-    stages = indexer.RunStage.REFUSED, indexer.RunStage.BUILT, indexer.RunStage.WAITING
-    refused, built, waiting = (", ".join(summary.resources_at(stage)) for stage in stages)
-    sentences = [
-        f"{built}: built, not swapped, because all resources of a rebuild are swapped in together and {refused} "
-        "were refused. The candidates are kept, and the next run of the same source takes them."
-    ] * bool(built)
-    sentences += [f"{waiting}: not built, because {refused} were refused."] * bool(waiting)
-    return " ".join(sentences) or None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from brokerage.index.index_runner import (
     run_on_cluster,
 )
 from brokerage.output import echo
-from indexer.clock import version_microseconds
+from indexer.clock import version_time
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings.identifiers import RULE
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _MAX_RECORDS_SHOWN = 20
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _complete_names(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -164,8 +162,5 @@ def _timed(record: RecordDifference) -> dict[str, str | None]:
 
 
 def _time(version: int | None) -> str | None:
-    """Return the time of a version, to the microsecond; None for no version."""
-    if version is None:
-        return None
-    moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return the time of a version; None for no version."""
+    return None if version is None else version_time(version)

@@ -78,7 +78,7 @@ class BuildJob:
         self.dead_letters.update_report(report)
         excess = excess_dead_letters(report, share, at_end=at_end)
         if excess is not None and (at_end or not self.is_forced):
-            self.refuse_unless_forced(f"{excess}: {self.dead_letters.causes}; see {report.dead_letters}")
+            self.refuse_unless_forced(f"{excess}, see {report.dead_letters}")
 
     def refuse_unless_forced(self, objection: str) -> None:
         """Raise ObjectionError, or record the objection if force overrides it."""

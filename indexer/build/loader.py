@@ -145,7 +145,7 @@ class CandidateLoader:
         """Count an acknowledged chunk; chunks come in the order of their lines."""
         report, chunk, job = self.job.report, loaded.chunk, self.job
         report.read += chunk.read
-        report.rounded += chunk.rounded
+        report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
         report.bytes_read, report.retries = chunk.position, self.sender.limit.retries
         for item in [*chunk.rejected, *loaded.refused]:

@@ -8,7 +8,7 @@ from indexer.changes.document_copies import fetch_copies, write_all
 from indexer.changes.moves import rebuild_moves
 from indexer.changes.retention import is_expired_tombstone
 from indexer.changes.stamps import PENDING_VANISHED
-from indexer.clock import UNDATED, version_microseconds
+from indexer.clock import UNDATED, VERSIONS_PER_MICROSECOND, version_microseconds
 from indexer.documents.builder import tombstone_document
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows, scan_rows
@@ -63,14 +63,15 @@ async def count_kept(context: IndexerContext, progress: BuildProgress) -> int:
 
 
 def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:
-    """Return the tombstone of a record that the source lacks: just above the record, below anything newer.
+    """Return the tombstone of a record that the source lacks, written under a version just below those of its moment.
 
     Of an undated record, the time of the source counts. All of them share one pending position and are stamped in the
     order of their feed keys, whichever run wrote them.
     """
     deleted_at = taken_at if row.version == UNDATED else version_microseconds(row.version)
     document = tombstone_document(row.id, row.company, deleted_at, TombstoneReason.VANISHED)
-    return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_VANISHED), document)
+    version = max(0, deleted_at * VERSIONS_PER_MICROSECOND - 1)
+    return BulkWrite(document.id, version, document.stamped_source(0, PENDING_VANISHED), document)
 
 
 async def _missing_and_moved(

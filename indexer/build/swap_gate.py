@@ -84,7 +84,7 @@ class SwapGate:
             names = [row.id for row in await anext(pages, [])]
         self.job.refuse_unless_forced(
             f"{progress.candidate} would lose {listed(names, vanished)}, which may be in lines that cannot be read: "
-            f"{unreadable} ({self.job.dead_letters.causes}). Correct these lines"
+            f"{unreadable}. Correct these lines"
         )
 
     def _unreadable_lines(self, progress: BuildProgress) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from indexer.clock import REPLACED_VERSION_GAP
 from indexer.documents.content_hashes import restricted_hashes
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
@@ -31,9 +32,10 @@ def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow 
 def version_over(version: int, replaced: int) -> int:
     """Return the version under which a state of `version` replaces a document that Elasticsearch has as `replaced`.
 
-    It is never one more than the state's own, by which a document that another program wrote is recognized.
+    Elasticsearch accepts none below it. It is never one more than the state's own, by which a document that another
+    program wrote is recognized.
     """
-    return replaced + 1 if replaced == version + 1 else max(version, replaced)
+    return version if replaced <= version else max(replaced, version + REPLACED_VERSION_GAP)
 
 
 async def fetch_copies(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import structs
 
+from indexer.changes.change_kind import is_outdated
 from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all
 from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
 from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
@@ -50,6 +51,8 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
 ) -> None:
     """Copy the documents of `origin`, unless `index` has a newer state; a live record that is not covered always.
 
+    Of equal states the copy is taken, for its stamp.
+
     A newer state with another stamp becomes pending again, since consumers that have seen the state in `origin` must
     receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
     replay runs under the lock.
@@ -61,7 +64,7 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
         stale = {
             key
             for key, state in states.items()
-            if _is_stale(state, known[key]) and (state.deleted or covered.includes(state.company))
+            if is_outdated(state, known[key]) and (state.deleted or covered.includes(state.company))
         }
         copied = [document for document in page if document.id not in stale]
         copies = [copy_write(resource, document, known.get(document.id)) for document in copied]
@@ -76,11 +79,6 @@ def _state(document: StoredDocument, first_future: int) -> StoredState:
     """Return the state of a document, as a row would have it."""
     state = _decode_state(document.source)
     return state if state.version < first_future else structs.replace(state, version=UNDATED)
-
-
-def _is_stale(state: StoredState, row: IndexRow) -> bool:
-    """Order states as `indexer.changes.change_kind` does; of equal ones the copy is taken, for its stamp."""
-    return (state.version, state.content) < (row.version, row.content)
 
 
 def _moved_since(superseded: list[tuple[StoredState, IndexRow]]) -> list[tuple[StoredState, IndexRow]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
+    from indexer.reporting.report import RoundedField
     from indexer.source.lines import LineStream, SourceLine
     from mappings import Resource
 
@@ -36,7 +37,7 @@ class ParsedChunk:
     """The documents and rejected lines of one chunk, and the position of the stream after it."""
 
     read: int = 0
-    rounded: int = 0
+    roundings: dict[str, RoundedField] = field(default_factory=dict)
     corrected: int = 0
     position: int = 0  # bytes of the source
     last_line: int = 0
@@ -80,7 +81,7 @@ class LineParser:
         if not envelope.deleted:
             self._check_identifier(getattr(envelope.record, self.resource.identifier))
             self._check_depth(envelope.record)
-            chunk.rounded += normalize(envelope.record)
+            normalize(envelope.record, chunk.roundings)
             chunk.corrected += self._apply_rules(envelope)
         return self._build(line, envelope, company)
 
@@ -100,7 +101,7 @@ class LineParser:
             return item
         return item._replace(identifiers=identifiers_of(self._decode_identifier, item.data, self.resource))
 
-    def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
+    def _read(self, data: bytes) -> tuple[Any, Callable[[Any, dict[str, RoundedField]], None]]:
         """Return an envelope and the function that normalizes its record; both decoders lead to the same document.
 
         After failures the strict decoder is tried less often, down to one line in 64: a failure at the end of a line

@@ -110,7 +110,7 @@ class _Inspection:
         report = self._report
         report.read += chunk.read
         report.dead += len(chunk.rejected)
-        report.rounded += chunk.rounded
+        report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
         report.bytes_read = chunk.position
         for item in chunk.rejected:

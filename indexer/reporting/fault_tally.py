@@ -1,37 +1,60 @@
-"""A tally of faults by kind, to name the most frequent ones with an example."""
+"""Faults of lines, grouped by kind: the same field, and the same reason apart from values."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-_MAX_SHOWN = 3
-# Kinds beyond are counted as one: the memory is bounded whatever a source contains.
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from indexer.source.lines import RejectedLine
+
+# What differs between faults of one kind: quoted values, numbers, and positions in a list.
+_VALUE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[0-9][0-9.,:T+Z-]*")
+# A source whose faults are all different must not fill the memory.
 _MAX_KINDS = 1_000
-_OTHER = "other faults"
-# What differs between faults of one kind: quoted values, and numbers.
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
+_MAX_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """How often a kind of fault occurred, and its first occurrence: file, line, field and reason in one sentence."""
+
+    count: int
+    example: str
 
 
 class FaultTally:
-    """Counts faults by field and reason, apart from the values in the reason."""
+    """Counts faults by kind."""
 
     def __init__(self) -> None:
-        """Start empty."""
-        self._counts: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
+        self._examples: dict[tuple[str, str], str] = {}
+        self._counts: dict[tuple[str, str], int] = {}
 
-    def add(self, field: str, reason: str, place: str) -> None:
+    def add_line(self, item: RejectedLine) -> None:
+        """Count the fault of a rejected line."""
+        self.add(f"{item.line.file}:{item.number}", item.error.field, item.error.reason)
+
+    def add(self, place: str, field: str, reason: str) -> None:
         """Count a fault; `place` is its file and line."""
-        text = f"{field}: {reason}" if field else reason
-        kind = _VALUES.sub("…", text)
-        if kind not in self._examples and len(self._examples) >= _MAX_KINDS:
-            kind, text = _OTHER, _OTHER
-        self._examples.setdefault(kind, f"{text} ({place})")
-        self._counts[kind] += 1
+        kind = (_VALUE.sub("…", field), _VALUE.sub("…", reason))
+        if kind not in self._counts and len(self._counts) >= _MAX_KINDS:
+            kind = ("", "")
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._examples.setdefault(kind, _shortened(f"{place}: {field}: {reason}" if field else f"{place}: {reason}"))
 
-    def __str__(self) -> str:
-        """The most frequent kinds, with their counts and the first example of each."""
-        shown = [f"{count:,} times {self._examples[kind]}" for kind, count in self._counts.most_common(_MAX_SHOWN)]
-        others = self._counts.total() - sum(count for _, count in self._counts.most_common(_MAX_SHOWN))
-        return "; ".join([*shown, f"{others:,} others"] if others else shown)
+    def kinds(self, most: int | None = None) -> list[FaultKind]:
+        """Return the kinds, or the most frequent of them, the most frequent first."""
+        ordered = sorted(self._counts, key=lambda kind: -self._counts[kind])
+        return [FaultKind(self._counts[kind], self._examples[kind]) for kind in ordered[:most]]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+
+
+def fault_lines(kinds: Iterable[FaultKind]) -> Iterator[str]:
+    """Yield a line for each kind: its count if there are several, and its first occurrence."""
+    return (f"{kind.count:,} like {kind.example}" if kind.count > 1 else kind.example for kind in kinds)

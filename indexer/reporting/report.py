@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from indexer.reporting.fault_tally import FaultKind
 
 
 class RunStage(StrEnum):
@@ -22,6 +28,25 @@ class RunStage(StrEnum):
     UPDATED = "updated"
     CHECKED = "checked"  # dry run
     REFUSED = "refused"
+
+
+@dataclass(frozen=True)
+class RoundedField:
+    """How many numbers of a field lost a fraction, and the first of them, before and after."""
+
+    field: str
+    count: int
+    given: float
+    whole: int
+
+
+@dataclass(frozen=True)
+class UnservedKind:
+    """How many records of an update are not served for a reason, and examples of them."""
+
+    reason: str
+    count: int
+    examples: list[str]
 
 
 @dataclass
@@ -55,8 +80,11 @@ class ResourceReport:
     bytes_total: int = 0  # 0 if unknown
     seconds: float = 0.0
     dead_letters: str | None = None
+    causes: list[FaultKind] = field(default_factory=list)  # the most frequent ones of dead letters
+    roundings: list[RoundedField] = field(default_factory=list)  # of `rounded`, since an interruption
     note: str | None = None  # what the run is waiting for
     refusal: str | None = None
+    unserved: list[UnservedKind] = field(default_factory=list)  # records of an update, other than those in `dead`
     overridden: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -70,6 +98,15 @@ class ResourceReport:
     def changes(self) -> int:
         """How many records of a full source get a new stamp, about."""
         return self.indexed + self.vanished
+
+    def add_roundings(self, roundings: Iterable[RoundedField]) -> None:
+        """Add the rounded numbers of a chunk."""
+        known = {each.field: each for each in self.roundings}
+        for each in roundings:
+            earlier = known.get(each.field)
+            known[each.field] = each if earlier is None else replace(earlier, count=earlier.count + each.count)
+            self.rounded += each.count
+        self.roundings = [*known.values()]
 
     @property
     def resumable_counts(self) -> dict[str, int]:
@@ -113,5 +150,6 @@ class RunSummary:
 
     @property
     def exit_code(self) -> int:
-        """1 if there are dead letters, refused swaps or other problems, else 0."""
-        return int(bool(self.problems) or any(report.dead or report.refusal for report in self.resources))
+        """1 if there are dead letters, records that are not served, refused swaps or other problems, else 0."""
+        reports = self.resources
+        return int(bool(self.problems) or any(each.dead or each.refusal or each.unserved for each in reports))

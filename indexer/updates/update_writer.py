@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
+from indexer.changes.document_copies import version_over
 from indexer.changes.write_session import open_write_session, republish
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.documents.taken_identifiers import split_taken
@@ -45,11 +46,12 @@ class PlannedWrite(NamedTuple):
 
 @dataclass
 class UpdateResult:
-    """Counts of applied documents, and those that Elasticsearch rejected, each with its reason."""
+    """Counts of applied documents, and these with the live states of their records before, or with a reason."""
 
     indexed: int = 0
     unchanged: int = 0
-    stale: int = 0
+    served: list[tuple[PendingDocument, IndexRow | None]] = field(default_factory=list)
+    stale: list[tuple[PendingDocument, IndexRow]] = field(default_factory=list)
     rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
 
     def add_rejected(self, result: BulkResult) -> set[str]:
@@ -121,7 +123,6 @@ class UpdateWriter:
     ) -> UpdateResult:
         """Write documents newer than the known state, and those in `restamped` even if they are already stored."""
         result, planned = UpdateResult(), list[PlannedWrite]()
-        stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
         free, result.rejected = split_taken(documents, known, self.covered)
         for given in free:
@@ -130,16 +131,16 @@ class UpdateWriter:
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
-            if kind is ChangeKind.STALE:
-                stale.append(document)
+            if kind is ChangeKind.STALE and row is not None:
+                result.stale.append((document, row))
             elif kind is ChangeKind.CHANGED or not is_stored:
                 planned.append(PlannedWrite(document, kind, row))
             else:
                 result.unchanged += 1
-        result.stale = len(stale)
+                result.served.append((document, row))
         await self._write_moves(session, planned, result)
         await self._send(session, planned, result)
-        await self._write_stale_to_previous(session, stale)
+        await self._write_stale_to_previous(session, [document for document, _ in result.stale])
         return result
 
     async def _look_up(self, session: WriteSession, identifiers: list[str]) -> dict[str, IndexRow]:
@@ -181,6 +182,7 @@ class UpdateWriter:
         rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
         result.indexed += len(changed.keys() - rejected)
         result.unchanged += len(stamps.keys() - changed.keys() - rejected)
+        result.served += [(write.document, write.known) for write in planned if write.document.id not in rejected]
         for identifier in rejected:
             self._unpublished.pop(identifier, None)
         self._unfinished_moves -= stamps.keys() - rejected
@@ -228,8 +230,7 @@ class UpdateWriter:
 
 
 def _write_version(document: PendingDocument, known: IndexRow | None) -> int:
-    """Return the version to write under: that of a state from the future stays, as Elasticsearch accepts no lower."""
-    return document.version if known is None else max(document.version, known.stored_version)
+    return document.version if known is None else version_over(document.version, known.stored_version)
 
 
 def _bulk_write(document: PendingDocument, stamp: Stamp, version: int) -> BulkWrite:

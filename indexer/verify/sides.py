@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from indexer.changes.change_kind import at_live_time
-from indexer.clock import UNDATED, first_future_version, version_microseconds
+from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
 from indexer.documents.line_parser import ChunkReader, LineParser
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Buckets = Collection[int]
 
-# About a quarter of an hour as a difference of versions; another program that writes a document adds one.
-_REPLACED_FUTURE = 2**40
 # Documents fetched per request.
 _DOCUMENTS_PER_PAGE = 500
 
@@ -203,15 +201,9 @@ def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordS
 
 
 def _drift(stored_version: int, version: int) -> int:
-    """Return by how much Elasticsearch's version differs, unless the state replaced one of its time or from the future.
-
-    Another program that writes the document makes a difference of one (`indexer.changes.document_copies`).
-    """
+    """Return by how much Elasticsearch's version differs, unless the indexer wrote it so."""
     drift = stored_version - version
-    is_own = drift >= _REPLACED_FUTURE or (
-        drift > 1 and version_microseconds(stored_version) == version_microseconds(version)
-    )
-    return 0 if is_own else drift
+    return drift if drift < REPLACED_VERSION_GAP else 0
 
 
 def _hash(record: bytes | None, drift: int) -> int:

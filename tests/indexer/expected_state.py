@@ -55,9 +55,9 @@ class ExpectedState:
     written: set[str] = field(default_factory=set)  # by updates since the last build began
 
     def update(self, identifier: str, state: TeamState) -> None:
-        """Apply an update: the newest wins."""
+        """Apply an update: the newest wins, and the last state restores what a rebuild removed."""
         known = self.live.get(identifier)
-        if known is None or state.moment > known.moment:
+        if known is None or state.moment > known.moment - (known.reason == "vanished"):
             self.live[identifier] = state
             self.written.add(identifier)
 

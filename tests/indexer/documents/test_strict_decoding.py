@@ -30,7 +30,7 @@ def outcome(intake: LineParser, data: bytes) -> tuple[Any, int, int]:
         made: object = intake.parse(SourceLine("file", 1, data), chunk)
     except InvalidRecordError as error:
         made = (error.field, error.reason)
-    return made, chunk.rounded, chunk.corrected
+    return made, chunk.roundings, chunk.corrected
 
 
 class Refusing:
