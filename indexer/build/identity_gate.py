@@ -49,7 +49,7 @@ class CompanyRemovals:
 
     def is_excessive(self, share: float) -> bool:
         """Whether the company would lose more than `share` of its records, or the last of several."""
-        is_emptied = self.count >= _MIN_EMPTIED and self.count >= self.live
+        is_emptied = share < 1 and self.count >= _MIN_EMPTIED and self.count >= self.live
         return is_emptied or self.count > tolerated_count(share, self.live)
 
     def __str__(self) -> str:

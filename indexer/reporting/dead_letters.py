@@ -27,8 +27,7 @@ _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this u
 class DeadLetters:
     """The rejected lines of one run; the file is created with the first one.
 
-    `records` are the records that they are about, `unidentified` the lines of which that is unknown, `causes` the
-    faults by kind.
+    `records` are the records that they are about, `unidentified` the lines of which that is unknown.
     """
 
     def __init__(self, folder: str, alias: str) -> None:
@@ -95,7 +94,7 @@ class DeadLetters:
 
     def _count(self, entries: list[bytes]) -> None:
         for entry in map(orjson.loads, entries):
-            self._tally.add(f"{entry['file']}:{entry['line']}", entry["field"], entry["reason"])
+            self._tally.add(entry["file"], entry["line"], entry["field"], entry["reason"])
 
     def _open_file(self) -> IO[bytes]:
         if self._file is None:
