@@ -148,7 +148,7 @@ class ResourceBuild:
         report.unchanged = progress.accepted - copied - pending
         progress.kept = await unreadable_records(self._context, progress.candidate, job.dead_letters.records)
         progress.phase = BuildPhase.LOADED
-        progress.warnings = report.warnings
+        progress.warnings = list(report.warnings)
         await loader.save_checkpoint()
 
     async def _compare(self, candidate: Candidate) -> None:
@@ -168,5 +168,5 @@ class ResourceBuild:
         await self._gate.check_vanished(progress)
         await self._gate.check_bounds(progress.candidate, progress.live)
         progress.phase, progress.counts = BuildPhase.PASSED, report.resumable_counts
-        progress.overridden, progress.warnings = report.overridden, report.warnings
+        progress.overridden, progress.warnings = list(report.overridden), list(report.warnings)
         await self._checkpoint.write(progress)
