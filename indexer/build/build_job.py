@@ -84,4 +84,5 @@ class BuildJob:
         """Raise ObjectionError, or record the objection if force overrides it."""
         if not self.is_forced:
             raise ObjectionError(f"{objection}. Nothing was swapped.")
-        self.report.overridden.append(objection)
+        if objection not in self.report.overridden:
+            self.report.overridden.append(objection)

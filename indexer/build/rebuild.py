@@ -118,12 +118,15 @@ class _Run:
         """Finish and swap in all candidates, if none of them is refused."""
         if self._is_refused or not self.candidates:
             return
+        started = time.monotonic()
         for candidate in self.candidates:
             await candidate.finish()
         await swap_together(self.candidates)
         for candidate in self.candidates:
             await candidate.conclude()
         await publish_events(self.context)
+        for candidate in self.candidates:
+            candidate.job.report.seconds += time.monotonic() - started
 
     async def _preflight(self, resources: list[Resource], covered: Coverage) -> None:
         await ClockWatch(self.context).check()

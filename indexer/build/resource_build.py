@@ -143,7 +143,7 @@ class ResourceBuild:
         report.unchanged = progress.accepted - copied - pending
         progress.kept = await unreadable_records(self._context, progress.candidate, job.dead_letters.records)
         progress.phase = BuildPhase.LOADED
-        progress.warnings = report.warnings
+        progress.warnings = list(report.warnings)
         await loader.save_checkpoint()
 
     async def _compare(self, candidate: Candidate) -> None:
@@ -163,6 +163,6 @@ class ResourceBuild:
         await self._gate.check_vanished(progress)
         await self._gate.check_bounds(progress.candidate, progress.live)
         progress.phase, progress.counts = BuildPhase.PASSED, report.resumable_counts
-        progress.overridden, progress.warnings = report.overridden, report.warnings
+        progress.overridden, progress.warnings = list(report.overridden), list(report.warnings)
         progress.vanished_companies = report.vanished_companies
         await self._checkpoint.write(progress)

@@ -22,6 +22,8 @@ from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
@@ -59,6 +61,11 @@ class ResourceUpdater:
         self._unserved = UnservedRecords()
         self._newest = 0  # the latest `updated_at` so far, milliseconds since 1970
         self._started = time.monotonic()
+
+    def release_before_wait(self, release: Callable[[ResourceUpdater], Awaitable[None]]) -> None:
+        """Await `release` before this one waits for the lock of its resource."""
+        if self._writer is not None:
+            self._writer.before_wait = lambda: release(self)
 
     def enter_stage(self, stage: RunStage) -> None:
         """Report the next stage."""

@@ -139,9 +139,16 @@ class _UpdateRun:
             self.summary.resources.append(report)
             updater = ResourceUpdater(self._context, resource, self._companies, report, self._limit)
             updater.on_progress = self._show
+            updater.release_before_wait(self._release_others)
             self._updaters[resource] = updater
             self._exit_stack.push_async_callback(updater.close)
         return self._updaters[resource]
+
+    async def _release_others(self, waiting: ResourceUpdater) -> None:
+        """Publish and release every resource but one."""
+        for updater in self._updaters.values():
+            if updater is not waiting:
+                await updater.release()
 
     def _show(self, report: ResourceReport) -> None:
         report.bytes_read = self._stream.position()

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.document_copies import version_over
-from indexer.changes.write_session import open_write_session, republish
+from indexer.changes.write_session import republish
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.documents.taken_identifiers import split_taken
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.updates.declared_fields import require_declared_fields
+from indexer.updates.session_opening import SessionOpening, release_nothing
 from mappings.stored_document import feed_key
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.bulk import BulkResult
+    from indexer.updates.session_opening import BeforeWait
     from mappings import Resource
 
 # Losing the lock this often in a row is not a coincidence.
@@ -65,6 +67,7 @@ class UpdateWriter:
     """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
 
     covered = ALL_COMPANIES  # live records of other companies are not replaced
+    before_wait: BeforeWait = staticmethod(release_nothing)  # awaited before it waits for the lock
 
     def __init__(
         self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
@@ -104,8 +107,8 @@ class UpdateWriter:
 
     async def _open_session(self) -> WriteSession:
         if self._session is None:
-            opening = open_write_session(self._context, self._resource, self._on_wait)
-            session = await self._session_stack.enter_async_context(opening)
+            opening = SessionOpening(self._context, self._resource, self._on_wait, self.before_wait)
+            session = await opening.enter(self._session_stack)
             require_declared_fields(session, self._resource)
             self._session = session
         else:

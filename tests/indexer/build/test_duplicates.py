@@ -66,7 +66,7 @@ async def test_lines_that_share_an_identifier_are_named(bench: Bench) -> None:
     report = summary.report_for("teams")
     assert (report.read, report.indexed, report.merged, report.stale) == (14, 11, 3, 0)
     assert report.warnings == [
-        "3 lines share the identifier x: lines 4, 9, 13; 2 lines share the identifier t5: lines 6, 14; "
+        "3 lines share the identifier x: lines 4, 9, 13; 2 lines share the identifier t5: lines 7, 14; "
         "the newest line of each is kept"
     ]
     assert (await bench.served(TEAM))["x"]["record"]["name"] == "distinct 8"

@@ -70,7 +70,10 @@ async def test_force_says_why_it_reads_again(bench: Bench, changed: str, said: s
     elif changed == "live":
         progress.live = f"{bench.connection.alias(TEAM)}-v0000"
     elif changed == "companies":
-        write(bench.folder, {COMPANY: [envelope(COMPANY), envelope(COMPANY, {"platform_company_id": "b"})]})
+        write(
+            bench.folder,
+            {COMPANY: [envelope(COMPANY), envelope(COMPANY, {"platform_company_id": "b", "numeric_id": "9"})]},
+        )
     else:
         progress.is_overridable = False
     await checkpoint.write(progress)
