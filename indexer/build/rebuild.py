@@ -88,6 +88,7 @@ class _Run:
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
         known = await known_companies(self.context, self.source, self.covered)
+        _require_coverage(known)
         await self._preflight(resources, known.coverage)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
@@ -135,3 +136,12 @@ class _Run:
                 report.refusal = str(refusal)
             report.seconds = time.monotonic() - started
         self._enter(report, RunStage.REFUSED if report.refusal else RunStage.SWAPPED)
+
+
+def _require_coverage(known: Companies) -> None:
+    """Raise SourceError for a source that names no company while others are live: it would change nothing, in silence."""
+    if known.keys and known.coverage.companies == frozenset():
+        raise SourceError(
+            "The source holds no company, so it covers none: name those that it is for with --company, or replace "
+            "everything with --all-companies."
+        )
