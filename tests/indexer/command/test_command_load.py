@@ -177,3 +177,16 @@ async def test_a_dry_run_shows_no_more_faults_than_fit_a_screen_and_says_how_man
     assert code == 1
     assert len(err.splitlines()) == 21
     assert err.splitlines()[-1] == "30 more errors are not shown."
+
+
+async def test_the_covered_companies_are_options_of_the_command_and_in_its_output(bench: Bench) -> None:
+    await start(bench)
+    folder = write(bench.folder.parent / "own", {TEAM: [envelope(TEAM)]})
+    code, out, err = await run(bench, "reindex", folder, "teams", "--company", "acme", "--force")
+    report = lines(out)[-1]["resources"]["teams"]
+    assert (code, report["covers"], report["others"]) == (0, "acme", 0), err
+    code, _, err = await run(bench, "reindex", folder, "teams", "--company", "nobody")
+    assert code == 2
+    assert err == "--company: nobody is not a company in the source or the live index: correct it.\n"
+    code, _, err = await run(bench, "reindex", folder, "--company", "acme", "--all-companies")
+    assert (code, "Give --company or --all-companies, not both." in err) == (2, True)
