@@ -139,7 +139,7 @@ class _Run:
 
 
 def _require_coverage(known: Companies) -> None:
-    """Raise SourceError for a source that names no company while others are live: it would change nothing, in silence."""
+    """Raise SourceError for a source that names no company while some are live: it would change nothing."""
     if known.keys and known.coverage.companies == frozenset():
         raise SourceError(
             "The source holds no company, so it covers none: name those that it is for with --company, or replace "
