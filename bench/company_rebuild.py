@@ -1,4 +1,4 @@
-"""What the rebuild of one company takes beside records of others: `python -m bench.company_rebuild`.
+"""What the rebuild of one company takes next to records of others: `python -m bench.company_rebuild`.
 
 Two installations on one node of its own, with `--others` records of other companies in one and as many as the company
 has in the other. The company's source changes by a twentieth each time; both are rebuilt in turn. Prints the seconds of
@@ -100,9 +100,9 @@ async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
             [await each.load((_OWN,), given.records, at + 1) for each in places.values()] for at in range(given.rounds)
         ]
     few, many = (median(column) for column in zip(*rounds, strict=True))
-    ratio = median(beside_many / beside_few for beside_few, beside_many in rounds)
+    ratio = median(with_many / with_few for with_few, with_many in rounds)
     print(
-        f"rebuild of {given.records:,} records: {few:.2f} s beside {given.records:,}, {many:.2f} s beside "
+        f"rebuild of {given.records:,} records: {few:.2f} s next to {given.records:,}, {many:.2f} s next to "
         f"{given.others:,}, ratio {ratio:.2f} (medians of {given.rounds} rounds)"
     )
 

@@ -120,7 +120,7 @@ def _lines(result: VerificationResult) -> Iterator[str]:
         return
     rate = result.compared / max(result.seconds, 0.001)
     compared = f"{result.compared:,} of {result.reference} in {result.index}"
-    yield f"{result.resource}: {compared}, covering {result.covers}: {_outcome(result)} ({rate:,.0f}/s)"
+    yield f"{result.resource}: {compared}: {_outcome(result)} ({rate:,.0f}/s), covering {result.covers}"
     for kind, named in result.named.items():
         for record in named[:_MAX_RECORDS_SHOWN]:
             expected, found = _time(record.expected) or "absent", _time(record.found) or "absent"

@@ -92,6 +92,7 @@ class _Run:
 
     async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
         known = await known_companies(self.context, self.source, self.covered)
+        _require_coverage(known)
         await self._preflight(resources, known.coverage)
         await begin_due_lives(self.context, self.report_wait)
         for resource, report in zip(resources, self.summary.resources, strict=True):
@@ -162,3 +163,12 @@ class _Run:
                 report.refusal = str(refusal)
                 self._enter(report, RunStage.REFUSED)
             report.seconds = time.monotonic() - started
+
+
+def _require_coverage(known: Companies) -> None:
+    """Raise SourceError for a source that names no company while some are live: it would change nothing."""
+    if known.keys and known.coverage.companies == frozenset():
+        raise SourceError(
+            "The source holds no company, so it covers none: name those that it is for with --company, or replace "
+            "everything with --all-companies."
+        )

@@ -1,4 +1,7 @@
-"""The lifecycle of generations: they are created, finished, swapped in, rolled back and pruned only here."""
+"""The lifecycle of generations: they are created, finished, swapped in, rolled back and pruned only here.
+
+A copy of the live one is made in `indexer.indices.live_copy`.
+"""
 
 from __future__ import annotations
 

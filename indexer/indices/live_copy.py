@@ -44,7 +44,9 @@ async def copy_live(
         await context.client.indices.clone(index=live, target=copy, settings=_SETTINGS)
         health = await client.cluster.health(index=copy, wait_for_status="yellow", timeout=f"{seconds}s")
     if health["status"] == "red":
-        raise ElasticsearchError(f"{live} cannot be copied to {copy}: no node that has it takes another index.")
+        raise ElasticsearchError(
+            f"{live} cannot be copied to {copy}: its node takes no other index: free disk space there."
+        )
     body: dict[str, Any] = index_body(resource)
     meta = body["mappings"]["_meta"] | {"replaces": live}
     await context.client.indices.put_mapping(index=copy, meta=meta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from indexer.documents.coverage import ALL_COMPANIES
 from indexer.reporting.fault_tally import fault_lines
 from indexer.reporting.report import RunStage
 
@@ -56,7 +57,8 @@ def _counts_line(report: ResourceReport) -> str:
 
 def _coverage(report: ResourceReport) -> str:
     """Return which companies a build replaces, and how many records of which of them vanish."""
-    covers = f"; covers {report.covers}" if report.covers else ""
+    is_notable = report.others or report.covers == str(ALL_COMPANIES)
+    covers = f"; covers {report.covers}" if is_notable else ""
     others = f", and {report.others:,} records of other companies stay as they are" if report.others else ""
     vanished = ", ".join(f"{count:,} of {company}" for company, count in report.vanished_companies.items())
     return f"{covers}{others}{f'; vanished: {vanished}' if vanished else ''}"

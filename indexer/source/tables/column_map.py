@@ -156,7 +156,8 @@ def _advice(message: str, resource: Resource) -> str:
 def _known_names(resource: Resource) -> set[str]:
     cells = {name for cell in CELL_TYPES.values() for name in cell.__struct_fields__}
     members = {field.name for field in envelope_fields(resource)}
-    return cells | members | {"companies", "company", "record", *TableFormat.__struct_fields__, *_field_names(resource.stored)}
+    own = {"companies", "company", "record", *TableFormat.__struct_fields__}
+    return cells | members | own | _field_names(resource.stored)
 
 
 def _field_names(fields: Iterable[Field]) -> set[str]:
@@ -172,7 +173,7 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
 
 @cache
 def column_map_type(resource: Resource, *, passes_through: bool = False) -> type[msgspec.Struct]:
-    """Return the type of a column map: the keys of `TableFormat`, the envelope's members, `record`, `company` and `companies`.
+    """Return the type of a column map: the keys of `TableFormat`, the envelope's members, and those of the map itself.
 
     The identifier is required unless columns pass through.
     """

@@ -155,6 +155,13 @@ async def test_a_named_company_that_the_source_lacks_loses_its_records(
     assert live_names(await stored(bench.engine())) == {f"south-{n}" for n in range(20)}
 
 
+async def test_a_source_that_holds_no_company_is_refused_beside_others(bench: Bench, north: Loader) -> None:
+    await north.load(teams("north", 2))
+    folder = write(bench.folder, {COMPANY: [], TEAM: []})
+    with pytest.raises(SourceError, match="The source holds no company, so it covers none: name those"):
+        await bench.build_source(FolderSource(folder), [COMPANY, TEAM])
+
+
 async def test_a_company_that_does_not_exist_cannot_be_covered(north: Loader) -> None:
     with pytest.raises(SourceError, match="--company: nroth is not a company in the source or the live index"):
         await north.load(teams("north", 2), covered=CoverageRequest(("nroth",)))

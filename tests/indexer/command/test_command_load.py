@@ -214,3 +214,16 @@ async def test_an_update_says_what_is_not_served_and_ends_with_1(bench: Bench) -
     ]
     code, out, err = await run(bench, "update", written(path, [envelope(TEAM)]))
     assert (code, out, err) == (0, "teams: 1 read, 1 unchanged\n", "")
+
+
+async def test_the_covered_companies_are_options_of_the_command_and_in_its_output(bench: Bench) -> None:
+    await start(bench)
+    folder = write(bench.folder.parent / "own", {TEAM: [envelope(TEAM)]})
+    code, out, err = await run(bench, "reindex", folder, "teams", "--company", "acme", "--force", "--json")
+    report = lines(out)[-1]["resources"]["teams"]
+    assert (code, report["covers"], report["others"]) == (0, "acme", 0), err
+    code, _, err = await run(bench, "reindex", folder, "teams", "--company", "nobody")
+    assert code == 2
+    assert err == "--company: nobody is not a company in the source or the live index: correct it.\n"
+    code, _, err = await run(bench, "reindex", folder, "--company", "acme", "--all-companies")
+    assert (code, "Give --company or --all-companies, not both." in err) == (2, True)
