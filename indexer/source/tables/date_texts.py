@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 # Parsing a date by a format takes 5 to 10 µs, a number 1 to 2 µs, and exports repeat few of them often.
-_CACHED_TEXTS = 16_384
+_CACHED_TEXTS = 4_096
 _CACHED_CHARACTERS = 40
 
 
