@@ -17,6 +17,10 @@ _CACHED_TEXTS = 4_096
 _CACHED_CHARACTERS = 40
 
 
+# Among formats, for columns that mix ISO 8601 with others.
+ISO = "ISO"
+
+
 def date_converter(formats: Sequence[str]) -> Callable[[str], str]:
     """Return the function that converts a text to `YYYY-MM-DD`; its ValueError completes "the text ..."."""
     return cached(lambda text: parsed_time(text, formats).date().isoformat())
@@ -52,6 +56,8 @@ def parsed_time(text: str, formats: Sequence[str]) -> dt.datetime:
         raise ValueError("is not an ISO 8601 date") from None
     for one in formats:
         try:
+            if one == ISO:
+                return dt.datetime.fromisoformat(text)
             return dt.datetime.strptime(text, one)  # noqa: DTZ007 - see _with_offset
         except ValueError:
             continue
