@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _SAMPLED_ROWS = 2_000
+_SAMPLED_BYTES = 1 << 24
 _ROWS_OF_FURTHER_FILES = 50
 _ROW_BYTES = 1 << 20
 _ENVELOPE = ("updated_at", "platform_company_id")
@@ -111,7 +112,12 @@ def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
         header = next(rows, None)
         if header is None or header.error:
             raise SourceError(f"{file.name} has no header: its first line {header.error if header else 'is empty'}.")
-        sample = [row.cells for row in islice(rows, _SAMPLED_ROWS) if len(row.cells) == len(header.cells)]
+        sample, size = list[list[str]](), 0
+        for row in islice(rows, _SAMPLED_ROWS):
+            size += len(row.data)
+            if size > _SAMPLED_BYTES:
+                break
+            sample += [row.cells] if len(row.cells) == len(header.cells) else []
     return header.cells, sample
 
 

@@ -60,11 +60,12 @@ def _checked(compute: Compute) -> Compute:
     def result(values: Sequence[Number]) -> Number:
         try:
             value = compute(values)
+            is_finite = math.isfinite(value)
         except ZeroDivisionError:
             raise ValueError("divides by zero") from None
         except (OverflowError, ValueError):
             raise ValueError("has a result that is out of range") from None
-        if not math.isfinite(value):
+        if not is_finite:
             raise ValueError("has a result that is out of range")
         return value
 

@@ -57,6 +57,7 @@ def test_a_cell_may_differ_from_its_table(tmp_path: Path) -> None:
     [
         ("CreatedDate", X, 'date_format = "%m/%d/%Y"', "9/22/2024", "2024-09-22"),
         ("CreatedDate", X, 'date_format = ["%m/%d/%Y", "%Y%m%d"]', "20240922", "2024-09-22"),
+        ("CreatedDate", X, 'date_format = ["%m/%d/%Y", "ISO"]', "2024-09-22", "2024-09-22"),
         ("CreatedDate", '{column = "x", format = "%d.%m.%y"}', 'date_format = "%Y"', "22.09.24", "2024-09-22"),
         ("CreatedDate", X, 'date_format = "%m/%d/%Y"', "22/9/2024", "column x: '22/9/2024' does not match the format"),
         ("ModificationTimestamp", X, 'time_zone = "America/New_York"', "2024-07-01T12:00", "2024-07-01T12:00:00-04:00"),
@@ -105,6 +106,7 @@ def test_times_of_day_and_lists_of_objects(tmp_path: Path) -> None:
         ("1 / {x}", "0", "column x: '0' divides by zero"),
         ("{x}", "many", "column x: 'many' is not a number"),
         ("{x}", "", None),
+        ("{x} * 1e300", "9" * 30, f"column x: '{'9' * 30}' has a result that is out of range"),
     ],
 )
 def test_arithmetic(tmp_path: Path, formula: str, text: str, value: object) -> None:
