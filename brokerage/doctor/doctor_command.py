@@ -94,8 +94,9 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
         of_indices += block_findings(indices, connection)
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
         of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
+        live = [alias for alias, found in indices.by_name.items() if found]
         of_records = [
-            *await time_findings(client, connection, marks),
+            *await time_findings(client, connection, marks, live),
             await identifier_finding(client, connection),
         ]
         return [*of_cluster, *of_indices, *of_keys, *await node_findings(engine, indices), *of_records], False

@@ -15,7 +15,7 @@ from mappings import RESOURCES
 from service.health.checks import Finding, FindingState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from elasticsearch import AsyncElasticsearch
 
@@ -28,9 +28,12 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 async def time_findings(
-    client: AsyncElasticsearch, connection: ConnectionSettings, marks: Mapping[str, Mark]
+    client: AsyncElasticsearch, connection: ConnectionSettings, marks: Mapping[str, Mark], live: Container[str] = ()
 ) -> list[Finding]:
-    """Check the watermarks, by alias, and the times of live records. Requires `read` on the indices."""
+    """Check the watermarks, by alias, and the times of live records. Requires `read` on the indices.
+
+    `live` has the aliases of the loaded resources.
+    """
     settings = load_settings(IndexerSettings, os.environ)
     clocks = {one.alias: mark.clock for one in RESOURCES if (mark := marks.get(connection.alias(one)))}
 
@@ -39,7 +42,10 @@ async def time_findings(
         found = {one.alias: await _search(client, connection.alias(one), query) for one in RESOURCES}
         return record_finding({name: hits for name, hits in found.items() if hits["total"]["value"]})
 
-    return [mark_finding(clocks, settings.clock_seconds), await checked_records(RECORD_TIMES, records)]
+    aliases = {one.alias: connection.alias(one) for one in RESOURCES}
+    missing = [name for name, alias in aliases.items() if alias in live and alias not in marks]
+    of_marks = _missing_marks(missing) if missing else mark_finding(clocks, settings.clock_seconds)
+    return [of_marks, await checked_records(RECORD_TIMES, records)]
 
 
 async def _search(client: AsyncElasticsearch, alias: str, query: Mapping[str, Any]) -> Any:
@@ -54,6 +60,17 @@ async def _search(client: AsyncElasticsearch, alias: str, query: Mapping[str, An
         ignore_unavailable=True,
     )
     return answer["hits"]
+
+
+def _missing_marks(names: list[str]) -> Finding:
+    return Finding(
+        subject=MARKS,
+        state=FindingState.WARNING,
+        problem="loaded resources have none, so consumers cannot follow them",
+        detail=f"{', '.join(names)}.",
+        remedy="`brokerage index restored` or the next `brokerage index update` creates them. If it persists, grant "
+        "the service's user `read` on `control`.",
+    )
 
 
 def mark_finding(clocks: Mapping[str, int], tolerated_seconds: float) -> Finding:

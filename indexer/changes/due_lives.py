@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,23 +10,24 @@ import msgspec
 from cluster.control_index import Mark, mark_id
 from indexer.changes.write_session import open_write_session
 from indexer.control.lives import StoredIdentities, is_replaced, read_all_identities
+from indexer.errors import RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from indexer.context import IndexerContext
     from mappings import Resource
 
 
 async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:
-    """Begin a new life of each resource whose data, or marks, were restored or replaced since the last run.
+    """Begin a new life of each resource whose data, or marks, were restored, replaced or lost since the last run.
 
     Returns the names of the present lives. Raises LockedError or RefusedError.
     """
     marks = await _read_marks(context)
-    due = await _replaced(context, marks)
+    due = [*await _replaced(context, marks), *await _without_mark(context, marks)]
     for resource in due:
         if await GenerationLifecycle(context, resource).live() is not None:
             async with open_write_session(context, resource, on_wait):
@@ -37,6 +39,16 @@ async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None
 async def replaced_resources(context: IndexerContext) -> list[Resource]:
     """Return the resources whose mark describes another control index, or another index than there is now."""
     return await _replaced(context, await _read_marks(context))
+
+
+async def _without_mark(context: IndexerContext, marks: Collection[Resource]) -> list[Resource]:
+    """Return the loaded resources without a mark, as after a loss of the control index."""
+    found: list[Resource] = []
+    for resource in RESOURCES:
+        with suppress(RefusedError):  # an alias of another program
+            if resource not in marks and await GenerationLifecycle(context, resource).live() is not None:
+                found.append(resource)
+    return found
 
 
 async def _replaced(context: IndexerContext, marks: Mapping[Resource, Mark]) -> list[Resource]:

@@ -147,7 +147,7 @@ async def _open_session(
     )
     if stamps.sequence > (published := mark.sequence if mark else 0):
         await recover_moves(session, published)
-    if mark is not None and stamps.mark.life != mark.life:
+    if mark is None or stamps.mark.life != mark.life:
         await session.publish()
     return session
 

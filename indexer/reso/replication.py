@@ -131,13 +131,15 @@ class Replicator:
     syncs: dict[str, EntitySync]
     events: EntityEventFollower | None
     publisher: MirrorPublisher
-    not_granted: list[str]  # messages about unauthorized entities, reported once
+    notices: list[str]  # of unauthorized entities and of a restored index, reported once
 
     async def run_round(self) -> RoundResult:
         """Read changes, publish them, and store the replication status."""
         started = self.source.client.source_time
         by_events = await self._entities_with_events()
         problems = await self._sync_all(by_events)
+        if notice := await self.publisher.follow_lives():
+            self.notices.append(notice)
         if refusal := self.publisher.limit_removals(self.source.settings.removal_limit):
             problems.append(refusal)
         summary = await self.publisher.publish()
@@ -184,7 +186,7 @@ class Replicator:
     def _report(self) -> list[str]:
         readers = (sync.reader for sync in self.syncs.values())
         lines = summarize_round(readers, self.source.client.traffic, self.publisher.outbox)
-        lines, self.not_granted = [*self.not_granted, *lines], []
+        lines, self.notices = [*self.notices, *lines], []
         return lines
 
 

@@ -164,8 +164,8 @@ class WatermarkPoller(HttpReader):
         body, watermark = await self.get(replica, keys, self.ask.resource.alias, query)
         page = orjson.loads(body)
         if not self.cursor:
-            assert watermark is not None, body
-            self.next_watermark = int(watermark)
+            # Without a watermark, as while the control index is lost, the next walk repeats this one.
+            self.next_watermark = int(watermark) if watermark else self.watermark
         names = [(one["PlatformListingId"], one["ListingID"]) for one in page["Listings"]]
         self.copy |= dict(names)
         self.cursor = names[-1][0] if names else ""

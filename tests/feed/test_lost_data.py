@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from cluster.control_index import mark_id
 from mappings import COMPANY, LISTING, RESOURCES
 from service.app import create_app
+from service.health.probes import HEALTH_MONITOR
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.network.proxy import Proxy
@@ -62,6 +63,18 @@ async def test_a_cluster_that_came_back_empty_and_was_loaded_again_voids_every_p
     filtered = {"$filter": f"EntityEventSequence gt {number}"}
     assert await refusal(feed, "reso/EntityEvent", **filtered) == (410, False)
     assert min(await events(feed)) > number
+
+
+async def test_an_update_of_one_resource_lets_all_be_followed_again_after_the_control_index_was_lost(
+    feed: FeedClient,
+) -> None:
+    token = await feed.token()
+    await feed.bench.client.indices.delete(index=feed.bench.connection.control_index)
+    await feed.update(listing("L0", "a", 10, price=7))
+    await feed.http.server.app[HEALTH_MONITOR].check_now()  # type: ignore[attr-defined]
+    assert await feed.problem("changes", since=token) == (410, "token-expired")
+    assert {each["id"] for each in (await feed.changes(None, resources="offices"))[0]} == {"O1"}
+    assert len(await feed.snapshot("offices")) == 3
 
 
 async def events(feed: FeedClient) -> list[int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from indexer.build.rebuild import reindex
+from indexer.changes.due_lives import begin_due_lives
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
 from indexer.control.replications import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_rows
+from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.report import OnProgress, RunSummary
 from indexer.reporting.tolerance import tolerated_count
 from indexer.reso.mapping.record_mapper import RecordMapper
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _INDEXED_NOTE = "found"
+_LIVES_NOTE = "lives"
+
+_NOT_CONTINUED = "The index was restored or rolled back since records were last sent: sending all of them again."
 
 
 class MirrorPublisher:
@@ -67,6 +72,28 @@ class MirrorPublisher:
         with self._mirror.transaction():
             self._mirror.write_note(_INDEXED_NOTE, value=True)
 
+    async def follow_lives(self) -> str | None:
+        """Make everything due if the index does not continue what it was when records were last sent.
+
+        That is so after a restore or a rollback. Returns the message about it.
+        """
+        lives = await self._present_lives()
+        if lives == (known := self._mirror.read_note(_LIVES_NOTE)):
+            return None
+        is_continued = known is None or set(known) <= set(lives)
+        if not is_continued:
+            with translate_client_errors():
+                await self._record_indexed()
+        with self._mirror.transaction():
+            if not is_continued:
+                self._mirror.mark_all_due()
+            self._mirror.write_note(_LIVES_NOTE, lives)
+        return None if is_continued else _NOT_CONTINUED
+
+    async def _present_lives(self) -> list[str]:
+        with translate_client_errors():
+            return await begin_due_lives(self._context, ignore_wait)
+
     def limit_removals(self, share: float) -> str | None:
         """Suspend deletions of unmatched records above a share of all; return the message about it, if so."""
         unmatched, total = SentLog(self._mirror).count_unmatched()
@@ -85,6 +112,7 @@ class MirrorPublisher:
             summary = await reindex(self._context, self.outbox, resources=unbuilt, on_progress=self._on_progress)
             if summary.exit_code and any(report.refusal for report in summary.resources):
                 return summary
+            self._mirror.write_note(_LIVES_NOTE, await self._present_lives())
             if set(unbuilt) >= set(self._resources) - {COMPANY}:
                 self._mark_published(change)
                 return summary

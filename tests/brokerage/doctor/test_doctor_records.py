@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cluster.control_index import mark_id
 from cluster.token_keys import TOKEN_KEYS_ID
 from mappings import COMPANY, TEAM
 from mappings.stored_document import feed_key
@@ -59,3 +60,15 @@ async def test_missing_keys_of_tokens_are_named_until_the_next_update(
     assert (finding["state"], "brokerage index update" in finding["remedy"]) == ("warning", True)
     assert (await bench.update({TEAM: [envelope(TEAM, updated_at="2026-02-02T00:00:00Z")]})).exit_code == 0
     assert "tokens" not in await doctor(environment)
+
+
+async def test_loaded_resources_without_a_watermark_are_named_until_the_next_update(
+    bench: Bench, environment: dict[str, str]
+) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    mark = mark_id(bench.connection.alias(TEAM))
+    await bench.client.delete(index=bench.connection.control_index, id=mark, refresh=True)
+    finding = (await doctor(environment))["watermarks"]
+    assert (finding["state"], finding["detail"]) == ("warning", "teams.")
+    assert (await bench.update({COMPANY: [envelope(COMPANY, updated_at="2026-02-02T00:00:00Z")]})).exit_code == 0
+    assert "watermarks" not in await doctor(environment)
