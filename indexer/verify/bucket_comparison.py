@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from indexer.clock import UNDATED
 from indexer.verify.findings import VerificationResult, classify_difference
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
-from mappings.identifiers import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from indexer.verify.sides import IndexSide, RecordState, VerificationSide
+    from mappings import Resource
 
 # Records of the second pass in memory at the same time, at about 350 bytes each.
 MAX_RECORDS_IN_MEMORY = 500_000
@@ -40,11 +40,12 @@ class _BucketDigests:
 
 @dataclass(frozen=True)
 class BucketComparison:
-    """The comparison of a reference with an index, which `refresh` refreshes.
+    """The comparison of a reference with an index of a resource, which `refresh` refreshes.
 
     `taken_at` is the time of the reference's state, in microseconds since 1970.
     """
 
+    resource: Resource
     reference: VerificationSide
     index: IndexSide
     refresh: Callable[[], Awaitable[None]]
@@ -95,7 +96,7 @@ class BucketComparison:
         async for page in self.index.records():
             for entry in page:
                 digests.add(entry)
-                if not entry.deleted and not is_identifier(entry.id):
+                if not entry.deleted and self.resource.canonical_identifier(entry.id) != entry.id:
                     self.result.add_unreachable(entry.id)
             digests.inconclusive.update(coarse_bucket(entry.id) for entry in page if entry.version == UNDATED)
         return digests
