@@ -32,7 +32,7 @@ _MEMBERS: dict[str, Any] = {
     "parent_company_id": str | None,
 }
 
-_MAX_NAME_LENGTH = 64  # of a misspelt field; comparing a longer one takes too long
+_MAX_NAME_LENGTH = 64  # of an unknown field; comparing a longer one takes too long
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
