@@ -25,7 +25,6 @@ from brokerage.output import echo
 from indexer.clock import version_time
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.verify.verification import verify_against_generation, verify_against_source
-from mappings.identifiers import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +128,13 @@ def _lines(result: VerificationResult) -> Iterator[str]:
         yield f"  unreadable: {line.file}, line {line.line}: {line.field} {line.reason}"
 
     for identifier in result.unreachable_named[:_MAX_RECORDS_SHOWN]:
-        yield f"  unreachable: {identifier!r}: an identifier {RULE}: correct it at the source"
+        rule = RESOURCES_BY_NAME[result.resource].identifier_rule
+        yield f"  unreachable: {identifier!r}: an identifier {rule}: {_advice(result, identifier)}"
+
+
+def _advice(result: VerificationResult, identifier: str) -> str:
+    is_convertible = RESOURCES_BY_NAME[result.resource].canonical_identifier(identifier) is not None
+    return "rebuild, to store it in lower case" if is_convertible else "correct it at the source"
 
 
 def _outcome(result: VerificationResult) -> str:

@@ -1,4 +1,4 @@
-"""Normalization of every record: whole numbers for integers, valid date-times, empty lists instead of null."""
+"""Normalization of every record: whole numbers for integers, valid date-times, forms of texts, [] instead of null."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mappings.fields import Field
+    from mappings.text_forms import TextForm
 
     Roundings = dict[str, RoundedField]
+
+
+_MAX_SHOWN = 80  # characters of an invalid text
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class NormalizedShape:
 
     integers: tuple[str, ...]
     date_times: tuple[str, ...]
+    forms: tuple[tuple[str, TextForm], ...]
     lists: tuple[str, ...]
     single: tuple[tuple[str, NormalizedShape], ...]
     several: tuple[tuple[str, NormalizedShape], ...]
@@ -34,7 +39,7 @@ class NormalizedShape:
     @property
     def is_empty(self) -> bool:
         """Whether such an object never needs normalizing."""
-        return not (self.integers or self.date_times or self.lists or self.single or self.several)
+        return not (self.integers or self.date_times or self.forms or self.lists or self.single or self.several)
 
 
 def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
@@ -43,6 +48,7 @@ def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
     return NormalizedShape(
         integers=tuple(field.name for field in fields if field.kind is FieldKind.INTEGER),
         date_times=tuple(field.name for field in fields if field.kind is FieldKind.DATE_TIME),
+        forms=tuple((field.name, field.form) for field in fields if field.form is not None),
         lists=tuple(field.name for field in fields if field.kind.is_list),
         single=tuple(
             (field.name, part) for field, part in inner if field.kind is FieldKind.OBJECT and not part.is_empty
@@ -60,7 +66,7 @@ class RecordNormalizer:
         """Derive the shape of records with these members."""
         self._shape = normalized_shape(fields)
         # The strict record type leaves only these to normalize.
-        self._top = replace(self._shape, date_times=(), single=(), several=())
+        self._top = replace(self._shape, date_times=(), forms=(), single=(), several=())
         self._integers = member_getter(self._top.integers)
         self._lists = member_getter(self._top.lists)
 
@@ -97,9 +103,10 @@ def normalize(value: Any, shape: NormalizedShape, roundings: Roundings) -> None:
             _round(value, name, number, roundings)
     for name in shape.date_times:
         _check_date_time(name, getattr(value, name))
-    for name in shape.lists:
-        if getattr(value, name) is None:
-            setattr(value, name, [])
+    for name, form in shape.forms:
+        setattr(value, name, _formed(name, getattr(value, name), form))
+    for name in [name for name in shape.lists if getattr(value, name) is None]:
+        setattr(value, name, [])
     for name, part in shape.single:
         member = getattr(value, name)
         if member is not None:
@@ -125,6 +132,16 @@ def _check_date_time(name: str, text: str | None) -> None:
             dt.datetime.fromisoformat(text)
     except ValueError:
         raise InvalidRecordError(name, f"is {text!r}, which is not a valid date-time") from None
+
+
+def _formed(name: str, text: str | None, form: TextForm) -> str | None:
+    """Return a text as it is stored, None if it is empty; raise InvalidRecordError if it does not have the form."""
+    if not text:
+        return None
+    canonical = form.canonical(text)
+    if canonical is None:
+        raise InvalidRecordError(name, f"is {text[:_MAX_SHOWN]!r}: {form.rule}")
+    return canonical
 
 
 def _round(value: Any, name: str, number: float, roundings: Roundings) -> None:

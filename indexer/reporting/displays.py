@@ -1,4 +1,4 @@
-"""Progress displays of a run: bars on a terminal, lines of text elsewhere, or JSON lines."""
+"""Progress displays of a run: bars on a terminal, lines of text elsewhere, or JSON lines if requested."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class JsonProgress:
 
 
 def progress_display(*, as_json: bool) -> Display:
-    """Return JSON lines if asked for, else bars on a terminal and lines of text elsewhere."""
+    """Return JSON lines if requested, else bars on a terminal and lines of text elsewhere."""
     if as_json:
         return JsonProgress(sys.stdout)
     console = SafeConsole()

@@ -20,12 +20,11 @@ from mappings import RESOURCES
 from mappings.generations import parse_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from indexer.context import IndexerContext
     from indexer.documents.companies import Companies
     from indexer.source.lines import Source
-    from indexer.verify.sides import VerificationSide
     from mappings import Resource
 
 THE_SOURCE = "the source"
@@ -71,7 +70,7 @@ async def _against_source(
     index = IndexSide(context, live or "", is_full, known.coverage)
     reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())
-    return await _compare(lifecycle, reference, index, result, taken_at)
+    return await _compare(BucketComparison(resource, reference, index, _refresh(lifecycle, live), result, taken_at))
 
 
 async def verify_against_generation(
@@ -137,20 +136,18 @@ async def _against_generation(context: IndexerContext, pair: _GenerationPair, *,
     result = VerificationResult(pair.resource.alias, pair.earlier, pair.live)
     reference = IndexSide(context, pair.earlier, is_full)
     index = IndexSide(context, pair.live, is_full)
-    return await _compare(pair.lifecycle, reference, index, result, _LAST_MICROSECOND)
+    refresh = _refresh(pair.lifecycle, pair.live)
+    return await _compare(BucketComparison(pair.resource, reference, index, refresh, result, _LAST_MICROSECOND))
 
 
-async def _compare(
-    lifecycle: GenerationLifecycle,
-    reference: VerificationSide,
-    index: IndexSide,
-    result: VerificationResult,
-    taken_at: int,
-) -> VerificationResult:
-    started = time.monotonic()
+def _refresh(lifecycle: GenerationLifecycle, index: str | None) -> Callable[[], Awaitable[None]]:
+    return partial(lifecycle.refresh, index or "")
+
+
+async def _compare(comparison: BucketComparison) -> VerificationResult:
+    started, result = time.monotonic(), comparison.result
     if result.index is not None:
-        refresh = partial(lifecycle.refresh, result.index)
-        await refresh()
-        await BucketComparison(reference, index, refresh, result, taken_at).run()
+        await comparison.refresh()
+        await comparison.run()
     result.seconds = time.monotonic() - started
     return result

@@ -98,7 +98,7 @@ def test_what_names_no_record(nothing: bytes) -> None:
 
 async def test_a_record_that_elasticsearch_refuses_stays_as_it_was(bench: Bench) -> None:
     await bench.build({LISTING: [envelope(LISTING)]})
-    long = envelope(LISTING, {"ListAgentUUID": "x" * 40_000, "City": NEW})
+    long = envelope(LISTING, {"ListingID": "x" * 40_000, "City": NEW})
     report = (await bench.build({LISTING: [long]})).report_for("listings")
     assert (report.stage, report.dead, report.kept) == (RunStage.SWAPPED, 1, 1)
     assert (await bench.served(LISTING))["listing-1"]["record"]["City"] == "City of a test"
