@@ -23,7 +23,7 @@ from tests.records import deletion, envelope
 _resources = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 
 
-def outcome(intake: LineParser, data: bytes) -> tuple[Any, int, int]:
+def outcome(intake: LineParser, data: bytes) -> tuple[Any, Any, int]:
     """Return the draft or the fault, and what was counted."""
     chunk = ParsedChunk()
     try:
