@@ -133,7 +133,7 @@ class _TargetView:
         )
 
     def _tolerated(self, reference: Reference, total: int) -> float:
-        """Return how many new ones are tolerated: none without their company, since no key could read them."""
+        """Return how many new ones are tolerated: none without their company, as they cannot be read."""
         return 0 if reference.target is COMPANY else tolerated_count(self.context.settings.shrink_limit, total)
 
     async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:

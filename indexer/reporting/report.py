@@ -89,7 +89,7 @@ class ResourceReport:
     warnings: list[str] = field(default_factory=list)
 
     def outcome(self, *, is_refused: bool) -> RunStage:
-        """Return the last stage of a build; `is_refused`: whether any resource of its run was refused."""
+        """Return the last stage of a build; with `is_refused`, a resource of its run was refused."""
         if self.refusal:
             return RunStage.REFUSED
         return RunStage.BUILT if is_refused else RunStage.SWAPPED

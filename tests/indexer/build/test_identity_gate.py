@@ -63,7 +63,7 @@ async def test_the_source_of_one_company_does_not_remove_another(bench: Bench) -
     assert "300 of 300 of acme (t0, t1, t10 and 297 more)" in refused(summary, "teams")
 
 
-async def test_a_small_company_that_loses_all_is_named_beside_a_large_one(bench: Bench) -> None:
+async def test_a_small_company_that_loses_all_is_named_next_to_a_large_one(bench: Bench) -> None:
     before = [*teams("t", 400), *teams("o", 4, "other")]
     summary = await rebuilt(bench, {TEAM: before}, {TEAM: before[:400]})
     assert "would remove 4 of 404 live teams" in refused(summary, "teams")

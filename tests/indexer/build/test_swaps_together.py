@@ -56,7 +56,7 @@ async def test_one_refused_resource_leaves_all_of_them_live_as_they_were(bench: 
     ]
 
 
-async def test_what_was_built_beside_a_refused_resource_is_not_read_again(bench: Bench) -> None:
+async def test_what_was_built_with_a_refused_resource_is_not_read_again(bench: Bench) -> None:
     await start(bench)
     await bench.build({COMPANY: [envelope(COMPANY)], OFFICE: offices(3), TEAM: teams(30, name="new")})
     write(bench.folder, {OFFICE: offices(30, name="new")})
