@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,9 +21,9 @@ REMOVED = TeamState(10, "b")
 KEPT = {"a": TeamState(10, "a")}
 
 
-async def is_equal(bench: Bench, *teams: object) -> bool:
+async def is_equal(bench: Bench, *teams: dict[str, Any]) -> bool:
     """Whether the live teams are those of a source, byte for byte."""
-    folder = write(bench.folder.parent / "expected", {COMPANY: [envelope(COMPANY)], TEAM: list(teams)})  # type: ignore[list-item]
+    folder = write(bench.folder.parent / "expected", {COMPANY: [envelope(COMPANY)], TEAM: teams})
     with open_source(str(folder)) as source:
         (result,) = await verify_against_source(bench.engine(), source, [TEAM], is_full=True)
     return result.is_equal
