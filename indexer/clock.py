@@ -42,9 +42,9 @@ def version_microseconds(version: int) -> int:
 
 
 def version_time(version: int) -> str:
-    """Return the time of a version, ISO 8601 in UTC to the microsecond; zeros of a fraction are left out."""
+    """Return the time of a version, ISO 8601 in UTC to the microsecond."""
     moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
-    return moment.replace(tzinfo=None).isoformat() + "Z"
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def first_future_version(future_seconds: float) -> int:

@@ -210,7 +210,7 @@ async def test_an_update_says_what_is_not_served_and_ends_with_1(bench: Bench) -
     assert (code, out) == (1, "teams: 1 read, 1 older than another state\n")
     assert err.splitlines() == [
         "1 teams of the source are not served: older than the live record.",
-        "  team-1 in teams.ndjson:1 (2020-01-01T00:00:00Z, served 2026-01-02T03:04:05.678000Z)",
+        "  team-1 in teams.ndjson:1 (2020-01-01T00:00:00.000000Z, served 2026-01-02T03:04:05.678000Z)",
     ]
     code, out, err = await run(bench, "update", written(path, [envelope(TEAM)]))
     assert (code, out, err) == (0, "teams: 1 read, 1 unchanged\n", "")
