@@ -90,7 +90,7 @@ async def _newest_mark(call: RequestContext, resource: Resource, position: FeedP
     """
     mark = await call.services.marks[resource].refreshed()
     if not _continues(position, mark):
-        raise FeedTokenExpired(resource)
+        raise FeedTokenExpired(f"is void for {resource.alias}")
     return mark
 
 

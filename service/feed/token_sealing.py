@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _VERSION = b"\x02"
 _UNSEALED = frozenset({b"\x93", b"\x97"})
 _KEY_ID_BYTES = 4
+_OF_OTHER_KEYS = "is older than the keys of this service"
 _HEADER_BYTES = len(_VERSION) + _KEY_ID_BYTES
 _END = b"\x80"
 # Sizes of the padded contents: a position of one resource, and one of all.
@@ -112,7 +113,7 @@ class TokenVault:
             await self._sealer.refresh()
             sealer = await self.sealer()
         if not sealer.knows(token):
-            raise FeedTokenExpired
+            raise FeedTokenExpired(_OF_OTHER_KEYS)
         if (contents := sealer.open(token)) is None:
             raise _unreadable(parameter)
         return contents
@@ -122,7 +123,7 @@ def _split(text: str, parameter: str) -> _SealedToken:
     """Split a token; raise FeedTokenExpired for one that is not sealed."""
     raw = decode_base64(text)
     if raw[:1] in _UNSEALED:
-        raise FeedTokenExpired
+        raise FeedTokenExpired(_OF_OTHER_KEYS)
     if raw[:1] != _VERSION or len(raw) < _HEADER_BYTES:
         raise _unreadable(parameter)
     return _SealedToken(raw[len(_VERSION) : _HEADER_BYTES], raw[_HEADER_BYTES:])

@@ -72,7 +72,7 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
     if missing := [resource.alias for resource in chosen or () if resource not in tokens.positions]:
         raise InvalidRequest.of("resources", f"the token does not cover {', '.join(missing)}.")
     if tokens.views != {view.fingerprint}:
-        raise FeedTokenExpired
+        raise FeedTokenExpired("was made for another scope or other filters")
     return {resource: tokens.positions[resource] for resource in chosen or tokens.positions}
 
 
