@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -62,7 +62,7 @@ async def test_forged_addresses_do_not_evade_the_limit_of_failures(
 
 async def test_behind_a_trusted_proxy_only_its_own_addition_counts(stand_in: StandIn) -> None:
     """A proxy appends the address of its peer to whatever the client sent, in the same line or in another."""
-    trusted = {"failures_per_minute": 1, "trusted_proxies": (f"{HERE}/128",)}
+    trusted: dict[str, Any] = {"failures_per_minute": 1, "trusted_proxies": (f"{HERE}/128",)}
     async with serve_raw(stand_in.url, address=HERE, **trusted) as port:
         forms = (
             "X-Forwarded-For: 198.51.100.{}, 203.0.113.9",
