@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Message = TypeVar("Message")
 
 _MIB = 1024**2
-# Decompressed. While it is read, a bomb costs as much. A page has 1,000 records at most, a bucket of a digest some 15
-# of 1,000,000.
+# Decompressed; a bomb costs as much memory. A page has 1,000 records at most, a bucket of a digest some 15 of a
+# million.
 MAX_BODY_BYTES = 128 * _MIB
 # A line of a snapshot is one record.
 MAX_LINE_BYTES = 16 * _MIB
