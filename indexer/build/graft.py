@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from indexer.build.build_checkpoint import BuildPhase
 from indexer.changes.document_copies import copy_write, write_all
 from indexer.changes.moves import rebuild_moves
+from indexer.changes.taken_identifiers import is_taken
 from indexer.changes.write_session import open_write_session
-from indexer.documents.taken_identifiers import is_taken
 from indexer.errors import RefusedError
 from indexer.indices.live_copy import copy_live
 from indexer.indices.scan import fetch_documents, look_up_rows, scan_rows

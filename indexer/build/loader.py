@@ -13,9 +13,9 @@ from indexer.build.build_checkpoint import BuildPhase
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
+from indexer.changes.taken_identifiers import split_taken
 from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
-from indexer.documents.taken_identifiers import split_taken
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows
 

@@ -9,6 +9,7 @@ import msgspec
 
 from indexer.documents.identification import DECODE_ERRORS
 from indexer.errors import InvalidRecordError
+from indexer.reporting.report import EVERY_COMPANY_COVERED
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Coverage:
     def __str__(self) -> str:
         """Return the names of the companies, ten at most."""
         if self.companies is None:
-            return "all companies"
+            return EVERY_COMPANY_COVERED
         names = sorted(self.companies)
         more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
         return f"{', '.join(names[:_MAX_NAMED])}{more}" if names else "none"

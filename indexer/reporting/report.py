@@ -126,6 +126,8 @@ class ResourceReport:
         return {name: getattr(self, name) for name in names}
 
 
+# What `covers` says of a build that replaces everything.
+EVERY_COMPANY_COVERED = "all companies"
 OnProgress = Callable[[ResourceReport], None]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.documents.coverage import ALL_COMPANIES
 from indexer.reporting.fault_tally import fault_lines
-from indexer.reporting.report import RunStage
+from indexer.reporting.report import EVERY_COMPANY_COVERED, RunStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +56,7 @@ def _counts_line(report: ResourceReport) -> str:
 
 def _coverage(report: ResourceReport) -> str:
     """Return which companies a build replaces, and how many records of which of them vanish."""
-    is_notable = report.others or report.covers == str(ALL_COMPANIES)
+    is_notable = report.others or report.covers == EVERY_COMPANY_COVERED
     covers = f"; covers {report.covers}" if is_notable else ""
     others = f", and {report.others:,} records of other companies stay as they are" if report.others else ""
     vanished = ", ".join(f"{count:,} of {company}" for company, count in report.vanished_companies.items())

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.document_copies import version_over
+from indexer.changes.taken_identifiers import split_taken
 from indexer.changes.write_session import republish
 from indexer.documents.coverage import ALL_COMPANIES
-from indexer.documents.taken_identifiers import split_taken
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.updates.declared_fields import require_declared_fields
 from indexer.updates.session_opening import SessionOpening, release_nothing
+from indexer.updates.update_result import PlannedWrite, UpdateResult
 from mappings.stored_document import feed_key
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.indices.bulk import BulkResult
     from indexer.updates.session_opening import BeforeWait
     from mappings import Resource
 
@@ -36,31 +35,6 @@ if TYPE_CHECKING:
 _MAX_ATTEMPTS = 3
 # How long a run that requests the lock has to acquire it.
 _YIELD_POLLS, _YIELD_POLL_SECONDS = 20, 0.25
-
-
-class PlannedWrite(NamedTuple):
-    """A document to write, and the known state of its record."""
-
-    document: PendingDocument
-    kind: ChangeKind
-    known: IndexRow | None
-
-
-@dataclass
-class UpdateResult:
-    """Counts of applied documents, and these with the live states of their records before, or with a reason."""
-
-    indexed: int = 0
-    unchanged: int = 0
-    served: list[tuple[PendingDocument, IndexRow | None]] = field(default_factory=list)
-    stale: list[tuple[PendingDocument, IndexRow]] = field(default_factory=list)
-    rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
-
-    def add_rejected(self, result: BulkResult) -> set[str]:
-        """Add the rejected documents of a bulk result and return their record identifiers."""
-        rejected = [(write.document, reason) for write, reason in result.rejected if write.document is not None]
-        self.rejected += rejected
-        return {document.id for document, _ in rejected}
 
 
 class UpdateWriter:
