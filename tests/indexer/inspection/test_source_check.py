@@ -50,6 +50,7 @@ def listings(tmp_path: Path) -> str:
         record.PlatformListingId = {{column = "id"}}
         record.ListPrice = {{column = "price"}}
         record.City = {{column = "city"}}
+        record.Status = "Active"
         record.ListAgentUUID = {{column = "agent"}}
         """,
     )
