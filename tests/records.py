@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -41,6 +42,11 @@ _RULED: dict[Resource, dict[str, Any]] = {
     LISTING: {"PlatformListingId": "listing-1", "Status": "Active", "PropertyType": "Condo"},
     SOLD_LISTING: {"PlatformListingId": "sold-1", "Status": "Sold", "PropertyType": "Condo", "OnMarket": False},
 }
+
+
+def identifier_of(resource: Resource, name: str) -> str:
+    """Return a valid identifier for a name: agents have UUIDs."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if resource is AGENT else name
 
 
 def record(resource: Resource, **changes: Any) -> dict[str, Any]:
