@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 Message = TypeVar("Message")
 
 _MIB = 1024**2
-# Decompressed. A page has 1,000 records at most, a bucket of a digest some 15 of 1,000,000.
-MAX_BODY_BYTES = 256 * _MIB
+# Decompressed; a bomb costs as much memory. A page has 1,000 records at most, a bucket of a digest some 15 of a
+# million.
+MAX_BODY_BYTES = 128 * _MIB
 # A line of a snapshot is one record.
 MAX_LINE_BYTES = 16 * _MIB
 # Of an error: only a problem document is read, which is shorter.

@@ -22,7 +22,8 @@ from service.http.response_encoding import encode_response
 from service.http.responses import count_records
 from service.keys.authentication import authenticate, confirm
 from service.keys.permissions import reject_guarded_parameters, withheld_groups
-from service.limits.admission import RequestKind
+from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
+from service.limits.admission_lane import ADMISSION_SLOT
 from service.limits.key_limiter import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.parameters.types import Parameter
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mappings.fields import View
     from mappings.resource import Resource
     from service.keys.record import ApiKey
+    from service.limits.admission_lane import AdmissionSlot
     from service.scope import CompanyDirectory, Scope
     from service.services import Services
 
@@ -64,6 +66,7 @@ class RequestContext:
     url: URL
     headers: MultiMapping[str]
     withheld: frozenset[str]
+    slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
@@ -78,6 +81,8 @@ class RequestContext:
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation, at least as new as the mark that this request can have read."""
         self.timer.record(Layer.QUERY)
+        if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
+            await self._take_turn_of_large_pages()
         alias, mark = self.services.connection.alias(resource), self._mark(resource)
         response = await self.services.engine.search(alias, body, mark)
         self.timer.record(Layer.ELASTICSEARCH)
@@ -86,6 +91,11 @@ class RequestContext:
     def require(self, resource: Resource, fields: Iterable[str]) -> None:
         """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""
         self.services.engine.refuse_missing(self.services.connection.alias(resource), fields)
+
+    async def _take_turn_of_large_pages(self) -> None:
+        lane = self.services.admission.lane
+        await self.slot.exchange(lane(RequestKind.PAGE), lane(RequestKind.LARGE_PAGE))
+        self.timer.record(Layer.TURN)
 
     def _mark(self, resource: Resource) -> Mark | None:
         return self.services.marks[resource].current if resource in self.services.marks else None
@@ -132,9 +142,9 @@ class Operation:
             key = await self._require_key(services, request, self._authenticated(request, services))
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             services.deprecation_log.log_first_use(key.key_id, deprecated)
-            services.sends.require_room(key.key_id)
+            await services.sends.wait_for_room(key.key_id)
             timer.record(Layer.AUTH)
-            async with services.admission.lane(self.lane).slot(key.key_id):
+            async with services.admission.lane(self.lane).slot(key.key_id) as request[ADMISSION_SLOT]:
                 timer.record(Layer.TURN)
                 response = await self._respond_admitted(services, request, timer, key)
         self._record_timing(services, response, timer)
@@ -153,6 +163,8 @@ class Operation:
                 response = await self._handle(services, request, timer, key)
                 response = await encode_response(request, response, services.compression_cache)
                 timer.record(Layer.ENCODE)
+                if isinstance(response.body, BufferListPayload):
+                    await services.sends.wait_for_room(key.key_id, response.body.size or 0)
             # The rest of a rate count that ran alongside the search.
             timer.record(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
@@ -204,5 +216,16 @@ class Operation:
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
         return RequestContext(
-            services, timer, scope, directory, self.schema, parameters, path, url, request.headers, withheld, key.key_id
+            services,
+            timer,
+            scope,
+            directory,
+            self.schema,
+            parameters,
+            path,
+            url,
+            request.headers,
+            withheld,
+            request[ADMISSION_SLOT],
+            key.key_id,
         )

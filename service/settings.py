@@ -56,12 +56,12 @@ class ServiceSettings:
     )
     unsent_bytes_per_key: int = setting(
         "BROKERAGE_UNSENT_BYTES_PER_KEY",
-        33_554_432,
+        16_777_216,
         "Bytes of responses that a key may leave unread in each worker; beyond it, its requests get 429.",
     )
     unsent_bytes: int = setting(
         "BROKERAGE_UNSENT_BYTES",
-        134_217_728,
+        67_108_864,
         "Bytes of responses that clients may leave unread in each worker; beyond it, connections of the key with the "
         "most are closed.",
     )

@@ -77,6 +77,9 @@ class ResponseParser:
 
     def body(self) -> bytearray:
         """Return the body of a complete response, cut out of the buffer in place. Call it once."""
+        if len(self._buffer) // 2 <= self._end < len(self._buffer) * 3 // 4:
+            # Cut in place, it would keep the memory of the whole buffer; only a shorter one returns the rest.
+            return self._buffer[self._begin : self._end]
         try:
             del self._buffer[self._end :]
             del self._buffer[: self._begin]

@@ -33,7 +33,7 @@ class ResoSettings:
         "BROKERAGE_RESO_PATIENCE_SECONDS", 900.0, "Seconds of failed retries after which the run exits."
     )
     max_body_mib: int = setting(
-        "BROKERAGE_RESO_MAX_BODY_MIB", 256, "Maximum size of one response of the source, decompressed, in MiB."
+        "BROKERAGE_RESO_MAX_BODY_MIB", 64, "Maximum size of one response of the source, decompressed, in MiB."
     )
     timeout_seconds: float = setting("BROKERAGE_RESO_TIMEOUT_SECONDS", 120.0, "Timeout of one request, in seconds.")
     poll_seconds: float = setting("BROKERAGE_RESO_POLL_SECONDS", 30.0, "Seconds between rounds with --follow.")

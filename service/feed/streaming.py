@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from service.limits.admission_lane import AdmissionSlot
 
 NDJSON = "application/x-ndjson"
+# More than a connection accepts before it waits for the client.
+_PART_BYTES = 262_144
 _log = logging.getLogger("service")
 
 
@@ -124,9 +126,11 @@ class StreamPayload(Payload):
         await self._write_chunk(writer, compressor.finish())
 
     async def _write_chunk(self, writer: AbstractStreamWriter, chunk: bytes) -> None:
-        if chunk:
-            await writer.write(chunk)
-            CURRENT_OBSERVATION.get().sent_bytes += len(chunk)
+        # In parts: a connection copies what it is given, and keeps it until the client has read it.
+        for start in range(0, len(chunk), _PART_BYTES):
+            part = chunk[start : start + _PART_BYTES]
+            await writer.write(part)
+            CURRENT_OBSERVATION.get().sent_bytes += len(part)
 
     async def close(self) -> None:
         """Release the slot, and close the generator of the lines that were not read."""

@@ -15,12 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
-from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
-from service.errors import ApiError, InternalError
 from service.http.headers import add_common_headers
+from service.http.payload import BufferListPayload
 from service.http.problems import problem_response
-from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, HeadersTooLarge, MalformedRequest, UrlTooLong
+from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_LINE_BYTES, MalformedRequest, refusal_of
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
 from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.request_observer import (
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable
 
-# Above the limits on URLs, so that an error can report how long a URL is.
-_MAX_LINE_BYTES = 65_536
 CONNECTION_OPTIONS: dict[str, Any] = {
     "keepalive_timeout": 75,
-    "max_line_size": _MAX_LINE_BYTES,
+    "max_line_size": MAX_LINE_BYTES,
     "max_field_size": MAX_HEADER_BYTES,
     "max_headers": MAX_HEADERS,
     # Bodies are refused unread. For so many seconds their bytes are discarded, so that the client can read the refusal
@@ -52,8 +49,6 @@ _HEAD_TIMEOUT_SECONDS = 10.0
 _FIRST_REQUEST_SECONDS = 1.0
 _HEAD_END = b"\r\n\r\n"
 _SUPPORTED_VERSIONS = frozenset({HttpVersion10, HttpVersion11})
-# The arguments of the exception are all that distinguishes this error in aiohttp.
-_TOO_MANY_HEADERS = ("Too many headers received",)
 
 _log = logging.getLogger("service")
 
@@ -70,7 +65,16 @@ class _Request(web.Request):
 class HttpConnection(ObservedConnection):
     """One connection of a client."""
 
-    __slots__ = ("_accepted_at", "_has_partial_request", "_head_timer", "_received_end", "client", "key_id", "monitor")
+    __slots__ = (
+        "_accepted_at",
+        "_has_partial_request",
+        "_head_timer",
+        "_received_end",
+        "client",
+        "key_id",
+        "monitor",
+        "response_bytes",
+    )
 
     _manager: HttpServer | None
     monitor: SendMonitor | None
@@ -81,7 +85,7 @@ class HttpConnection(ObservedConnection):
         self._has_partial_request = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._received_end = b""
-        self.key_id = ""
+        self.key_id, self.response_bytes = "", 0
         # aiohttp forgets its transport when it closes it, before the client has read everything.
         self.client: asyncio.Transport | None = cast("asyncio.Transport", transport)
         if self.monitor is not None:
@@ -141,6 +145,8 @@ class HttpConnection(ObservedConnection):
         """Send a response. While the server drains, it is the last one of its connection."""
         if (observation := CURRENT_OBSERVATION.get(None)) is not None:
             self.key_id = observation.key_id
+        body = resp.body if isinstance(resp, web.Response) else None
+        self.response_bytes = (body.size or 0) if isinstance(body, BufferListPayload) else 0
         if self._manager is not None and self._manager.draining:
             _close_after(resp)
         return await super().finish_response(request, resp, start_time)
@@ -177,7 +183,7 @@ class HttpConnection(ObservedConnection):
         _log.warning("request %s was refused before it reached the application: %s", request_id, type(exc).__name__)
         if request.writer.output_size > 0:
             raise ConnectionError("The response has already started.")
-        response = problem_response(_refusal(exc), "", request_id)
+        response = problem_response(refusal_of(exc), "", request_id)
         add_common_headers(response, request_id)
         _close_after(response)
         return response
@@ -187,17 +193,6 @@ def _close_after(response: web.StreamResponse) -> None:
     response.force_close()
     # Explicit even if HTTP/1.0 implies it: aiohttp responds to an unparsable request in that version.
     response.headers["Connection"] = "close"
-
-
-def _refusal(exc: BaseException | None) -> ApiError:
-    if isinstance(exc, LineTooLong):
-        # The second argument is the exceeded limit, of the request line or of one header.
-        return UrlTooLong(f"over {_MAX_LINE_BYTES}") if exc.args[1] == _MAX_LINE_BYTES else HeadersTooLarge()
-    if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
-        return HeadersTooLarge()
-    if isinstance(exc, HttpProcessingError | MalformedRequest):
-        return MalformedRequest()
-    return InternalError("failure in the HTTP layer")
 
 
 async def _accept(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.errors import ApiError
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+
+from service.errors import ApiError, InternalError
 
 if TYPE_CHECKING:
     from aiohttp import web
 
 MAX_URL_BYTES = 8_192
+# Of the request line. Above the limits on URLs, so that an error can report how long a URL is.
+MAX_LINE_BYTES = 65_536
 # Enforced by `service.http.connection`. A request has about a dozen header fields, about twenty behind proxies.
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 8_190
@@ -17,6 +21,8 @@ MAX_HEADER_BYTES = 8_190
 MAX_HEAD_BYTES = 16_384
 # In a query. The operation with the most parameters has about forty.
 MAX_PARAMETERS = 100
+# The arguments of the exception are all that distinguishes this error in aiohttp.
+_TOO_MANY_HEADERS = ("Too many headers received",)
 _BODYLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -96,3 +102,15 @@ def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> N
         raise MalformedRequest
     if request.body_exists and request.method in _BODYLESS_METHODS:
         raise BodyNotAllowed
+
+
+def refusal_of(exc: BaseException | None) -> ApiError:
+    """Return the error for what aiohttp could not parse, or for another failure below the application."""
+    if isinstance(exc, LineTooLong):
+        # The second argument is the exceeded limit, of the request line or of one header.
+        return UrlTooLong(f"over {MAX_LINE_BYTES}") if exc.args[1] == MAX_LINE_BYTES else HeadersTooLarge()
+    if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
+        return HeadersTooLarge()
+    if isinstance(exc, HttpProcessingError | MalformedRequest):
+        return MalformedRequest()
+    return InternalError("failure in the HTTP layer")

@@ -41,6 +41,7 @@ class SendingConnection(Protocol):
 
     client: asyncio.Transport | None
     key_id: str
+    response_bytes: int  # of the body that is being sent
 
 
 class _Period(NamedTuple):
@@ -59,12 +60,14 @@ class SendLimits:
     least_bytes_per_second: int
     bytes_per_key: int
     bytes_in_all: int
+    room_seconds: float  # that a request waits for its key to read
 
     @classmethod
     def of(cls, settings: ServiceSettings) -> SendLimits:
         """Return the limits of the settings."""
         rate = settings.least_bytes_per_second
-        return cls(settings.stall_seconds, rate, settings.unsent_bytes_per_key, settings.unsent_bytes)
+        per_key, in_all = settings.unsent_bytes_per_key, settings.unsent_bytes
+        return cls(settings.stall_seconds, rate, per_key, in_all, settings.queue_seconds)
 
 
 class SendMonitor:
@@ -79,6 +82,9 @@ class SendMonitor:
         # Connections whose buffer is over the high-water mark, the longest first, with the bytes in it at that time.
         self._paused: dict[SendingConnection, tuple[str, int]] = {}
         self._bytes_by_key: Counter[str] = Counter()
+        self._responses_by_key: Counter[str] = Counter()
+        # Set when a client of the key has read a response.
+        self._has_read: dict[str, asyncio.Event] = {}
 
     def open(self, connection: SendingConnection) -> None:
         """Watch a connection."""
@@ -94,9 +100,11 @@ class SendMonitor:
 
     def pause(self, connection: SendingConnection) -> None:
         """Count what a transport keeps, now that it is over the high-water mark."""
-        unsent = _unsent(connection)
+        # The parts of a body are slices of one buffer, which stays in memory until the last of them is sent.
+        unsent = max(_unsent(connection), connection.response_bytes)
         self._paused[connection] = connection.key_id, unsent
         self._bytes_by_key[connection.key_id] += unsent
+        self._responses_by_key[connection.key_id] += 1
         self.unsent_bytes += unsent
         if self.unsent_bytes > self.limits.bytes_in_all:
             # Not within the write that led here.
@@ -109,14 +117,33 @@ class SendMonitor:
         key_id, unsent = paused
         self.unsent_bytes -= unsent
         self._bytes_by_key[key_id] -= unsent
-        if not self._bytes_by_key[key_id]:
-            del self._bytes_by_key[key_id]
+        self._responses_by_key[key_id] -= 1
+        if not self._responses_by_key[key_id]:
+            del self._bytes_by_key[key_id], self._responses_by_key[key_id]
+        if (has_read := self._has_read.pop(key_id, None)) is not None:
+            has_read.set()
 
-    def require_room(self, key_id: str) -> None:
-        """Raise UnreadResponses if a key has not read as much as it may leave unread."""
-        if self._bytes_by_key[key_id] > self.limits.bytes_per_key:
+    async def wait_for_room(self, key_id: str, size: int = 0) -> None:
+        """Wait until a key may leave a response of `size` bytes unread; raise UnreadResponses if that takes too long.
+
+        By default the response is expected to be like those that the key has not read. A key without any has room for
+        one of any size.
+        """
+        if self._has_room(key_id, size):
+            return
+        try:
+            async with asyncio.timeout(self.limits.room_seconds):
+                while not self._has_room(key_id, size):
+                    await self._has_read.setdefault(key_id, asyncio.Event()).wait()
+        except TimeoutError:
             _UNREAD_REFUSALS.inc()
-            raise UnreadResponses(self.limits.bytes_per_key)
+            raise UnreadResponses(self.limits.bytes_per_key) from None
+
+    def _has_room(self, key_id: str, size: int) -> bool:
+        if not (responses := self._responses_by_key.get(key_id)):
+            return True
+        unsent = self._bytes_by_key[key_id]
+        return unsent + (size or unsent // responses) <= self.limits.bytes_per_key
 
     async def run(self) -> None:
         """Abort connections that stall, forever."""

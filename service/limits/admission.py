@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 # Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
 _STRANGERS = 32
+# Searches for more records than this take a slot of the lane for large pages: a thousand listings are 7 MB.
+LARGE_PAGE_RECORDS = 251
 
 
 class RequestKind(StrEnum):
     """The kinds of requests, each with its own lane."""
 
     PAGE = "page"
+    LARGE_PAGE = "large-page"
     SHOW = "show"
     CHANGES = "change"
     LONG_POLL = "long-poll"
@@ -35,17 +38,21 @@ class RequestKind(StrEnum):
 class AdmissionControl:
     """The lanes of one process.
 
-    Pages cannot block shows, which read one small record. A request for changes does no work while it waits, and takes
-    the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes thousands
-    of them at once, which are served one after the other and not refused. A snapshot is a series of searches that takes
-    minutes: few run at a time, and none is queued. Strangers, whose keys are not in memory, take no slot of the others.
+    Pages cannot block shows, which read one small record, nor large pages small ones: a worker holds each page until it
+    is written, so a quarter as many large ones are made at a time. A request for changes does no work while it waits,
+    and takes the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes
+    thousands of them at once, which are served one after the other and not refused. A snapshot is a series of searches
+    that takes minutes: few run at a time, and none is queued. Strangers, whose keys are not in memory, take no slot of
+    the others.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
         """Start with all slots free."""
         patience, polls = settings.queue_seconds, settings.waiting
+        large = max(1, settings.concurrency // 4)
         lanes = (
             AdmissionLane(RequestKind.PAGE, settings.concurrency, settings.queue, patience),
+            AdmissionLane(RequestKind.LARGE_PAGE, large, settings.queue, patience),
             AdmissionLane(RequestKind.SHOW, settings.show_concurrency, settings.show_concurrency, patience),
             AdmissionLane(RequestKind.CHANGES, polls, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.LONG_POLL, -(-settings.concurrency // 2), polls, math.inf),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from typing import Self
+
+from aiohttp import web
 
 from service.errors import Overloaded
 from service.limits.fair_queue import FairQueue
@@ -31,7 +34,7 @@ class AdmissionSlot:
         self._key_id = key_id
         self._is_held = False
 
-    async def __aenter__(self) -> None:
+    async def __aenter__(self) -> Self:
         """Take a slot, or wait for one."""
         lane = self._lane
         if lane.running < lane.slots:
@@ -39,6 +42,7 @@ class AdmissionSlot:
         else:
             await lane.wait(self._key_id)
         self._is_held = True
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Release the slot."""
@@ -50,11 +54,21 @@ class AdmissionSlot:
         self._is_held = True
         return self
 
+    async def exchange(self, before: AdmissionLane, lane: AdmissionLane) -> None:
+        """Release the slot if it is one of `before`, and wait for one of `lane`; raise Overloaded."""
+        if self._is_held and self._lane is before:
+            self.release()
+            self._lane = lane
+            await self.__aenter__()
+
     def release(self) -> None:
         """Release the slot if it is held."""
         if self._is_held:
             self._is_held = False
             self._lane.release(self._key_id)
+
+
+ADMISSION_SLOT: web.RequestKey[AdmissionSlot] = web.RequestKey("admission slot", AdmissionSlot)
 
 
 class AdmissionLane:

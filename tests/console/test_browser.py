@@ -12,6 +12,7 @@ from tests.console.conftest import BUILD, LAST
 from tests.console.console_service import FEED
 from tests.service.stand_in import refusal
 from tests.site.test_browser import NARROW, WIDE, open_visit
+from tests.site.test_stored_markup import MARKUP
 from tests.waiting import until_true
 
 if TYPE_CHECKING:
@@ -122,3 +123,19 @@ async def test_it_says_that_the_service_does_not_answer(browser: Browser, operat
         await visit.page.context.set_offline(offline=True)
         await expect(visit.page.locator("#headline")).to_have_text("The service is not responding.")
         await expect(visit.page.locator("#notices")).to_contain_text("The data below is from ")
+
+
+async def test_markup_in_stored_names_is_shown_as_text(
+    browser: Browser, operating: ConsoleService, stand_in: StandIn
+) -> None:
+    key = stand_in.grant(name=MARKUP)
+    for _ in range(STUCK_AFTER_REPEATS):
+        await operating.get(_ONE, key)
+    stand_in.documents["control", "last-listings"] = LAST | {"dead": 3}
+    stand_in.documents["control", "build-listings"] = {"progress": BUILD | {"refusal": MARKUP}}
+    async with open_visit(browser, operating, WIDE) as visit:
+        await visit.open("/console")
+        for place in ("#consumers", "#notices"):
+            await expect(visit.page.locator(place)).to_contain_text("<img src=x onerror=")
+        assert await visit.page.evaluate("document.querySelectorAll('main img, main script, [onerror]').length") == 0
+        assert "stolen" not in await visit.page.title()

@@ -86,6 +86,9 @@ def _filters() -> dict[str, str]:
         "keys": _list("ListingKey", "'a'", size),
         "number of events": "EntityEventSequence%20gt%20" + "9" * (size - 40),
         "events": _and("EntityEventSequence%20gt%201", size),
+        "different events": _different("EntityEventSequence%20gt%20{}", size),
+        "different timestamps": _different("ModificationTimestamp%20gt%202026-01-01T00:00:00.{:03}Z", size),
+        "different exponents": _different_values("EntityEventSequence%20in%20({})", "9E{}"),
         "event keys": _list("ResourceRecordKey", "'a'", size),
         "not not": repeat("not%20", size),
         "quotes": "'" * size,
@@ -111,6 +114,15 @@ def _filters() -> dict[str, str]:
 def _and(comparison: str, size: int) -> str:
     number = min(MAX_COMPARISONS, size // (len(comparison) + 9))
     return "%20and%20".join([comparison] * number)
+
+
+def _different(comparison: str, size: int) -> str:
+    number = min(MAX_COMPARISONS, size // (len(comparison) + 9))
+    return "%20and%20".join(comparison.format(each) for each in range(number))
+
+
+def _different_values(template: str, value: str) -> str:
+    return template.format(",".join(value.format(number + 1) for number in range(MAX_VALUES)))
 
 
 def _list(field: str, value: str, size: int) -> str:

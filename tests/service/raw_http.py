@@ -32,22 +32,26 @@ class RawResponse:
 
 
 @asynccontextmanager
-async def serve_raw(url: str, *, of_metrics: bool = False, **settings: Any) -> AsyncIterator[int]:
+async def serve_raw(
+    url: str, *, of_metrics: bool = False, address: str = "127.0.0.1", **settings: Any
+) -> AsyncIterator[int]:
     """Serve over an Elasticsearch with the service's own connections; yield the port, or that of the metrics."""
     chosen = ServiceSettings(shared_seconds=0.0, **settings)
     app = create_app(chosen, ConnectionSettings(url=(url,)))
     async with AsyncExitStack() as stack:
-        port = await stack.enter_async_context(listening(app, chosen))
+        port = await stack.enter_async_context(listening(app, chosen, host=address))
         yield await stack.enter_async_context(listening(create_operators_app(app), chosen)) if of_metrics else port
 
 
 @asynccontextmanager
-async def listening(app: web.Application, settings: ServiceSettings, port: int = 0) -> AsyncIterator[int]:
+async def listening(
+    app: web.Application, settings: ServiceSettings, port: int = 0, host: str = "127.0.0.1"
+) -> AsyncIterator[int]:
     """Serve an application with the service's own connections; yield the port."""
     runner = ServiceRunner(app, settings.deadline_seconds)
     try:
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
+        await web.TCPSite(runner, host, port).start()
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
@@ -60,9 +64,9 @@ def request(path: str, method: str = "GET", headers: Mapping[str, str] | None = 
     return "\r\n".join([*lines, "", body]).encode("latin-1")
 
 
-async def exchange(port: int, *sent: bytes) -> list[RawResponse]:
+async def exchange(port: int, *sent: bytes, address: str = "127.0.0.1") -> list[RawResponse]:
     """Send pieces, one packet each; return all responses until the server closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection(address, port)
     for piece in sent:
         writer.write(piece)
         await asyncio.sleep(0.02 if len(sent) > 1 else 0)

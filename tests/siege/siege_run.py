@@ -39,6 +39,7 @@ ATTACKS: dict[str, Attack] = {
     "polls": floods.hoard_long_polls,
 }
 FAILED_ATTACKS = "attacks that failed as a whole"
+_WORKERS = 2
 _HONEST_KEYS = 3
 _HOSTILE_KEYS = 2
 _SAMPLE_SECONDS = 0.25
@@ -75,7 +76,7 @@ async def besiege(stage: LoadedCluster, scale: SiegeScale) -> SiegeObservations:
     """Run a siege against two workers."""
     honest, hostile = await _keys(stage)
     # Limits of keys are those of an installation, not those of scenarios that share a key.
-    async with stage.service("--workers", "2", key_concurrency=8, access_log="none") as serving:
+    async with stage.service("--workers", str(_WORKERS), key_concurrency=8, access_log="none") as serving:
         target = SiegeTarget(serving.url, hostile, scale.connections, min(_HOLD_SECONDS, scale.siege / 3))
         with tempfile.TemporaryDirectory(prefix="brokerage-siege-") as folder:
             found = await _run(stage, serving, target, honest, scale, Path(folder))
@@ -107,7 +108,7 @@ async def _run(
     scale: SiegeScale,
     folder: Path,
 ) -> SiegeObservations:
-    file, workers = folder / "honest.json", sorted(workers_of(serving.process.pid))
+    file, workers = folder / "honest.json", await _all_workers(serving)
     plan = HonestPlan(serving.url, honest, COMPANY, scale.peace, scale.siege)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -135,6 +136,14 @@ async def _run(
         raise RuntimeError(f"The honest readers ended with {process.returncode}.")
     found.honest = msgspec.json.decode(file.read_bytes(), type=HonestReport)
     return found
+
+
+async def _all_workers(serving: RunningServe) -> list[int]:
+    """Return the worker processes, all of them: the service is ready as soon as one is."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while len(workers := workers_of(serving.process.pid)) < _WORKERS:  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(_SAMPLE_SECONDS)
+    return sorted(workers)
 
 
 async def _read(

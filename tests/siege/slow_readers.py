@@ -10,29 +10,40 @@ from bench.questions import COMPANY
 from tests.siege.target import repeatedly, request_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.siege.target import SiegeTarget
 
-PAGE = f"/v1/listings?platform_company_id={COMPANY}&updated_since=0&market_status=all&page_size=1000"
+_LISTINGS = f"/v1/listings?platform_company_id={COMPANY}&updated_since=0&market_status=all"
+PAGE = f"{_LISTINGS}&page_size=1000"
+# Requests for the same page share its bytes, so an attacker requests different ones.
+_LARGEST_PAGE, _DIFFERENT_PAGES = 1000, 400
 _TRICKLE_BYTES, _TRICKLE_SECONDS = 64, 0.5
 _CUT = "closed by the service"
 
 
 async def stall(target: SiegeTarget) -> None:
     """Request large pages and read nothing."""
-    await _hold(target, "stalled readers", PAGE)
+    await _hold(target, "stalled readers", large_pages())
 
 
 async def hoard_snapshots(target: SiegeTarget) -> None:
     """Request snapshots with one key and read nothing."""
-    await _hold(target, "snapshot hoarders", "/v1/snapshot/listings", is_one_key=True)
+    await _hold(target, "snapshot hoarders", itertools.repeat("/v1/snapshot/listings"), is_one_key=True)
 
 
-async def _hold(target: SiegeTarget, attack: str, path: str, *, is_one_key: bool = False) -> None:
+def large_pages() -> Iterator[str]:
+    """Yield the paths of large pages; many follow before one repeats."""
+    for number in itertools.count():
+        yield f"{_LISTINGS}&page_size={_LARGEST_PAGE - number % _DIFFERENT_PAGES}"
+
+
+async def _hold(target: SiegeTarget, attack: str, paths: Iterator[str], *, is_one_key: bool = False) -> None:
     """Hold answers unread; then read on, to see whether the service has ended them."""
 
     async def attempt(number: int) -> str:
         async with target.connected() as (reader, writer):
-            writer.write(request_bytes(path, target.key(0 if is_one_key else number)))
+            writer.write(request_bytes(next(paths), target.key(0 if is_one_key else number)))
             if (status := await _status(reader)) != "200":
                 return status
             outcomes["begun"] += 1
@@ -47,10 +58,11 @@ async def _hold(target: SiegeTarget, attack: str, path: str, *, is_one_key: bool
 
 async def trickle(target: SiegeTarget) -> None:
     """Request large pages and read some bytes a second."""
+    paths = large_pages()
 
     async def attempt(number: int) -> str:
         async with target.connected() as (reader, writer):
-            writer.write(request_bytes(PAGE, target.key(number)))
+            writer.write(request_bytes(next(paths), target.key(number)))
             if (status := await _status(reader)) != "200":
                 return status
             outcomes["begun"] += 1

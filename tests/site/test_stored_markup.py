@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
+import pytest
 from playwright.async_api import expect
 
 from tests.site.test_browser import WIDE, open_visit
@@ -62,4 +64,16 @@ async def test_the_map_shows_a_problem_with_markup_as_text(browser: Browser, ser
         await visit.page.get_by_label("Company").press("Enter")
         await expect(visit.page.locator("#said")).to_contain_text("<img src=x onerror=")
         assert await visit.page.evaluate(_ELEMENTS) == 0
+        assert "stolen" not in await visit.page.title()
+
+
+@pytest.mark.parametrize("path", ["/docs/{}", "/v1/{}", "/v1/companies?{}=1", "/v1/reso/Property?$filter={}", "/{}"])
+async def test_errors_show_markup_of_the_address_as_text(browser: Browser, served: RunningService, path: str) -> None:
+    async with open_visit(browser, served, WIDE) as visit:
+        response = await visit.page.goto(served.url.rstrip("/") + path.format(quote(MARKUP, safe="")))
+        assert response is not None
+        assert response.status >= 400
+        assert response.headers["content-type"].partition(";")[0] in {"application/problem+json", "application/json"}
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert await visit.page.evaluate("document.querySelectorAll('img, script, iframe, [onerror]').length") == 0
         assert "stolen" not in await visit.page.title()

@@ -18,7 +18,7 @@ from service.feed.token import FeedPosition
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
 from service.http.responses import json_array, json_response, link_header
-from service.limits.admission import RequestKind
+from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation, RequestContext
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.parameters.types import WholeNumber
@@ -97,7 +97,8 @@ async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
     if not request.has_news:
         return ChangesPage(request.positions)
     services = call.services
-    lane = services.admission.lane(RequestKind.LONG_POLL if call.parameters["wait"] else RequestKind.PAGE)
+    large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE
+    lane = services.admission.lane(RequestKind.LONG_POLL if call.parameters["wait"] else large)
     async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
         return await services.changes_pages.get(request.identity, partial(read_changes_page, request))
 

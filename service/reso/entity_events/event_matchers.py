@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from service.reso.filter.expression import (
@@ -55,11 +56,17 @@ class EventNumberMatcher(IntegerMatcher):
         return self.ledger.sequence_at(self.alias, number)
 
 
+# A filter is built once for each of five resources; it has fewer values than this.
+_REMEMBERED_NUMBERS = 512
+
+
+@lru_cache(_REMEMBERED_NUMBERS)
 def _clamped(text: str) -> Decimal:
     """Return a number, clamped to just outside the range of event numbers."""
     return max(Decimal(-1), min(Decimal(MAX_INT64), Decimal(text)))
 
 
+@lru_cache(_REMEMBERED_NUMBERS)
 def _exclusive_bound(operator: ComparisonOperator, text: str) -> int:
     """Return the greatest whole number that `gt` and `ge` exclude, or that `lt` and `le` include."""
     number = _clamped(text)

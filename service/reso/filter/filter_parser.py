@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Elasticsearch allows 30 levels of clauses; a level of parentheses makes two at most (`clause_builder`).
 MAX_NESTING_DEPTH = 10
 # A comparison takes up to 40 µs of processor time (in a filter of events, which search five resources), a value 8 µs.
-MAX_COMPARISONS = 100
+MAX_COMPARISONS = 60
 MAX_VALUES = 500
 
 _LITERAL_TYPES = {

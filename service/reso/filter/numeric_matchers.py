@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from math import isfinite
 from sys import float_info
 from typing import TYPE_CHECKING
@@ -65,18 +66,26 @@ class TimestampMatcher(IntegerMatcher):
 
     def parse_number(self, text: str) -> Decimal:
         """Return the milliseconds of a timestamp, with fractions for finer precision."""
-        match = _TIMESTAMP.fullmatch(text)
-        try:
-            at = dt.datetime.fromisoformat(match[1] + match[3].upper()) if match else None
-            passed = at - _EPOCH if at else None
-        except (ValueError, OverflowError):
-            passed = None
-        if match is None or passed is None:
+        if (milliseconds := _parse_timestamp(text)) is None:
             raise UnsupportedComparison(
                 f"is compared with {self.literal_type}; {text[:40]!r} is not valid (Z or an offset is required)"
             )
-        milliseconds = (passed.days * 86_400 + passed.seconds) * 1000
-        return milliseconds + Decimal(match[2] or 0) * 1000
+        return milliseconds
+
+
+# An entity set may have several resources, for each of which a filter is built; it has fewer values than this.
+@lru_cache(512)
+def _parse_timestamp(text: str) -> Decimal | None:
+    """Return the milliseconds since 1970 of a timestamp, None if it is not valid."""
+    match = _TIMESTAMP.fullmatch(text)
+    try:
+        at = dt.datetime.fromisoformat(match[1] + match[3].upper()) if match else None
+        passed = at - _EPOCH if at else None
+    except (ValueError, OverflowError):
+        passed = None
+    if match is None or passed is None:
+        return None
+    return (passed.days * 86_400 + passed.seconds) * 1000 + Decimal(match[2] or 0) * 1000
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import repeat
 
 import pytest
@@ -69,3 +70,10 @@ def test_the_body_is_the_buffer_it_was_received_in() -> None:
     framing = ResponseParser()
     receive(framing, with_length(PAGE), ())
     assert framing.body() is framing._buffer
+
+
+@given(size=st.integers(200_000, 2_000_000), expected=st.integers(0, 2_500_000))
+def test_a_body_keeps_little_more_memory_than_it_has_bytes(size: int, expected: int) -> None:
+    framing = ResponseParser(expected)
+    receive(framing, chunked(split(b"x" * size, 50_000)), ())
+    assert sys.getsizeof(framing.body()) < 1.5 * size

@@ -99,6 +99,7 @@ async def slow(clock: Clock, **limits: Any) -> AsyncIterator[Slow]:
         "least_bytes_per_second": LEAST,
         "bytes_per_key": IN_ALL,
         "bytes_in_all": IN_ALL,
+        "room_seconds": 3600.0,
     }
     monitor = SendMonitor(SendLimits(**given | limits))
     served, app = Slow(monitor, clock), web.Application()
@@ -212,20 +213,49 @@ def test_an_idle_client_that_has_read_everything_stays(run: Run, clock: Clock) -
     run(scenario())
 
 
-def test_a_key_with_too_many_unread_bytes_is_refused_until_it_reads(run: Run, clock: Clock) -> None:
+def test_a_key_with_too_many_unread_bytes_is_refused(run: Run, clock: Clock) -> None:
     async def scenario() -> None:
-        async with slow(clock, bytes_per_key=len(BODY) + 1_000_000) as served:
-            streams = await served.ask("a")
-            served.monitor.require_room("a")
-            others = [await served.ask("a"), await served.ask("b")]
+        async with slow(clock, bytes_per_key=3 * len(BODY), room_seconds=0.0) as served:
+            await served.monitor.wait_for_room("a", 10 * len(BODY))
+            asked = [await served.ask("a"), await served.ask("a")]
+            await served.monitor.wait_for_room("a")
+            await served.monitor.wait_for_room("a", len(BODY))
             with pytest.raises(UnreadResponses):
-                served.monitor.require_room("a")
-            served.monitor.require_room("b")
-            assert not await is_cut(streams)
-            await until(lambda: served.monitor.unsent_bytes < 2 * len(BODY))
-            served.monitor.require_room("a")
-            for each in (streams, *others):
+                await served.monitor.wait_for_room("a", len(BODY) + 1)
+            asked.append(await served.ask("a"))
+            with pytest.raises(UnreadResponses):
+                await served.monitor.wait_for_room("a")
+            await served.monitor.wait_for_room("b", 10 * len(BODY))
+            for each in asked:
                 each[1].close()
+
+    run(scenario())
+
+
+def test_a_request_waits_until_its_key_has_read_a_response(run: Run, clock: Clock) -> None:
+    async def scenario() -> None:
+        async with slow(clock, bytes_per_key=len(BODY)) as served:
+            streams = await served.ask("a")
+            waiting = [asyncio.create_task(served.monitor.wait_for_room("a")) for _ in range(2)]
+            await asyncio.sleep(0)
+            assert not any(each.done() for each in waiting)
+            assert not await is_cut(streams)
+            await asyncio.gather(*waiting)
+            streams[1].close()
+
+    run(scenario())
+
+
+def test_an_unread_response_counts_as_a_whole(run: Run, clock: Clock) -> None:
+    """What the kernel has taken of it stays in memory: its parts are slices of one buffer."""
+
+    async def scenario() -> None:
+        async with slow(clock) as served:
+            streams = await served.ask("a")
+            (connection,) = served.monitor._connections
+            assert send_monitor._unsent(connection) < len(BODY)
+            assert served.monitor.unsent_bytes == len(BODY)
+            streams[1].close()
 
     run(scenario())
 

@@ -1,0 +1,62 @@
+"""Large pages have slots of their own, a quarter of those of all pages: what a worker makes at a time is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from service.app import SERVICES
+from service.limits.admission import RequestKind
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from aiohttp.test_utils import TestClient
+
+    from service.limits.admission import AdmissionControl
+    from service.limits.admission_lane import AdmissionLane
+    from tests.service.conftest import Open
+    from tests.service.stand_in import StandIn
+
+SMALL = "/v1/listings?platform_company_id=acme&updated_since=1&page_size=250"
+LARGE = (
+    "/v1/listings?platform_company_id=acme&updated_since={}&page_size=251",
+    "/v1/agents?platform_company_id=acme&updated_since={}&page_size=1000",
+    "/v1/reso/Property?$top=1000&$filter=ListingId%20ne%20%27{}%27",
+)
+
+
+def lane(api: TestClient[Any, Any], kind: RequestKind) -> AdmissionLane:
+    """Return a lane of the service."""
+    assert api.app is not None
+    admission: AdmissionControl = api.app[SERVICES].admission
+    return admission.lane(kind)
+
+
+@pytest.mark.parametrize("path", LARGE)
+async def test_large_pages_leave_the_slots_of_others(open_api: Open, stand_in: StandIn, path: str) -> None:
+    stand_in.add("companies", "acme", {}, numeric_id="1")
+    headers = {"x-api-key": stand_in.grant()}
+    api = await open_api(concurrency=4, queue_seconds=3600.0, key_concurrency=0, deadline_seconds=60.0)
+    large, pages = lane(api, RequestKind.LARGE_PAGE), lane(api, RequestKind.PAGE)
+    async with large.slot("another key"):
+        asking = [asyncio.create_task(api.get(path.format(number), headers=headers)) for number in range(1, 9)]
+        await until(lambda: (large.running, large.waiting, pages.running) == (1, 8, 0))
+        assert (await api.get(SMALL, headers=headers)).status == 200
+        asking.pop().cancel()
+        await until(lambda: large.waiting == 7)
+    assert {response.status for response in await asyncio.gather(*asking)} == {200}
+    assert (large.running, large.waiting, pages.running) == (0, 0, 0)
+
+
+async def test_a_large_page_is_served_and_refused_as_any_other(open_api: Open, stand_in: StandIn) -> None:
+    stand_in.add("companies", "acme", {}, numeric_id="1")
+    headers = {"x-api-key": stand_in.grant()}
+    api = await open_api(concurrency=4, queue=0, queue_seconds=3600.0)
+    large = lane(api, RequestKind.LARGE_PAGE)
+    assert (await api.get(LARGE[0].format(1), headers=headers)).status == 200
+    async with large.slot("another key"):
+        response = await api.get(LARGE[0].format(2), headers=headers)
+        assert (response.status, (await response.json())["code"]) == (503, "overloaded")
+    assert (large.running, lane(api, RequestKind.PAGE).running) == (0, 0)
