@@ -11,7 +11,9 @@ import rich_click as click
 import indexer
 from brokerage.console_tables import print_table
 from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_check import check
 from brokerage.index.index_load import reindex, update
+from brokerage.index.index_map import map_files
 from brokerage.index.index_repair_clock import repair_clock
 from brokerage.index.index_replicate import replicate
 from brokerage.index.index_runner import (
@@ -40,7 +42,7 @@ def index() -> None:
     """Build and maintain the indices that the service reads."""
 
 
-for command in (reindex, update, replicate, verify, repair_clock):
+for command in (map_files, check, reindex, update, replicate, verify, repair_clock):
     index.add_command(command)
 
 

@@ -15,11 +15,11 @@ from brokerage.output import echo
 from brokerage.signals import cancel_on_signal, exit_on_signal
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
+from indexer.source.tables.table_source import TableSource
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from mappings import Resource
 
@@ -60,10 +60,17 @@ def run_on_cluster(work: Work[Result], *, stopped: str = "Stopped.") -> Result:
         return asyncio.run(run())
 
 
-def open_configured_source(name: str, resource: Resource | None) -> AbstractContextManager[indexer.Source]:
-    """Open a source with the configured limit of a line; `resource` is the default of its lines."""
+@contextmanager
+def open_configured_source(name: str, resource: Resource | None) -> Iterator[indexer.Source]:
+    """Open a source with the configured limit of a line; `resource` is the default of its lines.
+
+    What was detected in tables is printed on standard error.
+    """
     settings = load_settings(indexer.IndexerSettings, os.environ)
-    return indexer.open_source(name, resource=resource, max_record_bytes=settings.max_record_bytes)
+    with indexer.open_source(name, resource=resource, max_record_bytes=settings.max_record_bytes) as source:
+        for note in source.notes if isinstance(source, TableSource) else ():
+            print_error_line(f"Note: {note}.")
+        yield source
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from indexer.changes.change_kind import at_live_time
 from indexer.documents.builder import rejected_document
 from indexer.documents.identification import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
@@ -51,6 +52,7 @@ def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -
     superseded, seen, indexed = 0, set[str](), set[str]()
     for line in _suspects(job, held):
         document = parser.parse(line, ParsedChunk())
+        document = at_live_time(document, held[document.id])
         owner = held[document.id].company
         if document.company != owner:
             reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
@@ -68,5 +70,5 @@ def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLin
     decode = identifier_decoder(job.resource)
     with job.source.open(job.resource) as reading:
         for line in reading.accepted_lines:
-            if line.number not in job.dead_letters.line_numbers and decode(line.data) in held:
+            if line.position not in job.dead_letters.line_numbers and decode(line.data) in held:
                 yield line

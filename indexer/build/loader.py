@@ -10,7 +10,7 @@ from itertools import dropwhile
 from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildPhase
-from indexer.changes.change_kind import ChangeKind, change_kind_in_rebuild
+from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
 from indexer.documents.builder import rejected_document
@@ -76,7 +76,7 @@ class CandidateLoader:
         job = self.job
         with job.source.open(job.resource) as reading:
             job.report.bytes_total, self.progress.stray = reading.total, reading.stray
-            remaining = dropwhile(lambda line: line.number <= self.progress.line, reading.lines)
+            remaining = dropwhile(lambda line: line.position <= self.progress.line, reading.lines)
             settings = self.context.settings
             parser = LineParser(job.resource, job.companies, settings)
             chunks = ChunkReader(parser, replace(reading, lines=remaining), settings)
@@ -111,8 +111,9 @@ class CandidateLoader:
         identifiers = [document.id for document in chunk.drafts]
         known = {} if live is None else await look_up_rows(self.context, live, identifiers)
         writes, stale = list[BulkWrite](), list[str]()
-        for document in chunk.drafts:
-            row = known.get(document.id)
+        for draft in chunk.drafts:
+            row = known.get(draft.id)
+            document = at_live_time(draft, row)
             if (kind := change_kind_in_rebuild(document, row)) is ChangeKind.STALE:
                 stale.append(document.id)
                 continue

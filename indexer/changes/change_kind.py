@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from indexer.clock import version_microseconds
+from indexer.clock import UNDATED, version_microseconds
 from mappings.stored_document import TombstoneReason
 
 if TYPE_CHECKING:
@@ -43,6 +43,22 @@ def change_kind_in_rebuild(document: PendingDocument, known: IndexRow | None) ->
     if known.deleted or document.is_tombstone or is_other_time:
         return change_kind(document, known)
     return ChangeKind.UNCHANGED if document.content == known.content else ChangeKind.CHANGED
+
+
+def at_live_time(document: PendingDocument, known: IndexRow | None) -> PendingDocument:
+    """Return a document of a source without times under the time that its content gives it; others as they are.
+
+    With the content of the live record it keeps that record's time. With another content it is later, even if the live
+    record has a time after this run's.
+    """
+    if document.redated is None or known is None or known.deleted or known.version == UNDATED:
+        return document
+    live = version_microseconds(known.version)
+    if document.content == known.content:
+        kept = document.redated(live)
+        # The members that are not content may have changed: that state is the newer one.
+        return kept if kept.version >= known.version else document.redated(live + 1)
+    return document if document.version > known.version else document.redated(live + 1)
 
 
 def newest_by_id(documents: list[PendingDocument]) -> dict[str, PendingDocument]:

@@ -43,7 +43,7 @@ class SourceStamps:
 
     def stamp_for(self, document: PendingDocument, _kind: ChangeKind, _known: IndexRow | None) -> Stamp:
         """Return the source's time (decisions, `updated_since` clock)."""
-        return min(document.updated_milliseconds, now_milliseconds()), document.line.number
+        return min(document.updated_milliseconds, now_milliseconds()), document.line.position
 
 
 class CarriedStamps:
@@ -53,7 +53,7 @@ class CarriedStamps:
         """Return the stamp of the live document, or a pending position."""
         if known is not None and kind is ChangeKind.UNCHANGED:
             return known.clock, known.sequence
-        return 0, PENDING_SUPERSEDED + document.line.number
+        return 0, PENDING_SUPERSEDED + document.line.position
 
 
 @dataclass

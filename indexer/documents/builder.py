@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable  # noqa: TC003 - msgspec reads the annotations of structs
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mappings import Resource
 
     Extract = Callable[[Any], object]
@@ -56,6 +55,8 @@ class PendingDocument(msgspec.Struct, gc=False):
     content: int
     head: bytes
     record: bytes | None
+    # For a line without a time of its own: the same document with another time, in microseconds since 1970.
+    redated: Callable[[int], PendingDocument] | None = None
 
     @property
     def is_tombstone(self) -> bool:

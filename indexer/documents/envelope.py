@@ -124,6 +124,11 @@ def epoch_microseconds(value: dt.datetime) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
+def epoch_time(microseconds: int) -> dt.datetime:
+    """Return the date-time of microseconds since 1970."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
 def epoch_milliseconds(value: dt.datetime) -> int:
     """Return a date-time in whole milliseconds since 1970."""
     return (value - _EPOCH) // (1000 * _MICROSECOND)

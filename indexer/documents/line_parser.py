@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.documents.builder import DocumentBuilder
 from indexer.documents.credible_times import CredibleTimes
-from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, strict_decoder
+from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, epoch_time, strict_decoder
 from indexer.documents.identification import identifier_decoder, identifiers_of
 from indexer.documents.listing_rules import listing_rules
 from indexer.documents.nesting import depth_check
@@ -65,7 +65,16 @@ class LineParser:
 
     def parse(self, line: SourceLine, chunk: ParsedChunk) -> PendingDocument:
         """Return the document of a line and count its corrections; raise InvalidRecordError for an invalid line."""
+        document = self._parse(line, chunk, None)
+        if not line.is_dated:
+            document.redated = lambda microseconds: self._parse(line, ParsedChunk(), microseconds)
+        return document
+
+    def _parse(self, line: SourceLine, chunk: ParsedChunk, microseconds: int | None) -> PendingDocument:
+        """Return the document of a line, with another `updated_at` if one is given."""
         envelope, normalize = self._read(line.data)
+        if microseconds is not None:
+            envelope.updated_at = epoch_time(microseconds)
         self._times.check(envelope)
         company = self._company_key(envelope)
         if not envelope.deleted:
@@ -142,7 +151,7 @@ class ChunkReader:
         chunk, size = ParsedChunk(), 0
         for item in islice(self._stream.lines, self._settings.bulk_documents):
             chunk.read += 1
-            chunk.last_line = item.number
+            chunk.last_line = item.position
             size += len(item.data)
             self._parser.parse_into(item, chunk)
             if size >= self._settings.bulk_bytes:

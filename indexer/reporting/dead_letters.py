@@ -53,15 +53,16 @@ class DeadLetters:
 
     def add(self, item: RejectedLine) -> None:
         """Write a rejected line, once per line number."""
-        if item.number in self.line_numbers:
+        if item.position in self.line_numbers:
             return
-        self.line_numbers.add(item.number)
+        self.line_numbers.add(item.position)
         self.records |= item.identifiers or frozenset()
         if item.identifiers is None:
-            self.unidentified.add(item.number)
+            self.unidentified.add(item.position)
         entry = {
             "file": item.line.file,
             "line": item.number,
+            **({"position": item.position} if item.line.before else {}),
             "records": None if item.identifiers is None else sorted(item.identifiers),
             "field": item.error.field,
             "reason": item.error.reason,
@@ -105,9 +106,10 @@ class DeadLetters:
 
 
 def _line_number(entry: bytes) -> int | None:
-    """Return the line number of an entry, None if it is truncated."""
+    """Return the position of an entry's line, None if it is truncated."""
     try:
-        return int(orjson.loads(entry)["line"])
+        content = orjson.loads(entry)
+        return int(content.get("position", content["line"]))
     except orjson.JSONDecodeError:
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 # Parallel zstd compressors may start a file with a skippable frame, whose magic number is 0x184D2A50 to 0x184D2A5F.
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+# What reading a damaged file raises.
+DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstandard.ZstdError, UnicodeError)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -51,7 +54,7 @@ def report_damage(file: str, number: Callable[[], int]) -> Iterator[None]:
     """Raise SourceError for any read failure; `number` returns the last line that was read."""
     try:
         yield
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+    except DAMAGE as error:
         raise SourceError(f"{file} cannot be read after line {number()}: {error}.") from error
 
 

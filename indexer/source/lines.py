@@ -17,11 +17,22 @@ if TYPE_CHECKING:
 
 
 class SourceLine(NamedTuple):
-    """One envelope as received, with its file and line number."""
+    """One envelope as received, with its file and line number.
+
+    `before` is a number of lines in earlier files of the resource. A line that is not `is_dated` has the time of the
+    run as its `updated_at`, because the source has none: its content decides whether it is a change.
+    """
 
     file: str
     number: int
     data: bytes
+    before: int = 0
+    is_dated: bool = True
+
+    @property
+    def position(self) -> int:
+        """The position among the lines of the resource, which increases from line to line."""
+        return self.before + self.number
 
 
 class RejectedLine(NamedTuple):
@@ -37,8 +48,13 @@ class RejectedLine(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number of the line."""
+        """The number of the line in its file."""
         return self.line.number
+
+    @property
+    def position(self) -> int:
+        """The position of the line among those of its resource."""
+        return self.line.position
 
     @property
     def data(self) -> bytes:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError, WorkFolderError
 from indexer.settings import IndexerSettings
-from indexer.source.csv_source import CsvSource
 from indexer.source.folder_source import NDJSON_SUFFIXES, FolderSource
 from indexer.source.stream_source import file_source, stdin_source
+from indexer.source.tables.table_source import TableSource
+from mappings import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _ACCEPTED = (
-    "a folder with files such as companies.ndjson, a file ending in .ndjson, .ndjson.gz or .ndjson.zst, "
-    "the .toml file of a column map, or - for standard input"
+    "a folder with files such as companies.ndjson or with column maps (.toml), a file ending in .ndjson, .ndjson.gz or "
+    ".ndjson.zst, the .toml file of a column map, or - for standard input"
 )
 
 
@@ -39,16 +40,26 @@ def open_source(
         with _temporary_folder() as folder:
             yield stdin_source(resource, folder, max_record_bytes)
     elif path.is_dir():
-        yield FolderSource(path, max_record_bytes)
+        yield _folder_source(path, max_record_bytes)
     elif path.is_file() and path.name.endswith(NDJSON_SUFFIXES):
         with _temporary_folder() as folder:
             yield file_source(path, resource, folder, max_record_bytes)
     elif path.is_file() and path.suffix == ".toml":
-        yield CsvSource(path, max_record_bytes)
+        yield TableSource([path], max_record_bytes)
     elif path.exists():
         raise SourceError(f"The source {name} is not supported: use {_ACCEPTED}.")
     else:
         raise SourceError(f"The source {name} does not exist: use {_ACCEPTED}.")
+
+
+def _folder_source(folder: Path, max_bytes: int) -> Source:
+    """Return the source of a folder: its column maps, or its files of envelopes."""
+    envelopes, maps = FolderSource(folder, max_bytes), sorted(folder.glob("*.toml"))
+    if not maps:
+        return envelopes
+    if both := [resource.alias for resource in RESOURCES if envelopes.has(resource)]:
+        raise SourceError(f"{folder} has column maps and {both[0]}.ndjson: keep them in folders of their own.")
+    return TableSource(maps, max_bytes)
 
 
 @contextmanager

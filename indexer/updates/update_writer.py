@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.changes import moves
-from indexer.changes.change_kind import ChangeKind, change_kind
+from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.write_session import open_write_session, republish
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
@@ -119,8 +119,9 @@ class UpdateWriter:
         result, planned = UpdateResult(), list[PlannedWrite]()
         stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
-        for document in documents:
-            row = known.get(document.id)
+        for given in documents:
+            row = known.get(given.id)
+            document = at_live_time(given, row)
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from indexer.changes.change_kind import at_live_time
 from indexer.clock import UNDATED, first_future_version
 from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
 from indexer.documents.line_parser import ChunkReader, LineParser
@@ -60,13 +61,16 @@ class VerificationSide(Protocol):
 
 @dataclass(frozen=True)
 class SourceSide:
-    """The documents that a build would make of a source; `on_rejected` is called for invalid lines."""
+    """The documents that a build would make of a source; `on_rejected` is called for invalid lines.
+
+    `index` has the times of records whose lines have none.
+    """
 
     source: Source
     resource: Resource
     companies: Companies
     settings: IndexerSettings
-    is_full: bool
+    index: IndexSide
     on_rejected: Callable[[RejectedLine], None]
 
     async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
@@ -75,19 +79,20 @@ class SourceSide:
             selected = stream if wanted is None else _in_buckets(stream, self.resource, wanted)
             parser = LineParser(self.resource, self.companies, self.settings)
             chunks = ChunkReader(parser, selected, self.settings)
-            while (entries := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
-                yield entries
+            while (drafts := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
+                known = await self.index.rows([draft.id for draft in drafts if draft.redated])
+                yield [self._entry(at_live_time(draft, known.get(draft.id))) for draft in drafts]
 
-    def _next(self, chunks: ChunkReader, *, is_reported: bool) -> list[RecordState] | None:
+    def _next(self, chunks: ChunkReader, *, is_reported: bool) -> list[PendingDocument] | None:
         chunk = chunks.read()
         if chunk is None:
             return None
         for item in chunk.rejected if is_reported else ():
             self.on_rejected(item)
-        return [self._entry(document) for document in chunk.drafts]
+        return chunk.drafts
 
     def _entry(self, document: PendingDocument) -> RecordState:
-        stored = _hash(document.record, 0) if self.is_full else 0
+        stored = _hash(document.record, 0) if self.index.is_full else 0
         version, is_deleted = document.version, document.record is None
         return RecordState(document.id, version, document.content, is_deleted, stored, version)
 
@@ -150,10 +155,13 @@ class IndexSide:
         entries = (_document_entry(document, first_future) for document in documents)
         return [entry for entry in entries if entry is not None]
 
+    async def rows(self, identifiers: Sequence[str]) -> dict[str, scan.IndexRow]:
+        """Return the rows of some records."""
+        return await scan.look_up_rows(self.context, self.index, identifiers) if identifiers else {}
+
     async def live_ids(self, identifiers: Sequence[str]) -> list[str]:
         """Return the identifiers of the live records among some."""
-        rows = await scan.look_up_rows(self.context, self.index, identifiers)
-        return [row.id for row in rows.values() if not row.deleted]
+        return [row.id for row in (await self.rows(identifiers)).values() if not row.deleted]
 
 
 def _is_comparable(row: scan.IndexRow) -> bool:

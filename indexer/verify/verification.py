@@ -60,9 +60,10 @@ async def _against_source(
     lifecycle = GenerationLifecycle(context, resource)
     live = (await lifecycle.generations()).live
     result = VerificationResult(resource.alias, THE_SOURCE, live)
-    reference = SourceSide(source, resource, known, context.settings, is_full, result.add_unreadable)
+    index = IndexSide(context, live or "", is_full)
+    reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())
-    return await _compare(lifecycle, reference, IndexSide(context, live or "", is_full), result, taken_at)
+    return await _compare(lifecycle, reference, index, result, taken_at)
 
 
 async def verify_against_generation(

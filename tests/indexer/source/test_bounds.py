@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 import tracemalloc
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,32 @@ def test_a_line_beyond_the_limit_is_refused_and_the_next_one_read(
 def test_blanks_beyond_the_limit_are_no_blank_line(tmp_path: Path) -> None:
     (tmp_path / "teams.ndjson").write_bytes(b" " * LIMIT + b"\n" + b" " * (LIMIT + 9) + b"{}\n{}")
     assert numbers(tmp_path, LIMIT)[:2] == ([3], [2])
+
+
+def zipped(data: bytes) -> bytes:
+    """Return an archive with one table."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("teams.csv", data)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zipped])
+def test_a_table_bomb_takes_a_bounded_amount_of_memory(
+    tmp_path: Path, encoding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    size = 48 * MEGABYTE
+    (tmp_path / "teams.csv").write_bytes(pack(("id,name\nt1," + "é" * size + "\nt2,name\n").encode(encoding)))
+    (tmp_path / "teams.toml").write_text(COLUMN_MAP)
+    tracemalloc.start()
+    try:
+        good, bad, _ = numbers(tmp_path / "teams.toml", MEGABYTE)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(good), len(bad)) == (1, 1)
+    assert peak < size / 2
 
 
 @pytest.mark.parametrize("suffix", PACKERS)

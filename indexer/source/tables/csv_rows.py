@@ -1,4 +1,4 @@
-"""The rows of a CSV file, each with its line number and its original bytes."""
+"""The rows of a table, each with its line number and its text in UTF-8."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from indexer.errors import SourceError
 from indexer.source.bounded_lines import oversized
 from indexer.source.compression import report_damage
+from indexer.source.tables.text_detection import UTF_8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from indexer.source.tables.text_detection import TextForm
 
 _LINE_ENDS = ("\n", "\r")
 _SKIPPED_CHARACTERS = 1 << 16
 
 
 class CsvRow(NamedTuple):
-    """One row: the number of its first line, its bytes, its stripped cells, and why it is invalid, if it is."""
+    """One row: the number of its first line, its text in UTF-8, its stripped cells, and why it is invalid, if it is."""
 
     number: int
     data: bytes
@@ -28,20 +30,25 @@ class CsvRow(NamedTuple):
     error: str | None
 
 
-def read_csv_rows(file: str, plain: io.BufferedReader, max_bytes: int) -> Iterator[CsvRow]:
+def read_csv_rows(
+    file: str, plain: io.BufferedReader, max_bytes: int, form: TextForm, quote: str = '"'
+) -> Iterator[CsvRow]:
     """Yield every row that is not blank, including the header; raise SourceError if a quote spans several rows.
 
-    A row of more than `max_bytes` is invalid, and its rest is not kept.
+    A row of more than `max_bytes` is invalid, and its rest is not kept. Without `quote`, quotation marks are text.
     """
     # An invalid byte invalidates its row, not the file.
-    text = io.TextIOWrapper(plain, "utf-8-sig", errors="surrogateescape", newline="")
+    name = "utf-8-sig" if form.encoding == UTF_8 else form.encoding
+    text = io.TextIOWrapper(plain, name, errors="surrogateescape", newline="")
     lines: list[str] = []
-    reader, number = csv.reader(_RowText(text, lines, max_bytes), strict=True), 0
+    quoting = csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE
+    options = {"delimiter": form.delimiter, "quotechar": quote or None, "quoting": quoting}
+    reader, number = csv.reader(_RowText(text, lines, max_bytes), strict=True, **options), 0  # type: ignore[arg-type]
     with report_damage(file, lambda: number):
         while (cells := _next(reader)) is not None:
             first, number = number + 1, number + len(lines)
             if cells:
-                yield _row(file, first, lines, cells)
+                yield _row(file, first, lines, cells, form.encoding)
             lines.clear()
 
 
@@ -88,10 +95,10 @@ def _next(reader: Iterator[list[str]]) -> list[str] | csv.Error | None:
         return error
 
 
-def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error) -> CsvRow:
+def _row(file: str, number: int, lines: list[str], cells: list[str] | csv.Error, encoding: str) -> CsvRow:
     data = "".join(lines).encode(errors="surrogateescape")
     if isinstance(cells, list):
-        error = None if _is_utf8(data) else "is not valid UTF-8"
+        error = None if _is_utf8(data) else f"is not valid {encoding.upper()}"
         return CsvRow(number, data, [cell.strip() for cell in cells], error)
     if len(lines) > 1:
         raise SourceError(

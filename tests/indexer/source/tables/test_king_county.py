@@ -16,7 +16,7 @@ from mappings import COMPANY, SOLD_LISTING
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "king_county.toml"
+EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "king_county.toml"
 ROWS = 202
 
 

@@ -1,0 +1,1 @@
+"""Inspection of a source without Elasticsearch: its faults, fields, identifiers and references."""

@@ -1,0 +1,78 @@
+"""How the fields of a resource are filled: shares, ranges, and the values of fields that have few."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mappings import Resource
+
+_MAX_VALUES = 12
+_MAX_CHARACTERS = 60
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+@dataclass
+class FieldSummary:
+    """A field: in how many records it has a value, the range of its numbers or texts, and its values if they are few.
+
+    The range of a list is that of its length.
+    """
+
+    name: str
+    filled: int = 0
+    lowest: str | float | None = None
+    highest: str | float | None = None
+    values: dict[str, int] | None = field(default_factory=dict)
+
+    def add(self, value: Any) -> None:
+        """Count a value."""
+        self.filled += 1
+        measure = len(value) if isinstance(value, list | dict) else value
+        if isinstance(measure, str):
+            measure = measure[:_MAX_CHARACTERS]
+        if not isinstance(measure, bool):
+            self._widen(measure)
+        self._count(str(measure))
+
+    def _widen(self, value: Any) -> None:
+        if self.lowest is None:
+            self.lowest = self.highest = value
+        elif type(value) is not type(self.lowest) and isinstance(value, str) != isinstance(self.lowest, str):
+            return  # an untyped field may have texts and numbers
+        elif value < self.lowest:
+            self.lowest = value
+        elif value > self.highest:
+            self.highest = value
+
+    def _count(self, text: str) -> None:
+        if self.values is None:
+            return
+        self.values[text] = self.values.get(text, 0) + 1
+        if len(self.values) > _MAX_VALUES:
+            self.values = None
+
+
+class FieldStatistics:
+    """The fields of one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        """Start with empty fields."""
+        self._fields = {one.name: FieldSummary(one.name) for one in resource.stored}
+        self.records = 0
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Count the values of a record."""
+        self.records += 1
+        for name, value in record.items():
+            if value not in _EMPTY:
+                self._fields[name].add(value)
+
+    @property
+    def summaries(self) -> list[FieldSummary]:
+        """The fields in the order of the contract; values by frequency."""
+        for one in self._fields.values():
+            one.values = dict(Counter(one.values).most_common()) if one.values else None
+        return list(self._fields.values())

@@ -1,0 +1,1 @@
+"""Tables with a column map: files and archives of delimited text, whose rows become envelopes."""

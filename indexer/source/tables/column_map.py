@@ -1,0 +1,200 @@
+"""The column map: a TOML file that declares how the rows of tables become envelopes, of one resource or of several.
+
+Its keys are the members of the envelope and of the record, each set to a constant or to the cells that it comes from.
+The type of a value follows from the declaration of the field (`mappings`), not from the column map.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from indexer.errors import SourceError
+from indexer.source.tables.cell_sources import (
+    DatedCellSource,
+    NumberCellSource,
+    TextCellSource,
+    UnixCellSource,
+    UntypedCellSource,
+)
+from indexer.source.tables.table_format import TableFormat
+from mappings import COMPANY, RESOURCES
+from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
+from mappings.record_type import record_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from mappings import Resource
+
+ON_CHANGE = "on change"
+_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
+_UNKNOWN = re.compile(r"unknown field `(?P<name>[^`]*)`")
+
+_COMMON_MEMBERS = (date_time("updated_at"), string("platform_company_id"), boolean("deleted"))
+# Members of some resources' envelopes only (`Resource.envelope_members`).
+_OPTIONAL_MEMBERS = (
+    date_time("shared_partner_data_updated_at"),
+    integer("property_type_id"),
+    string("source_agent_id"),
+    date_time("deactivated_at"),
+    string("parent_company_id"),
+)
+# Keys above the tables of a map of several resources that hold for all of them.
+_SHARED = frozenset({"updated_at", "platform_company_id", "company", *TableFormat.__struct_fields__})
+
+CELL_TYPES: dict[FieldKind, Any] = {
+    FieldKind.STRING: TextCellSource,
+    FieldKind.DATE: DatedCellSource,
+    FieldKind.DATE_TIME: DatedCellSource,
+    FieldKind.INTEGER: NumberCellSource,
+    FieldKind.UNIX: UnixCellSource,
+    FieldKind.NUMBER: NumberCellSource,
+    FieldKind.BOOLEAN: TextCellSource,
+    FieldKind.UNTYPED: UntypedCellSource,
+}
+_TYPES: dict[FieldKind, Any] = {
+    FieldKind.STRING: TextCellSource | str,
+    FieldKind.DATE: DatedCellSource | str,
+    FieldKind.DATE_TIME: DatedCellSource | str,
+    FieldKind.INTEGER: NumberCellSource | int | float,
+    FieldKind.UNIX: UnixCellSource | int,
+    FieldKind.NUMBER: NumberCellSource | int | float,
+    FieldKind.BOOLEAN: TextCellSource | bool,
+    FieldKind.UNTYPED: UntypedCellSource | str | int | float | bool,
+    FieldKind.STRINGS: list[TextCellSource | str],
+    FieldKind.UNTYPED_LIST: list[UntypedCellSource | str | int | float | bool],
+}
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """The map of one resource's tables: `declared` is its `column_map_type`, `name` is how messages refer to it."""
+
+    path: Path
+    name: str
+    resource: Resource
+    declared: Any
+
+    @property
+    def company(self) -> Any:
+        """The record of the company that the map declares, or None."""
+        return self.declared.company
+
+
+def envelope_fields(resource: Resource) -> tuple[Field, ...]:
+    """Return the members of a resource's envelope, except the record."""
+    return _COMMON_MEMBERS + tuple(field for field in _OPTIONAL_MEMBERS if field.name in resource.envelope_members)
+
+
+def read_column_maps(path: Path) -> list[ColumnMap]:
+    """Return the maps in a TOML file; raise SourceError, which names the key at fault."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise SourceError(f"{path.name} is not a valid column map: {error}.") from error
+    if "resource" in data:
+        return [_column_map(path, path.name, data.pop("resource"), data)]
+    tables = {alias: data[alias] for alias in _BY_ALIAS if isinstance(data.get(alias), dict)}
+    if not tables:
+        raise SourceError(f"{path.name} is not a valid column map: give `resource`, or a table such as [listings].")
+    shared = {key: value for key, value in data.items() if key not in tables}
+    if unknown := [key for key in shared if key not in _SHARED]:
+        known = [*_SHARED, *_BY_ALIAS]
+        raise SourceError(
+            f"{path.name} is not a valid column map: unknown field `{unknown[0]}`.{_suggestion(unknown[0], known)}"
+        )
+    return [
+        _column_map(path, f"{path.name} [{alias}]", alias, {**_shared_with(alias, shared), **table})
+        for alias, table in tables.items()
+    ]
+
+
+def _shared_with(alias: str, shared: dict[str, Any]) -> dict[str, Any]:
+    """Return the shared keys of a table; companies have no company."""
+    left_out = {"company", "platform_company_id"} if alias == COMPANY.alias else set()
+    return {key: value for key, value in shared.items() if key not in left_out}
+
+
+def _column_map(path: Path, name: str, alias: object, data: dict[str, Any]) -> ColumnMap:
+    resource = _BY_ALIAS.get(alias) if isinstance(alias, str) else None
+    if resource is None:
+        wrong = f"{name}: resource is {alias!r}: use one of {', '.join(_BY_ALIAS)}."
+        raise SourceError(wrong + _suggestion(str(alias), _BY_ALIAS))
+    passes_through = data.get("pass_through") is True
+    try:
+        declared: Any = msgspec.convert(data, column_map_type(resource, passes_through=passes_through))
+    except msgspec.ValidationError as error:
+        raise SourceError(f"{name} is not a valid column map: {error}.{_advice(str(error), resource)}") from error
+    _check_company(name, resource, declared)
+    if declared.platform_company_id is None and declared.company is not None:
+        declared = msgspec.structs.replace(declared, platform_company_id=declared.company.platform_company_id)
+    return ColumnMap(path, name, resource, declared)
+
+
+def _check_company(name: str, resource: Resource, declared: Any) -> None:
+    if resource is COMPANY:
+        if declared.company is not None:
+            raise SourceError(f"{name}: the rows are companies: remove [company].")
+    elif declared.company is None and declared.platform_company_id is None:
+        raise SourceError(f"{name}: platform_company_id is missing: set it, or add [company].")
+
+
+def _advice(message: str, resource: Resource) -> str:
+    """Return the known names that are close to the unknown one of a message."""
+    match = _UNKNOWN.search(message)
+    return _suggestion(match["name"], _known_names(resource)) if match else ""
+
+
+def _known_names(resource: Resource) -> set[str]:
+    cells = {name for cell in CELL_TYPES.values() for name in cell.__struct_fields__}
+    members = {field.name for field in envelope_fields(resource)}
+    return cells | members | {"company", "record", *TableFormat.__struct_fields__, *_field_names(resource.stored)}
+
+
+def _field_names(fields: Iterable[Field]) -> set[str]:
+    return {name for field in fields for name in (field.name, *_field_names(field.members))}
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a sentence with the names that are close to an unknown one, or an empty text."""
+    by_folded = {other.casefold(): other for other in sorted(known)}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=2, cutoff=0.7)
+    return f" Did you mean {' or '.join(f'`{by_folded[one]}`' for one in close)}?" if close else ""
+
+
+@cache
+def column_map_type(resource: Resource, *, passes_through: bool = False) -> type[msgspec.Struct]:
+    """Return the type of a column map: the keys of `TableFormat`, the envelope's members, `record` and `company`.
+
+    The identifier is required unless columns pass through.
+    """
+    required = "" if passes_through else resource.identifier
+    record = [(field.name, _type(field), *_optional(field, required)) for field in resource.stored]
+    members = [(field.name, _type(field), *_optional(field, "updated_at")) for field in envelope_fields(resource)]
+    record_map = msgspec.defstruct("RecordMap", record, kw_only=True, forbid_unknown_fields=True)
+    own: list[Any] = [("company", record_type(COMPANY) | None, None), *members]
+    empty = (msgspec.field(default_factory=record_map),) if passes_through else ()
+    own.append(("record", record_map, *empty))
+    return msgspec.defstruct(
+        "TableMap", own, bases=(TableFormat,), kw_only=True, frozen=True, forbid_unknown_fields=True
+    )
+
+
+def _optional(field: Field, required: str) -> tuple[None, ...]:
+    return () if field.name == required else (None,)
+
+
+def _type(field: Field) -> Any:
+    if not field.members:
+        return _TYPES[field.kind] if field.name == "updated_at" else _TYPES[field.kind] | None
+    members = [(member.name, _type(member), None) for member in field.members]
+    struct = msgspec.defstruct(f"{field.name}Map", members, kw_only=True, forbid_unknown_fields=True)
+    return list[struct] | None if field.kind is FieldKind.OBJECTS else struct | None  # type: ignore[valid-type]

@@ -1,0 +1,55 @@
+"""`brokerage index check` as a process: its report as text, JSON and HTML, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = "from brokerage.command import main; main(prog_name='brokerage')"
+MAP = """resource = "listings"
+file = "listings.csv"
+platform_company_id = "acme"
+updated_at = "2026-01-01"
+[record]
+PlatformListingId = {column = "id"}
+ListPrice = {column = "price"}
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command without an Elasticsearch."""
+    given = {**os.environ, "ELASTICSEARCH_URL": "http://127.0.0.1:1"}
+    command = [sys.executable, "-c", START, "index", "check", *arguments]
+    folder.joinpath("map.toml").write_text(MAP)
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False)  # noqa: S603 - a fixed command
+
+
+def test_a_report_is_text_json_and_html(tmp_path: Path) -> None:
+    (tmp_path / "listings.csv").write_text("id;price\n1;100\n2;<b>no</b>\n")
+    page = tmp_path / "report.html"
+    text = run(tmp_path, str(tmp_path / "map.toml"), "--html", str(page))
+    assert (text.returncode, text.stderr) == (1, "Bad lines, which would not be served: 1.\n")
+    assert "Note: listings.csv is read with the delimiter ';': if that is wrong, set `delimiter`." in text.stdout
+    assert "listings: 2 lines, 1 bad." in text.stdout
+    assert "listings.csv:3: <b>no</b>" in text.stdout
+    assert "listings.csv:3: &lt;b&gt;no&lt;/b&gt;" in page.read_text()
+    found = json.loads(run(tmp_path, str(tmp_path / "map.toml"), "--json").stdout)
+    assert found["resources"][0]["faults"][0]["examples"] == [{"file": "listings.csv", "line": 3, "value": "<b>no</b>"}]
+
+
+def test_a_source_without_faults_exits_with_0(tmp_path: Path) -> None:
+    (tmp_path / "listings.csv").write_text("id,price\n1,100\n")
+    text = run(tmp_path, str(tmp_path / "map.toml"))
+    assert (text.returncode, text.stderr) == (0, "")
+
+
+def test_a_source_that_cannot_be_read_exits_with_2(tmp_path: Path) -> None:
+    text = run(tmp_path, str(tmp_path / "map.toml"))
+    assert text.returncode == 2
+    assert text.stderr.startswith("map.toml: file is 'listings.csv', but ")

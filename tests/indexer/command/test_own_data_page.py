@@ -1,0 +1,87 @@
+"""The commands of `docs/your-own-data.md`, run as they are written there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from indexer import open_source
+from indexer.inspection.source_check import check_source
+from mappings import AGENT, LISTING, SOLD_LISTING
+from tests.consumer.service_process import environment, run_service
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+_ROOT = Path(__file__).parents[3]
+_BLOCKS = dict(re.findall(r"(?ms)^```bash ([\w-]+)\n(.*?)^```$", (_ROOT / "docs" / "your-own-data.md").read_text()))
+
+
+async def follow(bench: Bench, *names: str, **variables: str) -> str:
+    """Run blocks of the page in one shell, and return what they print on standard output."""
+    given = environment(
+        ELASTICSEARCH_URL=bench.connection.url[0],
+        BROKERAGE_INDEX_PREFIX=bench.connection.prefix,
+        BROKERAGE_DEAD_LETTER_DIR=str(bench.folder.parent / "dead-letters"),
+        WORK=str(bench.folder.parent / "own data"),
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        **variables,
+    )
+    command = ["bash", "-euo", "pipefail", "-c", "\n".join(_BLOCKS[name] for name in names)]
+    run = asyncio.to_thread(subprocess.run, command, env=given, capture_output=True, text=True, check=False, cwd=_ROOT)
+    result = await run
+    assert result.returncode == 0, (names, result.stdout, result.stderr)
+    return str(result.stdout)
+
+
+async def test_the_page_on_your_own_data(bench: Bench, tmp_path: Path) -> None:
+    await follow(bench, "names", "draft")
+    assert 'ListPrice = {column = "List Price"}' in (bench.folder.parent / "own data" / "draft.toml").read_text()
+    checked = await follow(bench, "names", "check")
+    assert "listings: 24 lines, 0 bad" in checked
+    await follow(bench, "names", "load")
+    listings, agents, sales = [await bench.served(one) for one in (LISTING, AGENT, SOLD_LISTING)]
+    assert (len(listings), len(agents), len(sales)) == (24, 5, 12)
+    assert {one["record"]["ListAgentUUID"] for one in listings.values()} <= agents.keys()
+    first = listings["LL-24001"]["record"]
+    assert (first["ListPrice"], first["BathroomsFull"], first["LotSizeAcres"]) == (2_154_000, 2, 1)
+    assert first["PublicRemarks"] == 'Sunny, with a 12" beam in the den'
+
+    key = re.findall(r"\S{30,}", await follow(bench, "key"))[-1]
+    async with run_service(bench, key, tmp_path / "service.log") as service:
+        answer = orjson.loads(await follow(bench, "read", KEY=key, SERVICE=service.url))
+        assert {one["PlatformListingId"] for one in _records(answer)} <= listings.keys()
+        assert _records(answer)
+
+    await follow(bench, "names", "again")
+    after = await bench.served(LISTING)
+    changed = {name for name in after if after[name]["clock"] != listings[name]["clock"]}
+    assert changed == {name for name, one in listings.items() if "O'Neill" in one["record"]["Address"]}
+    agents_after = await bench.served(AGENT)
+    assert {name: one["version"] for name, one in agents_after.items()} == {
+        name: one["version"] for name, one in agents.items()
+    }
+
+
+def _records(answer: object) -> list[dict[str, object]]:
+    """Return the records of a page."""
+    if isinstance(answer, list):
+        return answer
+    assert isinstance(answer, dict)
+    return next(value for value in answer.values() if isinstance(value, list))
+
+
+@pytest.mark.parametrize("name", ["own-data/own-data.toml", "king_county.toml"])
+def test_the_examples_have_no_bad_lines(name: str) -> None:
+    with open_source(str(_ROOT / "docs" / "examples" / name)) as source:
+        found = check_source(source)
+    assert found.bad == 0
+    assert all(not reference.dangling for one in found.resources for reference in one.references)

@@ -1,0 +1,146 @@
+"""Drafts of column maps: what columns are taken for, and maps that can be used as they are."""
+
+from __future__ import annotations
+
+import gzip
+import tomllib
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+
+from indexer import SourceError, open_source
+from indexer.drafting.column_names import Confidence, field_of_column
+from indexer.drafting.map_draft import MapDraft, draft_map
+from indexer.inspection.source_check import check_source
+from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING
+from tests.indexer.source.tables.table_folder import records_of, write_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mappings import Resource
+
+COLUMNS = "MLS #;Status;List Price;Street Number;Street Name;Zip;Beds;Baths;Lot SqFt;List Date;Agent ID;Photos;Pool"
+EXPORT = f"""{COLUMNS};Modified;Own
+A 1;A;$1.200.000;5;Elm;10580;3;2,5;43.560;9/22/2024;17;http://a/1|http://a/2;Yes;2024-10-01 10:00;x
+A 2;P;$950.000;7;Oak;10580;4;2;21.780;10/2/2024;18;http://a/3;no;2024-10-02 11:00;N/A
+"""
+
+
+def drafted(folder: Path, text: str, name: str = "listings.csv", **options: Any) -> MapDraft:
+    """Return the draft of a file."""
+    (folder / name).write_text(text)
+    return draft_map([str(folder / name)], folder, **options)
+
+
+def test_a_draft_with_everything_that_is_needed_can_be_used(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, EXPORT, company="acme")
+    assert draft.missing == []
+    name = write_map(tmp_path, draft.text)
+    with open_source(name) as source:
+        assert check_source(source).bad == 0
+    assert records_of(name)[0] == {
+        "LotSizeAcres": 1,
+        "LotSizeSquareFeet": 43_560,
+        "BathroomsFull": 2,
+        "BathroomsHalf": 1,
+        "BathroomsTotal": 2.5,
+        "BedroomsTotal": 3,
+        "ListingContractDate": "2024-09-22",
+        "ListPrice": 1_200_000,
+        "ListAgentUUID": "242955fc-42f9-5bcd-b1ec-ca1db116695d",
+        "Address": "5 Elm",
+        "PostalCode": "10580",
+        "PoolYN": True,
+        "Status": "Active",
+        "PlatformListingId": "A-1",
+        "ListingImages": [{"FullURL": "http://a/1"}, {"FullURL": "http://a/2"}],
+    }
+    assert '# Columns that are not read: "Street Number", "Street Name", "Own"' in draft.text
+
+
+def test_what_cannot_be_known_is_a_comment(tmp_path: Path) -> None:
+    draft = drafted(tmp_path, "Ref,Price,Status,Postl Code,Amount,Pool\nx,many,A,10580,$5,maybe\ny,1,Odd,10580,$6,no\n")
+    assert draft.missing == ["platform_company_id", "listings.record.PlatformListingId"]
+    declared = tomllib.loads(draft.text)["listings"]["record"]
+    assert declared == {}
+    for line in (
+        '# platform_company_id = "..."',
+        '# ListPrice = {column = "Price"}  # not all values are numbers',
+        '# Status = {column = "Status", map = {"A" = "Active"}}  # add to the map: Odd',
+        '# PostalCode = {column = "Postl Code"}  # guessed by values or similar names',
+        '# PoolYN = {column = "Pool", map = {"maybe" = false, "no" = false}}  # set what each text means',
+    ):
+        assert line in draft.text
+
+
+@pytest.mark.parametrize(
+    ("resource", "column", "field", "confidence"),
+    [
+        (LISTING, "ListPrice", "ListPrice", Confidence.CERTAIN),
+        (LISTING, "list_price", "ListPrice", Confidence.CERTAIN),
+        (LISTING, "LIST PRICE", "ListPrice", Confidence.CERTAIN),
+        (LISTING, "SubdivisionName", "Community", Confidence.HIGH),
+        (LISTING, "ListingKey", "PlatformListingId", Confidence.HIGH),
+        (LISTING, "Asking Price", "ListPrice", Confidence.HIGH),
+        (LISTING, "Bedroms Total", "BedroomsTotal", Confidence.LOW),
+        (SOLD_LISTING, "ClosePrice", "SoldPrice", Confidence.HIGH),
+        (AGENT, "MemberKey", "platform_agent_id", Confidence.HIGH),
+        (AGENT, "E-Mail", "primary_email_address", Confidence.HIGH),
+        (OFFICE, "OfficeKey", "platform_office_id", Confidence.HIGH),
+    ],
+)
+def test_columns_are_recognised_by_name(resource: Resource, column: str, field: str, confidence: Confidence) -> None:
+    assert field_of_column(resource, column) == (field, confidence)
+
+
+def test_a_column_with_another_name_is_not_recognised() -> None:
+    assert field_of_column(LISTING, "Whatever") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "written"),
+    [
+        ("2024-09-22", "2024-10-01", '{column = "List Date"}'),
+        ("09/22/24", "10/01/24", 'format = "%m/%d/%y"'),
+        ("22.09.2024", "01.10.2024", 'format = "%d.%m.%Y"'),
+        ("Sep 22, 2024", "Oct 1, 2024", 'format = "%b %d, %Y"'),
+        ("9/22/2024 1:30 PM", "10/1/2024 2:30 AM", 'format = "%m/%d/%Y %I:%M %p"'),
+        ("01/02/2024", "03/04/2024", 'format = "%m/%d/%Y"}  # day and month could be exchanged'),
+        ("soon", "later", '# ListingContractDate = {column = "List Date", format = "%Y"}  # set the format'),
+    ],
+)
+def test_formats_of_dates_are_recognised(tmp_path: Path, value: str, other: str, written: str) -> None:
+    assert written in drafted(tmp_path, f'id,List Date\n1,"{value}"\n2,"{other}"\n').text
+
+
+def test_several_files_are_tables_by_their_columns(tmp_path: Path) -> None:
+    (tmp_path / "listings").mkdir()
+    (tmp_path / "listings" / "a.csv").write_text("ListingKey,ListPrice\n1,5\n")
+    (tmp_path / "listings" / "b.csv.gz").write_bytes(gzip.compress(b"ListPrice,ListingKey\n$6,2\n"))
+    (tmp_path / "listings" / "c.csv").write_text("ListingKey,City\n3,Rye\n")
+    (tmp_path / "members.csv").write_text("MemberKey,MemberEmail\n1,a@b.c\n")
+    (tmp_path / "sales.csv").write_text("ListingKey,ClosePrice,CloseDate\n1,5,2024-01-01\n")
+    names = [str(tmp_path / name) for name in ("listings", "members.csv", "sales.csv")]
+    draft = draft_map(names, tmp_path, company="acme")
+    assert [(table.resource, table.files) for table in draft.tables] == [
+        (LISTING, ["listings/a.csv", "listings/b.csv.gz"]),
+        (AGENT, ["members.csv"]),
+        (SOLD_LISTING, ["sales.csv"]),
+    ]
+    assert '# "listings/c.csv" has other columns than the files below' in draft.text
+    assert 'currency = ["$"]' in draft.text
+    [agent] = records_of(write_map(tmp_path, draft.text), AGENT)
+    assert (agent["platform_agent_id"], agent["primary_email_address"]) == ("1", "a@b.c")
+    assert UUID(agent["agent_uuid"]).version == 5
+    assert [one["ListPrice"] for one in records_of(write_map(tmp_path, draft.text))] == [5, 6]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a,b\n", "a\n\n\n"])
+def test_tables_without_rows_are_drafted_or_named(tmp_path: Path, text: str) -> None:
+    if text.strip():
+        assert drafted(tmp_path, text).missing
+    else:
+        with pytest.raises(SourceError, match=r"listings\.csv has no header: its first line is empty"):
+            drafted(tmp_path, text)

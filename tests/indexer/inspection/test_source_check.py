@@ -1,0 +1,121 @@
+"""The inspection of a source: counts, kinds of faults, fields, identifiers and references."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from indexer import open_source
+from indexer.inspection.fault_tally import FaultExample
+from indexer.inspection.source_check import SourceCheck, check_source
+from mappings import AGENT, COMPANY, LISTING
+from tests.indexer.source.tables.table_folder import HEAD, IDENTIFIER, LISTINGS, write_map
+from tests.records import envelope, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANN, BOB = "0b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11", "1b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11"
+
+
+def checked(name: str) -> SourceCheck:
+    """Return what is found in a source."""
+    with open_source(name) as source:
+        return check_source(source)
+
+
+@pytest.fixture
+def listings(tmp_path: Path) -> str:
+    """Agents and listings with some faults."""
+    (tmp_path / "agents.csv").write_text(f"agent_uuid\n{ANN}\n")
+    rows = [
+        f"1,100,Rye,{ANN}",
+        f"2,$5,Rye,{BOB}",
+        "3,many,Rye,",
+        f"4,300,Bedford,{BOB}",
+        "1,100,Rye,",
+        "5,,,,",
+        "6,1,,",
+    ]
+    (tmp_path / "listings.csv").write_text("\n".join(["id,price,city,agent", *rows]))
+    return write_map(
+        tmp_path,
+        f"""{HEAD}
+        agents = {{file = "agents.csv", pass_through = true}}
+        [listings]
+        file = "listings.csv"
+        skip_if = {{id = "6"}}
+        record.PlatformListingId = {{column = "id"}}
+        record.ListPrice = {{column = "price"}}
+        record.City = {{column = "city"}}
+        record.ListAgentUUID = {{column = "agent"}}
+        """,
+    )
+
+
+def test_faults_are_counted_by_kind_with_examples(listings: str) -> None:
+    found = checked(listings)
+    assert (found.companies, found.bad) == (["acme"], 3)
+    agents, check = found.resources
+    assert (agents.lines, agents.bad) == (1, 0)
+    assert (check.lines, check.bad, check.skipped) == (6, 3, 1)
+    assert [(kind.field, kind.column, kind.reason, kind.count) for kind in check.faults] == [
+        ("record.ListPrice", "price", '… is not a number: if $ is a currency or unit, set currency = "$"', 1),
+        ("record.ListPrice", "price", "… is not a number", 1),
+        ("", None, "has 5 cells, but the header has 4", 1),
+    ]
+    assert check.faults[0].examples == [FaultExample("listings.csv", 3, "$5")]
+
+
+def test_fields_have_shares_ranges_and_values(listings: str) -> None:
+    fields = {one.name: one for one in checked(listings).resources[1].fields}
+    price, city = fields["ListPrice"], fields["City"]
+    assert (price.filled, price.lowest, price.highest) == (3, 100, 300)
+    assert (city.filled, city.lowest, city.highest, city.values) == (3, "Bedford", "Rye", {"Rye": 2, "Bedford": 1})
+    assert fields["TaxYear"].filled == 0
+
+
+def test_identifiers_that_merge_and_references_that_dangle(listings: str) -> None:
+    check = checked(listings).resources[1]
+    assert check.merged is not None
+    assert (check.merged.identifiers, check.merged.lines, check.merged.differing) == (1, 2, 1)
+    assert check.merged.examples == ["1: 2 lines, such as listings.csv:2 and listings.csv:6"]
+    agent, second, office = check.references
+    assert (agent.field, agent.values, agent.is_checked, agent.dangling, agent.lines) == (
+        "ListAgentUUID",
+        2,
+        True,
+        1,
+        1,
+    )
+    assert agent.examples == [f"{BOB}: 1 lines, such as listings.csv:5"]
+    assert (second.values, second.dangling) == (0, 0)
+    assert (office.target, office.is_checked) == ("offices", False)
+
+
+def test_any_source_can_be_checked(tmp_path: Path) -> None:
+    folder = write(tmp_path, {COMPANY: [envelope(COMPANY)], LISTING: [envelope(LISTING), b"{"], AGENT: []})
+    found = checked(str(folder))
+    assert [(one.resource, one.lines, one.bad) for one in found.resources] == [
+        ("companies", 1, 0),
+        ("agents", 0, 0),
+        ("listings", 2, 1),
+    ]
+    assert found.companies == []
+
+
+def test_the_memory_of_a_check_does_not_grow_with_the_source(tmp_path: Path) -> None:
+    rows = "".join(f"{number},x{number},Rye {number}\n" for number in range(40_000))
+    (tmp_path / "table.csv").write_text(f"id,price,city\n{rows}")
+    fields = 'ListPrice = {column = "price"}\nCity = {column = "city"}\n'
+    name = write_map(tmp_path, f'{LISTINGS}file = "table.csv"\n{IDENTIFIER}{fields}')
+    tracemalloc.start()
+    try:
+        found = checked(name)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.bad, len(found.resources[0].faults)) == (40_000, 1)
+    assert peak < 20 * 2**20

@@ -1,0 +1,54 @@
+"""A folder with tables and column maps, and what the indexer reads from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from indexer import RejectedLine, open_source
+from mappings import LISTING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mappings import Resource
+
+HEAD = 'platform_company_id = "acme"\nupdated_at = "2026-01-01"\n'
+LISTINGS = f'resource = "listings"\n{HEAD}'
+IDENTIFIER = '[record]\nPlatformListingId = {column = "id"}\n'
+
+
+def write_map(folder: Path, text: str, name: str = "map.toml") -> str:
+    """Write a column map, and return its name."""
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def lines_of(source: str, resource: Resource = LISTING) -> list[Any]:
+    """Return the lines of a resource."""
+    with open_source(source) as opened, opened.open(resource) as stream:
+        return list(stream.lines)
+
+
+def records_of(source: str, resource: Resource = LISTING) -> list[dict[str, Any]]:
+    """Return the records of a resource, of which no line may be rejected."""
+    lines = lines_of(source, resource)
+    assert [line for line in lines if isinstance(line, RejectedLine)] == []
+    return [orjson.loads(line.data)["record"] for line in lines]
+
+
+def identifiers_of(source: str, resource: Resource = LISTING) -> list[str]:
+    """Return the identifiers of a resource, in the order of the source."""
+    return [record[resource.identifier] for record in records_of(source, resource)]
+
+
+def cell(folder: Path, declared: str, text: str, field: str = "ListPrice", head: str = "", **columns: str) -> Any:
+    """Return the value of a field from a row whose column `x` has a text; other columns by name."""
+    names = ["id", "x", *columns]
+    cells = ["1", text, *columns.values()]
+    quoted = [",".join('"' + one.replace('"', '""') + '"' for one in row) for row in (names, cells)]
+    (folder / "table.csv").write_text("\n".join(quoted), encoding="utf-8")
+    name = write_map(folder, f'{LISTINGS}file = "table.csv"\n{head}{IDENTIFIER}{field} = {declared}\n')
+    [line] = lines_of(name)
+    return line.error.reason if isinstance(line, RejectedLine) else orjson.loads(line.data)["record"].get(field)
