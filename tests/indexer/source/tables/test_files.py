@@ -191,3 +191,12 @@ def test_a_blank_column_cannot_be_read_and_is_ignored(tmp_path: Path, column: st
     name = write_map(tmp_path, f'{head}City = {{column = "{column.strip()}"}}')
     with pytest.raises(SourceError, match="`column` is empty: give the name of a column"), open_source(name):
         pass
+
+
+def test_other_toml_files_in_a_folder_are_not_column_maps(folder: Path) -> None:
+    write_map(folder, f'{LISTINGS}file = "listings/a.csv"\n{IDENTIFIER}')
+    (folder / "pyproject.toml").write_text('[project]\nname = "loader"\n')
+    assert identifiers_of(str(folder)) == ["1", "2"]
+    (folder / "map.toml").unlink()
+    (folder / "listings.ndjson").write_bytes(b"")
+    assert lines_of(str(folder)) == []
