@@ -11,6 +11,7 @@ from indexer.errors import SourceError, WorkFolderError
 from indexer.settings import IndexerSettings
 from indexer.source.folder_source import NDJSON_SUFFIXES, FolderSource
 from indexer.source.stream_source import file_source, stdin_source
+from indexer.source.tables.column_map import is_column_map
 from indexer.source.tables.table_source import TableSource
 from mappings import RESOURCES
 
@@ -54,7 +55,7 @@ def open_source(
 
 def _folder_source(folder: Path, max_bytes: int) -> Source:
     """Return the source of a folder: its column maps, or its files of envelopes."""
-    envelopes, maps = FolderSource(folder, max_bytes), sorted(folder.glob("*.toml"))
+    envelopes, maps = FolderSource(folder, max_bytes), sorted(filter(is_column_map, folder.glob("*.toml")))
     if not maps:
         return envelopes
     if both := [resource.alias for resource in RESOURCES if envelopes.has(resource)]:

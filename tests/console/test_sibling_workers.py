@@ -49,6 +49,7 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
             assert reported["figures"]["minute"]["requests"] == 3
             assert [(lane["kind"], lane["places"]) for lane in reported["lanes"]] == [
                 ("page", 32),
+                ("large-page", 8),
                 ("show", 128),
                 ("change", 10_000),
                 ("long-poll", 16),

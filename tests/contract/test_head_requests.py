@@ -37,10 +37,10 @@ def _asked(world: World, path: str) -> tuple[str, dict[str, str]]:
 async def test_head_has_the_status_and_the_headers_of_get(world: World, path: str, sent: dict[str, str]) -> None:
     url, query = _asked(world, path)
     headers = {"x-api-key": world.keys["all"], **sent}
-    async with (
-        world.http.get(url, params=query, headers=headers) as got,
-        world.http.head(url, params=query, headers=headers) as head,
-    ):
+    async with world.http.get(url, params=query, headers=headers) as got:
+        # A snapshot keeps one of the few slots of its key until it has been read.
+        await got.read()
+    async with world.http.head(url, params=query, headers=headers) as head:
         assert (head.status, await head.read()) == (got.status, b"")
         assert got.status == (304 if "If-None-Match" in sent and "ETag" in got.headers else 200)
         assert _headers(head) == _headers(got)

@@ -94,6 +94,15 @@ def envelope_fields(resource: Resource) -> tuple[Field, ...]:
     return _COMMON_MEMBERS + tuple(field for field in _OPTIONAL_MEMBERS if field.name in resource.envelope_members)
 
 
+def is_column_map(path: Path) -> bool:
+    """Whether a TOML file is meant as a column map: it names a resource, or cannot be read."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+        return True
+    return "resource" in data or any(isinstance(data.get(alias), dict) for alias in _BY_ALIAS)
+
+
 def read_column_maps(path: Path) -> list[ColumnMap]:
     """Return the maps in a TOML file; raise SourceError, which names the key at fault."""
     try:

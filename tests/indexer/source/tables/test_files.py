@@ -200,3 +200,12 @@ def test_a_map_declares_the_companies_that_the_source_covers(folder: Path) -> No
         assert declared_companies(source) == ("acme", "17")
     with open_source(write_map(folder, f'{LISTINGS}file = "listings/a.csv"\n{IDENTIFIER}')) as source:
         assert declared_companies(source) == ()
+
+
+def test_other_toml_files_in_a_folder_are_not_column_maps(folder: Path) -> None:
+    write_map(folder, f'{LISTINGS}file = "listings/a.csv"\n{IDENTIFIER}')
+    (folder / "pyproject.toml").write_text('[project]\nname = "loader"\n')
+    assert identifiers_of(str(folder)) == ["1", "2"]
+    (folder / "map.toml").unlink()
+    (folder / "listings.ndjson").write_bytes(b"")
+    assert lines_of(str(folder)) == []
