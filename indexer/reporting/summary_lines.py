@@ -92,15 +92,14 @@ def failure_lines(report: ResourceReport) -> Iterator[str]:
 
 
 def kept_line(summary: RunSummary) -> str | None:
-    """Return what became of the resources that were not refused, in a sentence, or None if all were swapped in."""
-    stages = RunStage.REFUSED, RunStage.BUILT, RunStage.WAITING
-    refused, built, waiting = (", ".join(summary.resources_at(stage)) for stage in stages)
-    sentences = [
+    """Return what became of the resources that were built along with a refused one, in a sentence, or None."""
+    refused, built = (", ".join(summary.resources_at(stage)) for stage in (RunStage.REFUSED, RunStage.BUILT))
+    if not built:
+        return None
+    return (
         f"{built}: built, not swapped, because all resources of a rebuild are swapped in together and {refused} "
         "were refused. The candidates are kept, and the next run of the same source takes them."
-    ] * bool(built)
-    sentences += [f"{waiting}: not built, because {refused} were refused."] * bool(waiting)
-    return " ".join(sentences) or None
+    )
 
 
 def _dead_letters(report: ResourceReport) -> str:

@@ -137,7 +137,7 @@ async def test_a_record_that_an_incomplete_source_made_vanish_comes_back_beside_
 
 async def test_all_companies_replaces_everything_and_counts_it(bench: Bench, north: Loader, south: Loader) -> None:
     await north.load(teams("north", 20))
-    summary = await south.load(teams("south", 20), covered=EVERY_COMPANY, **MANY)
+    summary = await south.load(teams("south", 20), covered=EVERY_COMPANY, force=True, **MANY)
     found = report(summary)
     assert (found.covers, found.others, found.vanished) == ("all companies", 0, 20)
     assert found.vanished_companies == {"north": 20}
