@@ -149,7 +149,7 @@ async def test_a_named_company_that_the_source_lacks_loses_its_records(
 ) -> None:
     await north.load(teams("north", 20))
     await south.load(teams("south", 20))
-    summary = await south.load(teams("south", 20), covered=CoverageRequest(("7001", "south")), **MANY)
+    summary = await south.load(teams("south", 20), covered=CoverageRequest(("7001", "south")), force=True, **MANY)
     assert report(summary).covers == "north, south"
     assert report(summary).vanished_companies == {"north": 20}
     assert live_names(await stored(bench.engine())) == {f"south-{n}" for n in range(20)}
