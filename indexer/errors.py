@@ -24,10 +24,6 @@ class RefusedError(IndexerError):
     """The operation was refused because it would harm what is served."""
 
 
-class ObjectionError(RefusedError):
-    """A check objects to a candidate; force overrides it."""
-
-
 class SourceError(IndexerError):
     """The source cannot be read."""
 

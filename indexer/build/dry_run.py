@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from indexer.documents.companies import Companies
-    from indexer.source.lines import RejectedLine, Source
+    from indexer.errors import InvalidRecordError
+    from indexer.source.lines import Source, SourceLine
     from mappings import Resource
 
-    OnFault = Callable[[RejectedLine], None]
+    OnFault = Callable[[SourceLine, InvalidRecordError], None]
 
 _DEFAULTS = IndexerSettings()
 
@@ -54,9 +55,9 @@ def _checked(
         while (chunk := chunks.read()) is not None:
             report.read += chunk.read
             report.dead += len(chunk.rejected)
-            report.add_roundings(chunk.roundings.values())
+            report.rounded += chunk.rounded
             report.corrected += chunk.corrected
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
             for item in chunk.rejected:
-                on_fault(item)
+                on_fault(item.line, item.error)
             yield

@@ -19,7 +19,6 @@ updated_at = "2026-01-01"
 [record]
 PlatformListingId = {column = "id"}
 ListPrice = {column = "price"}
-Status = "Active"
 """
 
 
