@@ -81,7 +81,7 @@ class SourceSide:
             chunks = ChunkReader(parser, selected, self.settings)
             while (drafts := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
                 known = await self.index.rows([draft.id for draft in drafts if draft.redated])
-                yield [self._entry(at_live_time(draft, known.get(draft.id))) for draft in drafts]
+                yield await asyncio.to_thread(self._entries, drafts, known)
 
     def _next(self, chunks: ChunkReader, *, is_reported: bool) -> list[PendingDocument] | None:
         chunk = chunks.read()
@@ -90,6 +90,9 @@ class SourceSide:
         for item in chunk.rejected if is_reported else ():
             self.on_rejected(item)
         return chunk.drafts
+
+    def _entries(self, drafts: list[PendingDocument], known: dict[str, scan.IndexRow]) -> list[RecordState]:
+        return [self._entry(at_live_time(draft, known.get(draft.id))) for draft in drafts]
 
     def _entry(self, document: PendingDocument) -> RecordState:
         stored = _hash(document.record, 0) if self.index.is_full else 0
