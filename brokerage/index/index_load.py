@@ -57,9 +57,8 @@ def reindex(*, source: str, resources: tuple[str, ...], force: bool, dry_run: bo
 
     SOURCE must be complete: records that it lacks are deleted. It is a folder with companies.ndjson, offices.ndjson,
     agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
-    .zst; one such file; the .toml file of a column map over tables, or a folder of these; or - for
-    standard input. An interrupted build
-    resumes. Invalid records go to a dead-letter file.
+    .zst; one such file; the .toml file of a column map over tables, or a folder of these; or - for standard input. An
+    interrupted build resumes. Invalid records go to a dead-letter file.
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
     default = RESOURCES_BY_NAME[resources[0]] if len(resources) == 1 else None

@@ -14,7 +14,7 @@ _ORIGINS = ("column", "template", "join", "uuid5", "formula")
 class CellSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value from one cell (`column`), or from several.
 
-    `template` is a text such as `{street} {number}`: there is no value if any of the cells is empty. `join` lists
+    `template` is a text such as `{street} {number}`, without a value if one of its cells is empty. `join` lists
     columns: the cells that are not empty are joined with `separator`. `uuid5` is a template whose text, with the
     company, becomes a name-based UUID. `replace` exchanges parts of the text, then `map` translates it; a text that
     `map` lacks becomes `default`, stays as it is with `keep_unmapped`, or is an error. `split` separates a cell into
