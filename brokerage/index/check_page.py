@@ -44,22 +44,12 @@ def _section(resource: ResourceCheck) -> Iterator[str]:
         yield _table(
             ("Count", "Field", "Column", "Fault", "Examples"),
             (
-                (
-                    f"{kind.count:,}",
-                    kind.field,
-                    kind.column or "",
-                    kind.reason,
-                    "; ".join(
-                        f"{one.file}:{one.line}" + (f": {one.value}" if one.value is not None else "")
-                        for one in kind.examples
-                    ),
-                )
+                (f"{kind.count:,}", kind.field, kind.column or "", kind.reason, "; ".join(map(str, kind.examples)))
                 for kind in resource.faults
             ),
         )
     yield from map(_paragraph, identifier_sentences(resource))
-    records = max(resource.lines - resource.bad - resource.deleted, 1)
-    rows = ((one.name, f"{one.filled / records:.1%}", *field_range(one)) for one in resource.fields)
+    rows = ((one.name, resource.share_filled(one), *field_range(one)) for one in resource.fields)
     yield _table(("Field", "Filled", "From", "To", "Values"), rows)
 
 

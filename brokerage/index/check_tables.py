@@ -68,11 +68,7 @@ def identifier_sentences(resource: ResourceCheck) -> Iterator[str]:
 def _faults(kinds: list[FaultKind]) -> Table:
     table = _table("Count", "Field", "Column", "Fault", "Such as")
     for kind in kinds[:_MAX_KINDS_SHOWN]:
-        example = kind.examples[0]
-        value = f": {example.value}" if example.value is not None else ""
-        table.add_row(
-            f"{kind.count:,}", kind.field, kind.column or "", kind.reason, f"{example.file}:{example.line}{value}"
-        )
+        table.add_row(f"{kind.count:,}", kind.field, kind.column or "", kind.reason, str(kind.examples[0]))
     if len(kinds) > _MAX_KINDS_SHOWN:
         table.add_row("", "", "", f"{len(kinds) - _MAX_KINDS_SHOWN:,} more kinds: see --json or --html", "")
     return table
@@ -80,10 +76,9 @@ def _faults(kinds: list[FaultKind]) -> Table:
 
 def _fields(resource: ResourceCheck) -> Table:
     table = _table("Field", "Filled", "From", "To", "Values")
-    records = resource.lines - resource.bad - resource.deleted
     filled = [one for one in resource.fields if one.filled]
     for one in filled:
-        table.add_row(one.name, f"{one.filled / max(records, 1):.1%}", *field_range(one))
+        table.add_row(one.name, resource.share_filled(one), *field_range(one))
     if empty := [one.name for one in resource.fields if not one.filled]:
         table.caption, table.caption_justify = f"Empty: {', '.join(empty)}.", "left"
     return table

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from indexer.drafting.column_names import Confidence, resource_of
 from indexer.drafting.table_draft import TableDraft
 from indexer.drafting.value_drafts import field_named, quoted
-from indexer.errors import SourceError
-from indexer.source.tables.csv_rows import read_csv_rows
+from indexer.source.tables.csv_rows import header_cells, read_csv_rows
 from indexer.source.tables.table_files import table_files
 from indexer.source.tables.table_format import TableFormat
 from mappings import COMPANY
@@ -109,16 +108,14 @@ def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Re
 def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
     with file.open() as plain:
         rows = read_csv_rows(file.name, plain.reader, _ROW_BYTES, file.form)
-        header = next(rows, None)
-        if header is None or header.error:
-            raise SourceError(f"{file.name} has no header: its first line {header.error if header else 'is empty'}.")
+        columns = header_cells(rows, file.name)
         sample, size = list[list[str]](), 0
         for row in islice(rows, _SAMPLED_ROWS):
             size += len(row.data)
             if size > _SAMPLED_BYTES:
                 break
-            sample += [row.cells] if len(row.cells) == len(header.cells) else []
-    return header.cells, sample
+            sample += [row.cells] if len(row.cells) == len(columns) else []
+    return columns, sample
 
 
 def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:

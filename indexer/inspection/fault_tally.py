@@ -26,6 +26,10 @@ class FaultExample:
     line: int
     value: str | None
 
+    def __str__(self) -> str:
+        """Return file, line and value in one text."""
+        return f"{self.file}:{self.line}" + (f": {self.value}" if self.value is not None else "")
+
 
 @dataclass
 class FaultKind:

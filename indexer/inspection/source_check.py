@@ -41,6 +41,10 @@ class ResourceCheck:
     merged: MergedIdentifiers | None = None
     references: list[ReferenceCheck] = field(default_factory=list)
 
+    def share_filled(self, one: FieldSummary) -> str:
+        """Return the percentage of the valid records that have a value in a field."""
+        return f"{one.filled / max(self.lines - self.bad - self.deleted, 1):.1%}"
+
 
 @dataclass
 class SourceCheck:

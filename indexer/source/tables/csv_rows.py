@@ -52,6 +52,14 @@ def read_csv_rows(
             lines.clear()
 
 
+def header_cells(rows: Iterator[CsvRow], file: str) -> list[str]:
+    """Return the cells of the first row; raise SourceError if there is none, or if it is invalid."""
+    header = next(rows, None)
+    if header is None or header.error:
+        raise SourceError(f"{file} has no header: its first line {header.error if header else 'is empty'}.")
+    return header.cells
+
+
 class _OversizedRowError(csv.Error):
     """A row is longer than the limit."""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.errors import InvalidRecordError, SourceError
+from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.tables.column_map import ON_CHANGE
-from indexer.source.tables.csv_rows import read_csv_rows
+from indexer.source.tables.csv_rows import header_cells, read_csv_rows
 from indexer.source.tables.table_files import table_files
 from indexer.source.tables.table_header import TableHeader
 
@@ -49,11 +49,7 @@ class MappedTables:
         declared, form = self.column_map.declared, file.form
         with file.open() as plain:
             rows = read_csv_rows(file.name, plain.reader, self._max_bytes, form, declared.quote)
-            first = next(rows, None)
-            if first is None or first.error:
-                problem = first.error if first else "is empty"
-                raise SourceError(f"{file.name} has no header: its first line {problem}.")
-            header = TableHeader(self.column_map, file.name, first.cells, self._undated)
+            header = TableHeader(self.column_map, file.name, header_cells(rows, file.name), self._undated)
             yield OpenTable(self._converted(rows, file.name, before, self._converter(header)), plain.position, header)
 
     def _converter(self, header: TableHeader) -> _RowConverter:
