@@ -24,6 +24,10 @@ class RefusedError(IndexerError):
     """The operation was refused because it would harm what is served."""
 
 
+class ObjectionError(RefusedError):
+    """A check objects to a candidate; force overrides it."""
+
+
 class SourceError(IndexerError):
     """The source cannot be read."""
 

@@ -46,7 +46,7 @@ class IndexerSettings:
         "BROKERAGE_WRITE_WAIT_SECONDS", 600.0, "Seconds an update waits for another, or for a build's last stage."
     )
     shrink_limit: float = setting(
-        "BROKERAGE_SHRINK_LIMIT", 0.05, "Share of the live records that a rebuild may remove; 10 may always be removed."
+        "BROKERAGE_SHRINK_LIMIT", 0.05, "Share of a company's live records that a rebuild may remove; 10 always may."
     )
     growth_limit: float = setting(
         "BROKERAGE_GROWTH_LIMIT", 0.5, "Share of the live records that a rebuild may add; 10 may always be added."

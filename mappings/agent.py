@@ -11,12 +11,14 @@ from mappings.fields import (
     nested,
     number,
     objects,
+    reference,
     string,
     strings_named,
     unix,
     untyped,
     untyped_list,
     untyped_named,
+    uuid,
 )
 from mappings.resource import Resource
 from mappings.search_fields import (
@@ -36,7 +38,9 @@ AGENT = Resource(
     alias="agents",
     identifier="agent_uuid",
     fields=(
-        *strings_named("platform_agent_id", "agent_uuid", "uuid", "client_id_2", "social_network_account_id"),
+        reference("platform_agent_id"),
+        uuid("agent_uuid"),
+        *strings_named("uuid", "client_id_2", "social_network_account_id"),
         *strings_named("license", "mls_name", "mls_abbreviation"),
         objects(
             "available_mls",
@@ -44,7 +48,7 @@ AGENT = Resource(
             untyped("agent_id"),
             object_name="AvailableMls",
         ),
-        string("platform_office_id"),
+        reference("platform_office_id"),
         integer("office_id"),
         *strings_named("office_name", "client_office_id"),
         integer("company_id"),
@@ -72,9 +76,9 @@ AGENT = Resource(
             object_name="SourceMetadata",
         ),
         unix("created_timestamp"),
-        unix("last_updated_timestamp"),
-        unix("last_updated"),
-        date_time("modification_timestamp"),
+        unix("last_updated_timestamp").update_time(),
+        unix("last_updated").update_time(),
+        date_time("modification_timestamp").update_time(),
         boolean("profile_visible_online"),
         untyped_list("client_auths"),
         untyped_list("teams"),
@@ -100,7 +104,7 @@ AGENT = Resource(
     search_fields=(
         keyword_with_doc_values("platform_agent_id"),
         envelope_keyword("source_agent_id"),
-        keyword("office", "platform_office_id"),
+        keyword("office", "platform_office_id", refers_to="offices"),
         envelope_timestamp("deactivated", "deactivated_at"),
         presence("has_company_programs", "company_programs"),
         doc_value("modified", "modification_timestamp"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 
 from mappings.casing import underscore
+from mappings.text_forms import TextForm
 
 
 class View(StrEnum):
@@ -65,6 +66,8 @@ class Field:
     views: frozenset[View] = ALL_VIEWS
     flag: IncludeFlag | None = None
     note: str = ""
+    form: TextForm | None = None  # of a string, which is refused or converted otherwise
+    is_update_time: bool = False  # the envelope's `updated_at` if the source has none
     group: str = ""  # the field group that a key needs to see the value; empty: none
 
     @property
@@ -89,6 +92,10 @@ class Field:
         """Return the field, present in `views` alone and only if `parameter` is sent."""
         return replace(self, views=views, flag=IncludeFlag(parameter=parameter, views=views, vanishes=True))
 
+    def update_time(self) -> Field:
+        """Return the field, which is the envelope's `updated_at` if the source gives no value."""
+        return replace(self, is_update_time=True)
+
     def guarded(self, group: str) -> Field:
         """Return the field, empty for keys that may not see `group`, whatever flags are sent."""
         return replace(self, group=group)
@@ -102,6 +109,21 @@ def string(name: str, note: str = "") -> Field:
 def strings_named(*names: str) -> tuple[Field, ...]:
     """Declare several strings."""
     return tuple(string(name) for name in names)
+
+
+def uuid(name: str, note: str = "") -> Field:
+    """Declare a UUID, stored in lower case."""
+    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.UUID)
+
+
+def reference(name: str, note: str = "") -> Field:
+    """Declare an identifier that requests select by."""
+    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.REFERENCE)
+
+
+def local_time(name: str, note: str = "") -> Field:
+    """Declare a local time of day, `HH:MM:SS`."""
+    return Field(name=name, kind=FieldKind.STRING, note=note, form=TextForm.LOCAL_TIME)
 
 
 def date(name: str, note: str = "") -> Field:

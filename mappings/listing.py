@@ -9,12 +9,15 @@ from mappings.fields import (
     date,
     date_time,
     integer,
+    local_time,
     nested,
     objects,
+    reference,
     string,
     strings,
     strings_named,
     untyped_named,
+    uuid,
 )
 from mappings.legends import STATUSES
 from mappings.resource import Resource
@@ -39,8 +42,8 @@ _IMAGE = objects(
 )
 _OPEN_HOUSE_TIMES = (
     date("Date"),
-    string("StartTime", "Local time, HH:MM:SS."),
-    string("EndTime", "Local time, HH:MM:SS."),
+    local_time("StartTime", "Local time, HH:MM:SS."),
+    local_time("EndTime", "Local time, HH:MM:SS."),
 )
 _VIRTUAL_OPEN_HOUSE = (boolean("VirtualOpenHouseYN"), *untyped_named("VirtualOpenHouseURL", "Comment"))
 
@@ -54,7 +57,7 @@ _FLAT: tuple[Field, ...] = (
     integer("BathroomsTotal"),
     integer("BedroomsTotal"),
     *strings_named("PublicTitle", "PublicRemarks"),
-    date_time("ModificationTimestamp", "The source's time of the last change."),
+    date_time("ModificationTimestamp", "The source's time of the last change.").update_time(),
     string("StatusChangeDate", "Given only while on the market.").only(INDEX_ONLY),
     boolean("InternetAddressDisplayYN"),
     integer("DaysOnMarket", "Days."),
@@ -65,8 +68,12 @@ _FLAT: tuple[Field, ...] = (
     boolean("WaterfrontYN"),
     *strings_named("HighSchool", "ListOfficeName"),
     integer("ListPrice", "US dollars."),
-    *strings_named("ListingID", "ListAgentFullName", "ListAgentUUID", "ListAgentOfficeID"),
-    *strings_named("ListAgentPlatformOfficeID", "SecondaryListAgentFullName", "SecondaryListAgentUUID"),
+    *strings_named("ListingID", "ListAgentFullName"),
+    uuid("ListAgentUUID"),
+    string("ListAgentOfficeID"),
+    reference("ListAgentPlatformOfficeID"),
+    string("SecondaryListAgentFullName"),
+    uuid("SecondaryListAgentUUID"),
     *strings_named("SchoolDistrict", "Address", "City", "CountyOrParish"),
     string("Latitude", "Decimal degrees, WGS 84."),
     string("Longitude", "Decimal degrees, WGS 84."),
@@ -132,16 +139,18 @@ _UNTYPED = untyped_named(
 _SALE = (
     date("SoldDate"),
     integer("SoldPrice", "US dollars."),
-    *strings_named("BuyerAgentFullName", "BuyerAgentUUID", "BuyerAgentOfficeName", "BuyerAgentOfficeID"),
-    string("BuyerAgentPlatformOfficeID"),
+    string("BuyerAgentFullName"),
+    uuid("BuyerAgentUUID"),
+    *strings_named("BuyerAgentOfficeName", "BuyerAgentOfficeID"),
+    reference("BuyerAgentPlatformOfficeID"),
 )
 
 # Members that change without the content changing (decisions, `updated_since` clock).
 _VOLATILE = frozenset({"ModificationTimestamp", "VendorModificationTimestamp", "DaysOnMarket", "SharedPartnerData"})
 _TIMESTAMPS = {"PlatformListingId": "id", "ListingID": "listing_id"}
 _SEARCH_FIELDS: tuple[SearchField, ...] = (
-    keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID"),
-    keyword("offices", "ListAgentPlatformOfficeID"),
+    keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID", refers_to="agents"),
+    keyword("offices", "ListAgentPlatformOfficeID", refers_to="offices"),
     # A code, compared for equality only.
     envelope_keyword("property_type_id"),
     doc_value("listing_id", "ListingID"),
@@ -187,8 +196,8 @@ SOLD_LISTING = Resource(
     ),
     search_fields=(
         *_SEARCH_FIELDS,
-        keyword("buyer_agents", "BuyerAgentUUID"),
-        keyword("buyer_offices", "BuyerAgentPlatformOfficeID"),
+        keyword("buyer_agents", "BuyerAgentUUID", refers_to="agents"),
+        keyword("buyer_offices", "BuyerAgentPlatformOfficeID", refers_to="offices"),
         date_millis("sold", "SoldDate"),
     ),
     timestamps=_TIMESTAMPS,

@@ -9,6 +9,7 @@ hardly any repair by the indexer, because validating in C is cheaper than inspec
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ import msgspec
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind
 from mappings.identifiers import STORED_PATTERN
+from mappings.text_forms import TextForm
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
@@ -52,6 +54,7 @@ class _MemberTypes:
 
     types: dict[FieldKind, Any]
     inner: _MemberTypes | None = None  # None: the same
+    forms: dict[TextForm, Any] = dataclasses.field(default_factory=dict)
     has_null_lists: bool = True
 
 
@@ -71,9 +74,11 @@ _SOURCE_TYPES = _MemberTypes(
     }
 )
 _STRICT_SCALARS = _SOURCE_TYPES.types | {FieldKind.DATE_TIME: _StrictDateTime}
+_STRICT_FORMS = {form: Annotated[str, msgspec.Meta(pattern=form.stored_pattern)] for form in TextForm}
 _STRICT_TYPES = _MemberTypes(
     _STRICT_SCALARS | {FieldKind.INTEGER: _SafeInteger | float},
-    inner=_MemberTypes(_STRICT_SCALARS | {FieldKind.INTEGER: _SafeInteger}, has_null_lists=False),
+    inner=_MemberTypes(_STRICT_SCALARS | {FieldKind.INTEGER: _SafeInteger}, has_null_lists=False, forms=_STRICT_FORMS),
+    forms=_STRICT_FORMS,
 )
 
 
@@ -108,6 +113,6 @@ def _member(field: Field, level: _MemberTypes) -> tuple[str, Any, Any]:
 
 def _type(field: Field, level: _MemberTypes) -> Any:
     if not field.members:
-        return level.types[field.kind]
+        return level.forms[field.form] if field.form in level.forms else level.types[field.kind]
     struct = _struct(f"{underscore(field.name)}_member", field.members, level.inner or level)
     return list[struct] if field.kind is FieldKind.OBJECTS else struct  # type: ignore[valid-type]

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
 from mappings.fields import Field, View
+from mappings.identifiers import RULE, is_identifier
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
 from mappings.shown_content import ShownContent, guarded_members, restricted_contents, shown_content
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from mappings.text_forms import TextForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,21 @@ class Resource:
     def __hash__(self) -> int:
         """Hash by alias, which is unique."""
         return hash(self.alias)
+
+    @cached_property
+    def identifier_form(self) -> TextForm | None:
+        """The form of the identifier, None for any (`mappings.identifiers`)."""
+        return next(field.form for field in self.fields if field.name == self.identifier)
+
+    @property
+    def identifier_rule(self) -> str:
+        """What an identifier must be, without a full stop."""
+        return self.identifier_form.rule if self.identifier_form else RULE
+
+    def canonical_identifier(self, text: str) -> str | None:
+        """Return an identifier as it is stored, None if a record may not have it."""
+        canonical = self.identifier_form.canonical(text) if self.identifier_form else text
+        return canonical if canonical is not None and is_identifier(canonical) else None
 
     @property
     def title(self) -> str:

@@ -30,7 +30,8 @@ class Conversion(Enum):
 class SearchField:
     """One indexed field of a document.
 
-    `sources` are the members it is read from; several, or a list, make a field of several values.
+    `sources` are the members it is read from; several, or a list, make a field of several values. `refers_to` is the
+    alias of the resource whose identifiers the values are, if they are any.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SearchField:
     sources: tuple[str, ...] = ()
     origin: FieldOrigin = FieldOrigin.RECORD
     conversion: Conversion = Conversion.VERBATIM
+    refers_to: str = ""
 
     def __hash__(self) -> int:
         """Hash by name, which is unique within a resource."""
@@ -61,9 +63,9 @@ _LONG: FieldMapping = {"type": "long"}
 _DOUBLE: FieldMapping = {"type": "double"}
 
 
-def keyword(name: str, *sources: str) -> SearchField:
+def keyword(name: str, *sources: str, refers_to: str = "") -> SearchField:
     """Declare an exact-match filter on one or several string members of the record."""
-    return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=sources or (name,))
+    return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=sources or (name,), refers_to=refers_to)
 
 
 def keyword_with_doc_values(name: str) -> SearchField:
@@ -131,7 +133,7 @@ SYSTEM_FIELDS = (
     # `<company key>:<id>`: sorts the index, so that one range is company filter and cursor in one. It must not be
     # indexed: a range over an indexed keyword visits every term, a range over doc values seeks by the skipper.
     SearchField(name="feed_key", mapping={"type": "keyword", "index": False}, origin=FieldOrigin.INDEXER),
-    SearchField(name="company", mapping=_FILTER_KEYWORD, origin=FieldOrigin.INDEXER),
+    SearchField(name="company", mapping=_FILTER_KEYWORD, origin=FieldOrigin.INDEXER, refers_to="companies"),
     # The filter clock of `updated_since`, milliseconds since 1970.
     SearchField(name="clock", mapping=_LONG, origin=FieldOrigin.INDEXER),
     # The position of the last change in the order of all changes of the resource.

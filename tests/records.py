@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind
+from mappings.text_forms import TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 COMPANY_KEY = "acme"
+UUID_OF_A_TEST = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"
 UPDATED_AT = "2026-01-02T03:04:05.678Z"
 
 _VALUES: dict[FieldKind, Any] = {
@@ -28,13 +31,22 @@ _VALUES: dict[FieldKind, Any] = {
     FieldKind.STRINGS: ["first", "second"],
     FieldKind.UNTYPED_LIST: [],
 }
+_FORMED: dict[TextForm | None, Any] = {
+    TextForm.UUID: UUID_OF_A_TEST,
+    TextForm.LOCAL_TIME: "13:30:00",
+}
 # Where a rule asks for more than the type.
 _RULED: dict[Resource, dict[str, Any]] = {
     COMPANY: {"platform_company_id": COMPANY_KEY, "numeric_id": "4100"},
-    AGENT: {"agent_uuid": "0b0e6d3c-5f0d-4f35-9d3c-111111111111"},
+    AGENT: {"agent_uuid": UUID_OF_A_TEST},
     LISTING: {"PlatformListingId": "listing-1", "Status": "Active", "PropertyType": "Condo"},
     SOLD_LISTING: {"PlatformListingId": "sold-1", "Status": "Sold", "PropertyType": "Condo", "OnMarket": False},
 }
+
+
+def identifier_of(resource: Resource, name: str) -> str:
+    """Return a valid identifier for a name: agents have UUIDs."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if resource is AGENT else name
 
 
 def record(resource: Resource, **changes: Any) -> dict[str, Any]:
@@ -47,7 +59,7 @@ def _value(field: Field) -> Any:
     if field.members:
         members = {member.name: _value(member) for member in field.members}
         return [members, copy.deepcopy(members)] if field.kind is FieldKind.OBJECTS else members
-    return copy.copy(_VALUES.get(field.kind, f"{field.name} of a test"))
+    return copy.copy(_FORMED.get(field.form) or _VALUES.get(field.kind, f"{field.name} of a test"))
 
 
 def envelope(resource: Resource, record_changes: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,18 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
-from brokerage.index.index_load import failure_summary
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
 from brokerage.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import progress_display
+from indexer.reporting.summary_lines import failure_lines
 from indexer.reso.replication import open_replication
 from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, read_map
 from indexer.reso.settings import ResoSettings
 
 if TYPE_CHECKING:
     import indexer
-    from indexer.reporting.displays import JsonProgress, TerminalProgress
+    from indexer.reporting.displays import Display
     from indexer.reso.round_report import RoundResult
 
 
@@ -90,7 +91,7 @@ async def _replicate(
     context: indexer.IndexerContext,
     plan: ReplicationPlan,
     settings: ResoSettings,
-    shown: TerminalProgress | JsonProgress,
+    shown: Display,
     *,
     is_once: bool,
 ) -> RoundResult:
@@ -100,7 +101,7 @@ async def _replicate(
     async with open_replication(context, plan, settings, shown.show, report) as rounds:
         while True:
             done = await rounds.run_round()
-            failures = filter(None, map(failure_summary, done.summary.resources))
+            failures = chain.from_iterable(map(failure_lines, done.summary.resources))
             for line in (*done.lines, *done.summary.problems, *failures):
                 report(line)
             if is_once:

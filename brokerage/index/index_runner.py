@@ -15,6 +15,7 @@ from brokerage.output import echo
 from brokerage.signals import cancel_on_signal, exit_on_signal
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
+from indexer.documents.coverage import CoverageRequest
 from indexer.source.tables.table_source import TableSource
 from mappings import RESOURCES
 
@@ -34,7 +35,24 @@ _EXTRA_CONNECTIONS = 6
 RESOURCES_BY_NAME = {resource.alias: resource for resource in RESOURCES}
 RESOURCE_CHOICE = click.Choice(list(RESOURCES_BY_NAME))
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables and progress bars.")
+COMPANY_OPTION = click.option(
+    "--company",
+    "companies",
+    multiple=True,
+    metavar="C",
+    help="A company that SOURCE covers, by key or numeric id; repeatable. Default: those that it declares or holds.",
+)
+ALL_COMPANIES_OPTION = click.option(
+    "--all-companies", is_flag=True, help="SOURCE covers all companies: records of companies that it lacks count too."
+)
 YES_OPTION = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+
+
+def coverage_request(companies: tuple[str, ...], *, is_all: bool = False) -> CoverageRequest:
+    """Return what the options ask a run to cover; raise UsageError for both of them."""
+    if companies and is_all:
+        raise click.UsageError("Give --company or --all-companies, not both.")
+    return CoverageRequest(companies, is_all)
 
 
 def print_error_line(sentence: str) -> None:

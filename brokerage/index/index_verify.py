@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,16 +12,19 @@ from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_runner import (
+    ALL_COMPANIES_OPTION,
+    COMPANY_OPTION,
     RESOURCE_CHOICE,
     RESOURCES_BY_NAME,
+    coverage_request,
     exit_on_indexer_error,
     open_configured_source,
     run_on_cluster,
 )
 from brokerage.output import echo
-from indexer.clock import version_microseconds
+from indexer.clock import version_time
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.verify.verification import verify_against_generation, verify_against_source
-from mappings.identifiers import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _MAX_RECORDS_SHOWN = 20
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def _complete_names(context: click.Context, argument: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -55,8 +56,18 @@ def _complete_names(context: click.Context, argument: click.Parameter, incomplet
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, with up to 1,000 records of each kind of difference."
 )
-def verify(*, names: tuple[str, ...], against: str | None, full: bool, as_json: bool) -> None:
-    """Compare every live record with SOURCE, or with the previous generation.
+@COMPANY_OPTION
+@ALL_COMPANIES_OPTION
+def verify(  # noqa: PLR0913 - what is compared with what, and how it is printed
+    *,
+    names: tuple[str, ...],
+    against: str | None,
+    full: bool,
+    as_json: bool,
+    companies: tuple[str, ...],
+    all_companies: bool,
+) -> None:
+    """Compare the live records with SOURCE, those of the companies that it covers; or all with the previous generation.
 
     Reports missing, surplus and different records; with --full also records whose stored bytes were altered. Records
     that changed since, and invalid lines of the source, are reported but are not errors. A first name that is a
@@ -65,9 +76,12 @@ def verify(*, names: tuple[str, ...], against: str | None, full: bool, as_json: 
     source, chosen = _split(names)
     if source is not None and against is not None:
         raise click.UsageError("Give a SOURCE or --against, not both.")
+    covered = coverage_request(companies, is_all=all_companies)
+    if source is None and covered != BY_SOURCE:
+        raise click.UsageError("--company and --all-companies are about a SOURCE: give one.")
     resources = [RESOURCES_BY_NAME[name] for name in chosen]
 
-    results = _compare(source, against, resources, is_full=full)
+    results = _compare(source, against, resources, covered, is_full=full)
     code = int(not all(result.is_equal for result in results))
     if as_json:
         by_name = {result.resource: _plain(result) for result in results}
@@ -86,7 +100,7 @@ def _split(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _compare(
-    source: str | None, generation: str | None, resources: list[Resource], *, is_full: bool
+    source: str | None, generation: str | None, resources: list[Resource], covered: CoverageRequest, *, is_full: bool
 ) -> list[VerificationResult]:
     if source is None:
         return run_on_cluster(
@@ -94,7 +108,8 @@ def _compare(
         )
     default = resources[0] if len(resources) == 1 else None
     with exit_on_error(), exit_on_indexer_error(), open_configured_source(source, default) as opened:
-        return run_on_cluster(partial(verify_against_source, source=opened, resources=resources, is_full=is_full))
+        work = partial(verify_against_source, source=opened, resources=resources, covered=covered, is_full=is_full)
+        return run_on_cluster(work)
 
 
 def _lines(result: VerificationResult) -> Iterator[str]:
@@ -104,7 +119,7 @@ def _lines(result: VerificationResult) -> Iterator[str]:
         return
     rate = result.compared / max(result.seconds, 0.001)
     compared = f"{result.compared:,} of {result.reference} in {result.index}"
-    yield f"{result.resource}: {compared}: {_outcome(result)} ({rate:,.0f}/s)"
+    yield f"{result.resource}: {compared}: {_outcome(result)} ({rate:,.0f}/s), covering {result.covers}"
     for kind, named in result.named.items():
         for record in named[:_MAX_RECORDS_SHOWN]:
             expected, found = _time(record.expected) or "absent", _time(record.found) or "absent"
@@ -113,7 +128,13 @@ def _lines(result: VerificationResult) -> Iterator[str]:
         yield f"  unreadable: {line.file}, line {line.line}: {line.field} {line.reason}"
 
     for identifier in result.unreachable_named[:_MAX_RECORDS_SHOWN]:
-        yield f"  unreachable: {identifier!r}: an identifier {RULE}: correct it at the source"
+        rule = RESOURCES_BY_NAME[result.resource].identifier_rule
+        yield f"  unreachable: {identifier!r}: an identifier {rule}: {_advice(result, identifier)}"
+
+
+def _advice(result: VerificationResult, identifier: str) -> str:
+    is_convertible = RESOURCES_BY_NAME[result.resource].canonical_identifier(identifier) is not None
+    return "rebuild, to store it in lower case" if is_convertible else "correct it at the source"
 
 
 def _outcome(result: VerificationResult) -> str:
@@ -127,6 +148,7 @@ def _plain(result: VerificationResult) -> dict[str, object]:
     return {
         "reference": result.reference,
         "index": result.index,
+        "covers": result.covers,
         "equal": result.is_equal,
         "compared": result.compared,
         "repeated": result.repeated,
@@ -145,8 +167,5 @@ def _timed(record: RecordDifference) -> dict[str, str | None]:
 
 
 def _time(version: int | None) -> str | None:
-    """Return the time of a version, to the microsecond; None for no version."""
-    if version is None:
-        return None
-    moment = _EPOCH + dt.timedelta(microseconds=version_microseconds(version))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """Return the time of a version; None for no version."""
+    return None if version is None else version_time(version)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
 
@@ -22,10 +23,11 @@ class BuildPhase(StrEnum):
     LOADING = "loading"
     LOADED = "loaded"  # the candidate has every line of the source
     PASSED = "passed"  # it is reconciled with the live generation and has passed the gate
+    GRAFTED = "grafted"  # what differs is in a copy of the live generation, which is the candidate now
 
 
 class BuildProgress(msgspec.Struct):
-    """The progress of one build. A refused build keeps its candidate and is not resumed."""
+    """The progress of one build. A refused build keeps its candidate, which only a forced run resumes."""
 
     candidate: str
     live: str | None
@@ -49,7 +51,20 @@ class BuildProgress(msgspec.Struct):
     forgotten: int = 0  # the highest sequence of the tombstones that were not carried over
     stamped_above: int | None = None  # the sequence above which stamps for the swap were assigned
     refusal: str | None = None
+    is_overridable: bool = False  # whether force overrides the refusal
+    overridden: list[str] = []  # objections that force has overridden
+    warnings: list[str] = []
+    companies: str = ""  # the fingerprint of the known companies
     life: str = ""  # of the live data that the candidate follows
+    covered: list[str] | None = None  # the companies that the build replaces; None: all
+    others: int = 0  # live records of other companies: unless there are none, a copy of the live generation has them
+    copy: str | None = None  # the copy that is being made; once grafted, the candidate that it has replaced
+    vanished_companies: dict[str, int] = {}  # records that the source lacks, by company
+
+    @property
+    def own(self) -> Coverage:
+        """The companies whose documents the candidate is built of: all, unless a copy has those of the others."""
+        return Coverage(frozenset(self.covered)) if self.others and self.covered is not None else ALL_COMPANIES
 
 
 @dataclass

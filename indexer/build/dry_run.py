@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from indexer.documents.companies import Companies
-    from indexer.errors import InvalidRecordError
-    from indexer.source.lines import Source, SourceLine
+    from indexer.source.lines import RejectedLine, Source
     from mappings import Resource
 
-    OnFault = Callable[[SourceLine, InvalidRecordError], None]
+    OnFault = Callable[[RejectedLine], None]
 
 _DEFAULTS = IndexerSettings()
 
@@ -55,9 +54,9 @@ def _checked(
         while (chunk := chunks.read()) is not None:
             report.read += chunk.read
             report.dead += len(chunk.rejected)
-            report.rounded += chunk.rounded
+            report.add_roundings(chunk.roundings.values())
             report.corrected += chunk.corrected
             report.bytes_read, report.seconds = chunk.position, time.monotonic() - started
             for item in chunk.rejected:
-                on_fault(item.line, item.error)
+                on_fault(item)
             yield

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ from indexer.documents.builder import rejected_document
 from indexer.documents.identification import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.scan import look_up_rows
+from indexer.reporting.enumeration import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,14 +27,63 @@ if TYPE_CHECKING:
     from indexer.source.lines import SourceLine
 
 
+_MAX_LINES_SHOWN = 4
+_MAX_IDENTIFIERS_SHOWN = 3
+
+
 class DuplicateCounts(NamedTuple):
-    """How many envelopes are superseded by a newer one of the same source.
+    """How many envelopes are superseded by a newer one of the same source, and warnings that name them.
 
     `copied` counts the records whose indexed document is none of the envelopes but a copy of the live one.
     """
 
     superseded: int = 0
     copied: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class SharedIdentifiers:
+    """The lines of each identifier: their number, and the first few."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._counts: Counter[str] = Counter()
+        self._lines: dict[str, list[SourceLine]] = {}
+
+    def add(self, identifier: str, line: SourceLine) -> None:
+        """Count a line; its bytes are not kept."""
+        self._counts[identifier] += 1
+        lines = self._lines.setdefault(identifier, [])
+        if len(lines) < _MAX_LINES_SHOWN:
+            lines.append(line._replace(data=b""))
+
+    @property
+    def superseded(self) -> int:
+        """How many lines share their identifier with another one that is kept."""
+        return self._counts.total() - len(self._counts)
+
+    @property
+    def identifiers(self) -> set[str]:
+        """The identifiers."""
+        return set(self._counts)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return a sentence without a full stop that names the identifiers with the most lines, if any are shared."""
+        if not self.superseded:
+            return ()
+        shared = [(identifier, count) for identifier, count in self._counts.most_common() if count > 1]
+        examples = [
+            f"{count:,} lines share the identifier {identifier}: {self._places(identifier, count)}"
+            for identifier, count in shared[:_MAX_IDENTIFIERS_SHOWN]
+        ]
+        more = f"; and {len(shared) - len(examples):,} more identifiers" if len(shared) > len(examples) else ""
+        return (f"{'; '.join(examples)}{more}; the newest line of each is kept",)
+
+    def _places(self, identifier: str, count: int) -> str:
+        lines = self._lines[identifier]
+        if len({line.file for line in lines}) == 1:
+            return f"lines {listed([str(line.number) for line in lines], count)}"
+        return listed([f"{line.file}:{line.number}" for line in lines], count)
 
 
 async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob, repeated: set[str]) -> DuplicateCounts:
@@ -49,7 +100,7 @@ async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob,
 
 
 def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
-    superseded, seen, indexed = 0, set[str](), set[str]()
+    shared, indexed = SharedIdentifiers(), set[str]()
     for line in _suspects(job, held):
         document = parser.parse(line, ParsedChunk())
         document = at_live_time(document, held[document.id])
@@ -58,11 +109,10 @@ def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -
             reason = f"{document.id} belongs to the company {owner}: no two companies may share an identifier"
             job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
             continue
-        superseded += document.id in seen
-        seen.add(document.id)
+        shared.add(document.id, line)
         if (document.version, document.content) == (held[document.id].version, held[document.id].content):
             indexed.add(document.id)
-    return DuplicateCounts(superseded, len(seen - indexed))
+    return DuplicateCounts(shared.superseded, len(shared.identifiers - indexed), shared.warnings())
 
 
 def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:

@@ -13,6 +13,7 @@ from indexer.build.build_checkpoint import BuildPhase
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
 from indexer.changes.stamps import CarriedStamps, SourceStamps
+from indexer.changes.taken_identifiers import split_taken
 from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.indices.bulk import BulkWrite
@@ -111,7 +112,8 @@ class CandidateLoader:
         identifiers = [document.id for document in chunk.drafts]
         known = {} if live is None else await look_up_rows(self.context, live, identifiers)
         writes, stale = list[BulkWrite](), list[str]()
-        for draft in chunk.drafts:
+        drafts, taken = split_taken(chunk.drafts, known, self.job.companies.coverage)
+        for draft in drafts:
             row = known.get(draft.id)
             document = at_live_time(draft, row)
             if (kind := change_kind_in_rebuild(document, row)) is ChangeKind.STALE:
@@ -128,6 +130,8 @@ class CandidateLoader:
         refused = [
             rejected_document(write.document, reason) for write, reason in result.rejected if write.document is not None
         ]
+        field_name = f"record.{self.job.resource.identifier}"
+        refused += [rejected_document(document, reason, field_name) for document, reason in taken]
         return _LoadedChunk(chunk, refused, repeated, stale)
 
     def _offer_sample(self, writes: list[BulkWrite], result: BulkResult) -> None:
@@ -141,7 +145,7 @@ class CandidateLoader:
         """Count an acknowledged chunk; chunks come in the order of their lines."""
         report, chunk, job = self.job.report, loaded.chunk, self.job
         report.read += chunk.read
-        report.rounded += chunk.rounded
+        report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
         report.bytes_read, report.retries = chunk.position, self.sender.limit.retries
         for item in [*chunk.rejected, *loaded.refused]:
@@ -154,17 +158,18 @@ class CandidateLoader:
         job.check_dead_letters(at_end=False)
         job.report_progress()
 
-    async def save_checkpoint(self) -> None:
+    async def save_checkpoint(self) -> bool:
         """Write the checkpoint: everything up to its line is acknowledged.
 
         While loading, none is written if there are too many exceptional records; a killed run then repeats more.
+        Returns whether it was written.
         """
         async with self._saving:
             self._saved_at = time.monotonic()
             progress, dead_letters, report = self.progress, self.job.dead_letters, self.job.report
             is_loading = progress.phase is BuildPhase.LOADING
             if is_loading and len(self.repeated) + len(self.copied) > _MAX_CHECKPOINT_RECORDS:
-                return
+                return False
             dead_letters.flush()
             progress.repeated = sorted(self.repeated) if is_loading else []
             progress.copied = sorted(self.copied) if is_loading else []
@@ -173,3 +178,4 @@ class CandidateLoader:
             progress.unidentified = sorted(dead_letters.unidentified)
             progress.counts = report.resumable_counts
             await self.checkpoint.write(progress)
+            return True

@@ -8,7 +8,7 @@ from indexer.changes.document_copies import fetch_copies, write_all
 from indexer.changes.moves import rebuild_moves
 from indexer.changes.retention import is_expired_tombstone
 from indexer.changes.stamps import PENDING_VANISHED
-from indexer.clock import UNDATED, version_microseconds
+from indexer.clock import UNDATED, VERSIONS_PER_MICROSECOND, version_microseconds
 from indexer.documents.builder import tombstone_document
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows, scan_rows
@@ -28,7 +28,7 @@ _BATCH_RECORDS = 500
 
 
 async def reconcile(context: IndexerContext, resource: Resource, progress: BuildProgress, sender: BulkSender) -> None:
-    """Write into the candidate what the live generation has beyond the source.
+    """Write into the candidate what the live generation has beyond the source, of the companies that it is for.
 
     A record is carried over if it is newer than the source, or if its line in the source is unreadable, and becomes a
     tombstone otherwise. One that the source has under another company gets a move tombstone. Records that changed since
@@ -40,7 +40,8 @@ async def reconcile(context: IndexerContext, resource: Resource, progress: Build
     async for missing, moves in _missing_and_moved(context, progress.live, progress):
         absent = [row for row in missing if not row.deleted and row.id not in kept]
         vanished = [row for row in absent if version_microseconds(row.version) <= progress.taken_at]
-        expired = [row for row in missing if is_expired_tombstone(context, row)]
+        # Of a copy of the live generation, only pruning deletes documents.
+        expired = [row for row in missing if is_expired_tombstone(context, row) and not progress.others]
         progress.forgotten = max([progress.forgotten, *(row.sequence for row in expired)])
         dropped = {row.id for row in [*vanished, *expired]}
         newer = [row.id for row in missing if row.id not in dropped]
@@ -62,14 +63,15 @@ async def count_kept(context: IndexerContext, progress: BuildProgress) -> int:
 
 
 def _vanished_write(row: IndexRow, taken_at: int) -> BulkWrite:
-    """Return the tombstone of a record that the source lacks: just above the record, below anything newer.
+    """Return the tombstone of a record that the source lacks, written under a version just below those of its moment.
 
     Of an undated record, the time of the source counts. All of them share one pending position and are stamped in the
     order of their feed keys, whichever run wrote them.
     """
     deleted_at = taken_at if row.version == UNDATED else version_microseconds(row.version)
     document = tombstone_document(row.id, row.company, deleted_at, TombstoneReason.VANISHED)
-    return BulkWrite(document.id, document.version, document.stamped_source(0, PENDING_VANISHED), document)
+    version = max(0, deleted_at * VERSIONS_PER_MICROSECOND - 1)
+    return BulkWrite(document.id, version, document.stamped_source(0, PENDING_VANISHED), document)
 
 
 async def _missing_and_moved(
@@ -105,7 +107,8 @@ async def _unmatched(context: IndexerContext, live: str, progress: BuildProgress
     partners = _rows(context, progress.candidate)
     partner = await anext(partners, None)
     as_of_start = {"range": {"_seq_no": {"lte": progress.follows}}}
-    async for page in scan_rows(context, live, query=as_of_start):
+    query = {"bool": {"filter": [as_of_start, progress.own.query]}}
+    async for page in scan_rows(context, live, query=query):
         for row in page:
             while partner is not None and partner.feed_key < row.feed_key:
                 partner = await anext(partners, None)

@@ -7,15 +7,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer.build.identity_gate import find_removals, removal_objection, vanished_companies
 from indexer.changes.stamps import PENDING_VANISHED
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import LIVE_QUERY, future_query
 from indexer.indices.scan import fetch_documents, scan_rows
+from indexer.reporting.enumeration import listed
 from indexer.reporting.tolerance import tolerated_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from indexer.build.build_checkpoint import BuildProgress
     from indexer.build.build_job import BuildJob
     from indexer.context import IndexerContext
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from indexer.settings import IndexerSettings
 
 _SAMPLE_SIZE = 100
-_MAX_NAMED = 10
 # Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.
 _RANK_MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -97,14 +96,20 @@ class SwapGate:
         return " and ".join(parts)
 
     async def check_bounds(self, candidate: str, live: str | None) -> None:
-        """Check after reconciliation that dead letters and record counts are within their limits."""
+        """Check after reconciliation that dead letters, removed and added records are within their limits."""
         self.job.check_dead_letters()
         await self._name_future_records(candidate)
         if live is None:
             return
-        before = await self.lifecycle.count(live, LIVE_QUERY)
-        after = await self.lifecycle.count(candidate, LIVE_QUERY)
-        for objection in count_objections(self.context.settings, before, after):
+        own = {"bool": {"filter": [LIVE_QUERY, self.job.companies.coverage.query]}}
+        before, after = await self.lifecycle.count(live, own), await self.lifecycle.count(candidate, own)
+        if not before and self.job.covered is not None:
+            return
+        removals = await find_removals(self.context, candidate, live)
+        self.job.report.vanished_companies = vanished_companies(removals)
+        settings = self.context.settings
+        removal = removal_objection(self.job.resource, removals, before, settings.shrink_limit)
+        for objection in count_objections(settings, before, after) or filter(None, [removal]):
             self.job.refuse_unless_forced(f"{candidate} {objection}")
 
     async def _name_future_records(self, candidate: str) -> None:
@@ -120,23 +125,13 @@ class SwapGate:
             )
 
 
-def listed(names: Sequence[str], count: int) -> str:
-    """Return the first of some names and how many more there are."""
-    shown = names[:_MAX_NAMED]
-    more = f" and {count - len(shown):,} more" if count > len(shown) else ""
-    return f"{', '.join(shown)}{more}"
-
-
 def count_objections(settings: IndexerSettings, before: int, after: int) -> list[str]:
-    """Return the objections to the number of records compared with the live generation."""
+    """Return the objections to the number of live records, which was `before`."""
     if before and not after:
-        return [f"has no records, the live generation has {before}: the source may be incomplete"]
-    if before - after > tolerated_count(settings.shrink_limit, before):
-        return [
-            f"has {after} records, the live generation has {before}: it loses more than BROKERAGE_SHRINK_LIMIT allows"
-        ]
+        return [f"has no records, the live generation has {before:,}: the source may be incomplete"]
     if after - before > tolerated_count(settings.growth_limit, before):
         return [
-            f"has {after} records, the live generation has {before}: it gains more than BROKERAGE_GROWTH_LIMIT allows"
+            f"has {after:,} records, the live generation has {before:,}: it gains more than BROKERAGE_GROWTH_LIMIT "
+            f"({settings.growth_limit:g}) allows"
         ]
     return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from indexer.clock import UNDATED, version_microseconds
 from mappings.stored_document import TombstoneReason
@@ -21,11 +21,29 @@ class ChangeKind(Enum):
     STALE = "stale"  # the index has a newer state
 
 
+class _State(Protocol):
+    @property
+    def version(self) -> int: ...
+    @property
+    def content(self) -> int: ...
+
+
+def is_outdated(state: _State, known: IndexRow) -> bool:
+    """Whether a state is older than the indexed one.
+
+    A record that a full source lacked was not deleted at a time: every state of the record's own moment restores it.
+    """
+    is_removal = known.reason == TombstoneReason.VANISHED
+    if is_removal and version_microseconds(state.version) == version_microseconds(known.version):
+        return False
+    return (state.version, state.content) < (known.version, known.content)
+
+
 def change_kind(document: PendingDocument, known: IndexRow | None) -> ChangeKind:
     """Classify a document. States are ordered by version, then by content, so ties have one outcome."""
     if known is None:
         return ChangeKind.CHANGED
-    if (document.version, document.content) < (known.version, known.content):
+    if is_outdated(document, known):
         return ChangeKind.STALE
     is_same = document.content == known.content and document.is_tombstone == known.deleted
     return ChangeKind.UNCHANGED if is_same else ChangeKind.CHANGED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from indexer.clock import REPLACED_VERSION_GAP
 from indexer.documents.content_hashes import restricted_hashes
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
@@ -24,8 +25,17 @@ def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow 
 
     A document of an earlier version gets the hashes that it lacks.
     """
-    version = document.version if replaced is None else max(document.version, replaced.stored_version)
+    version = document.version if replaced is None else version_over(document.version, replaced.stored_version)
     return BulkWrite(document.id, version, restricted_hashes(resource).complete(document.source))
+
+
+def version_over(version: int, replaced: int) -> int:
+    """Return the version under which a state of `version` replaces a document that Elasticsearch has as `replaced`.
+
+    Elasticsearch accepts none below it. It is never one more than the state's own, by which a document that another
+    program wrote is recognized.
+    """
+    return version if replaced <= version else max(replaced, version + REPLACED_VERSION_GAP)
 
 
 async def fetch_copies(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
+from indexer.changes.change_kind import is_outdated
 from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all
 from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
 from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
 from indexer.clock import UNDATED, first_future_version
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.indices.scan import look_up_rows, scan_documents, scan_rows
 from mappings.stored_document import is_move
 
@@ -23,30 +25,47 @@ if TYPE_CHECKING:
 
 
 class ReplayOrigin(NamedTuple):
-    """A generation of which the writes after a `_seq_no` are replayed."""
+    """A generation of which the writes after a `_seq_no` are replayed, those of some companies or of all."""
 
     generation: str
     after: int
+    companies: Coverage = ALL_COMPANIES
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The query for the documents to replay."""
+        return {"bool": {"filter": [{"range": {"_seq_no": {"gt": self.after}}}, self.companies.query]}}
 
 
 _decode_state = msgspec.json.Decoder(StoredState).decode
 
 
-async def replay(
-    context: IndexerContext, resource: Resource, origin: ReplayOrigin, sender: BulkSender, index: str
+async def replay(  # noqa: PLR0913 - from where to where, and what `index` may replace
+    context: IndexerContext,
+    resource: Resource,
+    origin: ReplayOrigin,
+    sender: BulkSender,
+    index: str,
+    *,
+    covered: Coverage = ALL_COMPANIES,
 ) -> None:
-    """Copy the documents of `origin`, unless `index` has a newer state.
+    """Copy the documents of `origin`, unless `index` has a newer state; a live record that is not covered always.
+
+    Of equal states the copy is taken, for its stamp.
 
     A newer state with another stamp becomes pending again, since consumers that have seen the state in `origin` must
     receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
     replay runs under the lock.
     """
-    written_since = {"range": {"_seq_no": {"gt": origin.after}}}
-    async for page in scan_documents(context, origin.generation, query=written_since, order="_seq_no"):
+    async for page in scan_documents(context, origin.generation, query=origin.query, order="_seq_no"):
         known = await look_up_rows(context, index, [document.id for document in page])
         first_future = first_future_version(context.settings.future_seconds)
         states = {document.id: _state(document, first_future) for document in page if document.id in known}
-        stale = {key for key, state in states.items() if _is_stale(state, known[key])}
+        stale = {
+            key
+            for key, state in states.items()
+            if is_outdated(state, known[key]) and (state.deleted or covered.includes(state.company))
+        }
         copied = [document for document in page if document.id not in stale]
         copies = [copy_write(resource, document, known.get(document.id)) for document in copied]
         await write_all(sender, copies)
@@ -60,11 +79,6 @@ def _state(document: StoredDocument, first_future: int) -> StoredState:
     """Return the state of a document, as a row would have it."""
     state = _decode_state(document.source)
     return state if state.version < first_future else structs.replace(state, version=UNDATED)
-
-
-def _is_stale(state: StoredState, row: IndexRow) -> bool:
-    """Order states as `indexer.changes.change_kind` does; of equal ones the copy is taken, for its stamp."""
-    return (state.version, state.content) < (row.version, row.content)
 
 
 def _moved_since(superseded: list[tuple[StoredState, IndexRow]]) -> list[tuple[StoredState, IndexRow]]:

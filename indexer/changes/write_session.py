@@ -20,6 +20,7 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.live_copy import lift_left_block
 from indexer.indices.scan import fetch_documents, refresh_to_seq_no
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
@@ -123,6 +124,7 @@ async def _open_session(
     await refresh_to_seq_no(context, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
     mark, stored = await mark_store.claim(), await read_identities(context, live, clock)
+    await lift_left_block(context, lifecycle, live, present.metas.get(live, {}))
     retained = present.history[: context.settings.kept_generations]
     previous = [index for index in retained[1:2] if present.fingerprint(index) == lifecycle.fingerprint]
     for index in previous:  # stale updates may have been stamped there and never published

@@ -34,8 +34,8 @@ _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DAY_MILLISECONDS = 86_400_000
-# The lowest ten bits of a version. With equal times a tombstone of a vanished record outranks the record, and a
-# deletion outranks both.
+# The lowest ten bits of a version. With equal times a deletion outranks a record; a record outranks the tombstone that
+# it left when a full source lacked it, whatever the bits (`indexer.changes.change_kind`).
 _TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
 _RECORD_VERSION_BITS = 1022
 # Stored, but not part of the content: the time of the partner data, which changes independently, and the parent of a

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from indexer.documents.coverage import (
+    ALL_COMPANIES,
+    BY_SOURCE,
+    Coverage,
+    CoverageRequest,
+    companies_of_records,
+    declared_companies,
+)
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import EnvelopeDecoder
 from indexer.documents.identification import identifier_decoder, identifiers_of
-from indexer.errors import InvalidRecordError
+from indexer.errors import InvalidRecordError, SourceError
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from elasticsearch import AsyncElasticsearch
 
     from indexer.context import IndexerContext
@@ -38,6 +48,8 @@ class Companies:
     reserved_keys: frozenset[str] = frozenset()
     # Keys in invalid lines of the source, and in no valid one: if these companies are live, they stay.
     unreadable: frozenset[str] = frozenset()
+    # Those whose records a run replaces.
+    coverage: Coverage = ALL_COMPANIES
 
     def key_of(self, identifier: str) -> str | None:
         """Return the key of the company with this key or numeric id, None if there is none."""
@@ -55,6 +67,11 @@ class Companies:
         for key in self.unreadable & live.keys:
             self.add(key, numeric_ids.get(key))
 
+    def without(self, keys: Collection[str]) -> Companies:
+        """Return the companies but for some."""
+        numbers = {number: key for number, key in self.keys_by_numeric_id.items() if key not in keys}
+        return Companies(self.keys - set(keys), numbers)
+
     async def reload(self, client: AsyncElasticsearch, alias: str) -> None:
         """Replace the companies, in place, by those of the live index."""
         live = await companies_from_index(client, alias)
@@ -67,6 +84,8 @@ class Companies:
             raise InvalidRecordError(
                 "record.platform_company_id", "must be 1 to 64 letters, digits, underscores or hyphens"
             )
+        if (owner := self.keys_by_numeric_id.get(key, key)) != key and not self.coverage.includes(owner):
+            raise InvalidRecordError("record.platform_company_id", f"{key} already identifies the company {owner}")
         if numeric_id is None:
             return
         if not _NUMERIC_ID.fullmatch(numeric_id):
@@ -90,33 +109,79 @@ class Companies:
         return key
 
 
-async def known_companies(context: IndexerContext, source: Source) -> Companies:
-    """Return the companies that records of a source may belong to: its own, or the live ones if it has none.
+async def known_companies(context: IndexerContext, source: Source, request: CoverageRequest = BY_SOURCE) -> Companies:
+    """Return the companies that records of a source may belong to, and which of them it covers.
 
-    Live companies whose lines are invalid count too, since they stay.
+    They are its own, or the live ones if it has none, and all live companies that it does not cover. Live companies
+    whose lines are invalid count too, since they stay. Raises SourceError for a company that does not exist.
     """
-    client, alias = context.client, context.connection.alias(COMPANY)
+    live = await companies_from_index(context.client, context.connection.alias(COMPANY))
+    return await asyncio.to_thread(companies_from_source, source, context.settings, live, request)
+
+
+def companies_from_source(
+    source: Source,
+    settings: IndexerSettings = _DEFAULTS,
+    live: Companies | None = None,
+    request: CoverageRequest = BY_SOURCE,
+) -> Companies:
+    """Return the same as `known_companies`, given the live companies; without these, as of a first build."""
+    live = live or Companies()
     if not source.has(COMPANY):
-        return await companies_from_index(client, alias)
-    companies = await asyncio.to_thread(companies_from_source, source, context.settings)
-    if companies.unreadable:
-        companies.adopt_unreadable(await companies_from_index(client, alias))
+        return replace(live, coverage=_coverage(source, live, request, None))
+    newest, unreadable = _newest(source, CredibleTimes(COMPANY, settings.future_seconds))
+    records = [envelope.record for envelope in newest.values() if not envelope.deleted]
+    named = Companies(set(live.keys), dict(live.keys_by_numeric_id))
+    for record in records:
+        named.add(record.platform_company_id, record.numeric_id)
+    coverage = _coverage(source, named, request, newest.keys() | unreadable)
+    others = live.without(live.keys if coverage.companies is None else coverage.companies)
+    companies = _valid_companies(records, others, coverage, unreadable)
+    companies.adopt_unreadable(live)
     return companies
 
 
-def companies_from_source(source: Source, settings: IndexerSettings = _DEFAULTS) -> Companies:
-    """Read the companies of a source that its build will index."""
-    newest, unreadable = _newest(source, CredibleTimes(COMPANY, settings.future_seconds))
-    records = [envelope.record for envelope in newest.values() if not envelope.deleted]
-    companies = Companies(reserved_keys=frozenset(record.platform_company_id for record in records))
+def named_coverage(source: Source, known: Companies, request: CoverageRequest) -> Coverage:
+    """Return what an update covers: the companies that the request or the source names, or all."""
+    names = request.companies or declared_companies(source)
+    return Coverage(frozenset(known.key_of(name) or name for name in names)) if names else ALL_COMPANIES
+
+
+def _coverage(source: Source, known: Companies, request: CoverageRequest, held: Collection[str] | None) -> Coverage:
+    """Return what a run covers; `held` are the companies of the source's own list, None if it has none."""
+    if request.is_all:
+        return ALL_COMPANIES
+    declared = declared_companies(source)
+    if named := request.companies or declared:
+        hint = "--company" if request.companies else "companies"
+        return Coverage(frozenset(_existing_key(known, name, hint) for name in named))
+    if held is not None:
+        return Coverage(frozenset(held))
+    keys = (known.key_of(name) for name in companies_of_records(source))
+    return Coverage(frozenset(key for key in keys if key is not None))
+
+
+def _existing_key(known: Companies, name: str, hint: str) -> str:
+    key = known.key_of(name)
+    if key is None:
+        raise SourceError(f"{hint}: {name} is not a company in the source or the live index: correct it.")
+    return key
+
+
+def _valid_companies(
+    records: Sequence[Any], others: Companies, coverage: Coverage, unreadable: Collection[str]
+) -> Companies:
+    """Return the companies of valid records, next to `others`, whose keys and numeric ids are taken."""
+    invalid, reserved = set(unreadable), frozenset(record.platform_company_id for record in records) | others.keys
+    companies = replace(others, reserved_keys=reserved, coverage=coverage)
     for record in records:
         try:
             companies.validate(record)
         except InvalidRecordError:
-            unreadable.add(record.platform_company_id)
+            invalid.add(record.platform_company_id)
         else:
             companies.add(record.platform_company_id, record.numeric_id)
-    companies.unreadable = frozenset(unreadable)
+    companies.unreadable = frozenset(invalid)
     return companies
 
 

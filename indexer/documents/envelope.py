@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
@@ -15,7 +17,7 @@ from mappings.identifiers import RULE, STORED_PATTERN
 from mappings.record_type import record_type, strict_record_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from mappings import Resource
 
@@ -30,6 +32,7 @@ _MEMBERS: dict[str, Any] = {
     "parent_company_id": str | None,
 }
 
+_MAX_NAME_LENGTH = 64  # of an unknown field; comparing a longer one takes too long
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
@@ -70,6 +73,7 @@ class EnvelopeDecoder:
 
     def __init__(self, resource: Resource) -> None:
         """Compile the decoder."""
+        self._names = _member_names(envelope_type(resource, record_type(resource)))
         self._decode = msgspec.json.Decoder(envelope_type(resource, record_type(resource))).decode
 
     def __call__(self, data: bytes) -> Any:
@@ -77,7 +81,7 @@ class EnvelopeDecoder:
         try:
             return self._decode(data)
         except msgspec.ValidationError as error:
-            raise _invalid_record(str(error)) from None
+            raise _invalid_record(str(error), self._names) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRecordError("", f"is not a JSON object in UTF-8: {_cause(data, error)}") from None
         except RecursionError:
@@ -89,16 +93,35 @@ def _cause(data: bytes, error: Exception) -> str:
     return "an escape such as \\ud83d is half a character" if _LONE_SURROGATE.search(data) else str(error)
 
 
-def _invalid_record(message: str) -> InvalidRecordError:
+def _invalid_record(message: str, names: Collection[str]) -> InvalidRecordError:
     match = _ERROR_PATH.fullmatch(message)
     text, field = (match["text"], match["field"] or "") if match else (message, "")
     if unknown := _UNKNOWN.fullmatch(text):
-        return InvalidRecordError(_join(field, unknown["name"]), "is not a known field")
+        return InvalidRecordError(
+            _join(field, unknown["name"]), f"is not a known field{_suggestion(unknown['name'], names)}"
+        )
     if missing := _MISSING.fullmatch(text):
         return InvalidRecordError(_join(field, missing["name"]), "is missing")
     if "matching regex" in text:
         return InvalidRecordError(field, _pattern_reason(text))
     return InvalidRecordError(field, text[0].lower() + text[1:])
+
+
+def _member_names(struct: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of the members of an object and of all objects in it."""
+    found = set(struct.__struct_fields__)
+    for member in msgspec.structs.fields(struct):
+        for part in (member.type, *get_args(member.type), *chain.from_iterable(map(get_args, get_args(member.type)))):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                found |= _member_names(part)
+    return frozenset(found)
+
+
+def _suggestion(name: str, names: Collection[str]) -> str:
+    """Return the name that was probably meant, as the end of a sentence."""
+    folded = {known.casefold(): known for known in sorted(names)}
+    near = get_close_matches(name.casefold(), folded, n=1) if len(name) <= _MAX_NAME_LENGTH else []
+    return f". Did you mean {folded[near[0]]}?" if near else ""
 
 
 def _join(field: str, name: str) -> str:

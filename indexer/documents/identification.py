@@ -20,14 +20,14 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def identifier_decoder(resource: Resource) -> IdentifierDecoder:
-    """Return the function that decodes the identifier of an envelope alone; it raises DECODE_ERRORS."""
+    """Return the function that decodes the identifier of an envelope, as it is stored; it raises DECODE_ERRORS."""
     renamed = {"identifier": resource.identifier}
     record = msgspec.defstruct("Identified", [("identifier", str)], rename=renamed)
     decode = msgspec.json.Decoder(msgspec.defstruct("IdentifiedEnvelope", [("record", record)])).decode
 
     def identifier(data: bytes) -> str:
-        envelope: Any = decode(data)
-        return str(envelope.record.identifier)
+        given: str = decode(data).record.identifier  # type: ignore[attr-defined]
+        return resource.canonical_identifier(given) or given
 
     return identifier
 
@@ -37,4 +37,10 @@ def identifiers_of(decode: IdentifierDecoder, data: bytes, resource: Resource) -
     try:
         return frozenset({decode(data)})
     except DECODE_ERRORS:
-        return recovered_identifiers(data, resource.identifier)
+        recovered = recovered_identifiers(data, resource.identifier)
+        return None if recovered is None else stored_identifiers(recovered, resource)
+
+
+def stored_identifiers(identifiers: frozenset[str], resource: Resource) -> frozenset[str]:
+    """Return identifiers as they are stored; invalid ones stay as they are."""
+    return frozenset(resource.canonical_identifier(each) or each for each in identifiers)

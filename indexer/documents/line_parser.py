@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 from indexer.documents.builder import DocumentBuilder
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, epoch_time, strict_decoder
-from indexer.documents.identification import identifier_decoder, identifiers_of
+from indexer.documents.identification import identifier_decoder, identifiers_of, stored_identifiers
 from indexer.documents.listing_rules import listing_rules
 from indexer.documents.nesting import depth_check
 from indexer.documents.record_normalizer import RecordNormalizer
+from indexer.documents.update_times import update_time_filler
 from indexer.errors import InvalidRecordError
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY
-from mappings.identifiers import RULE, is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
+    from indexer.reporting.report import RoundedField
     from indexer.source.lines import LineStream, SourceLine
     from mappings import Resource
 
 _MAX_STRICT_DECODE_PAUSE = 63  # lines
+_MAX_SHOWN = 80  # characters of an invalid identifier
 _DEFAULTS = IndexerSettings()
 
 
@@ -36,7 +38,7 @@ class ParsedChunk:
     """The documents and rejected lines of one chunk, and the position of the stream after it."""
 
     read: int = 0
-    rounded: int = 0
+    roundings: dict[str, RoundedField] = field(default_factory=dict)
     corrected: int = 0
     position: int = 0  # bytes of the source
     last_line: int = 0
@@ -57,6 +59,7 @@ class LineParser:
         self._normalizer = RecordNormalizer(resource.stored)
         self._check_depth = depth_check(resource.stored, settings.max_record_depth)
         self._apply_rules = listing_rules(resource)
+        self._fill_times = update_time_filler(resource)
         self._build = DocumentBuilder(resource)
         self._lines_until_strict = 0  # lines until the strict decoder is tried again
         self._pause = 0  # lines without the strict decoder after its next failure
@@ -77,11 +80,12 @@ class LineParser:
             envelope.updated_at = epoch_time(microseconds)
         self._times.check(envelope)
         company = self._company_key(envelope)
+        self._normalize_identifier(envelope)
         if not envelope.deleted:
-            self._check_identifier(getattr(envelope.record, self.resource.identifier))
             self._check_depth(envelope.record)
-            chunk.rounded += normalize(envelope.record)
+            normalize(envelope.record, chunk.roundings)
             chunk.corrected += self._apply_rules(envelope)
+            self._fill_times(envelope)
         return self._build(line, envelope, company)
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
@@ -96,11 +100,13 @@ class LineParser:
 
     def _identified(self, item: RejectedLine) -> RejectedLine:
         """Return a rejected line with the identifiers of its records, if they can be read."""
-        if item.identifiers is not None or item.resource is not self.resource:
+        if item.resource is not self.resource:
             return item
-        return item._replace(identifiers=identifiers_of(self._decode_identifier, item.data, self.resource))
+        if item.identifiers is None:
+            return item._replace(identifiers=identifiers_of(self._decode_identifier, item.data, self.resource))
+        return item._replace(identifiers=stored_identifiers(item.identifiers, self.resource))
 
-    def _read(self, data: bytes) -> tuple[Any, Callable[[Any], int]]:
+    def _read(self, data: bytes) -> tuple[Any, Callable[[Any, dict[str, RoundedField]], None]]:
         """Return an envelope and the function that normalizes its record; both decoders lead to the same document.
 
         After failures the strict decoder is tried less often, down to one line in 64: a failure at the end of a line
@@ -118,15 +124,26 @@ class LineParser:
                 return envelope, self._normalizer.normalize_strict
         return self._decode(data), self._normalizer.normalize
 
-    def _check_identifier(self, identifier: str) -> None:
-        """Raise InvalidRecordError for an identifier that the service could not find again."""
-        if not is_identifier(identifier):
-            raise InvalidRecordError(f"record.{self.resource.identifier}", RULE)
+    def _normalize_identifier(self, envelope: Any) -> None:
+        """Raise InvalidRecordError for an identifier that the service could not find; a deletion may have any."""
+        name, record = self.resource.identifier, envelope.record
+        identifier = getattr(record, name)
+        canonical = self.resource.canonical_identifier(identifier)
+        if canonical is not None:
+            setattr(record, name, canonical)
+        elif not envelope.deleted:
+            raise InvalidRecordError(
+                f"record.{name}", f"is {identifier[:_MAX_SHOWN]!r}: {self.resource.identifier_rule}"
+            )
 
     def _company_key(self, envelope: Any) -> str:
+        coverage = self._companies.coverage
         if not self._is_company:
-            return self._companies.company_of(envelope)
+            company = self._companies.company_of(envelope)
+            coverage.require(company, "platform_company_id")
+            return company
         record, given, parent = envelope.record, envelope.platform_company_id, envelope.parent_company_id
+        coverage.require(record.platform_company_id, "record.platform_company_id")
         self._companies.validate(record)
         if given is not None and given not in {record.platform_company_id, record.numeric_id}:
             raise InvalidRecordError(

@@ -38,7 +38,12 @@ def listing_rules(resource: Resource) -> Callable[[Any], int]:
 
 
 def _listing(envelope: Any) -> int:
-    """Keep StatusChangeDate only while the listing is on the market (decisions, `StatusChangeDate`)."""
+    """Keep StatusChangeDate only while the listing is on the market (decisions, `StatusChangeDate`).
+
+    A listing without a status would be in no market, so that most requests would not find it.
+    """
+    if envelope.record.Status is None:
+        raise InvalidRecordError("record.Status", f"is missing: use one of {', '.join(STATUSES)}")
     corrected = _sold_listing(envelope)
     if envelope.record.Status not in ON_MARKET_STATUSES:
         envelope.record.StatusChangeDate = None
@@ -52,8 +57,12 @@ def _sold_listing(envelope: Any) -> int:
 
 
 def _status(record: Any) -> int:
-    """Normalize Status and derive OnMarket from it; a contradicting OnMarket counts as a correction."""
+    """Normalize Status and derive OnMarket from it; a contradicting OnMarket counts as a correction.
+
+    A sold listing may have no status; it is not on the market.
+    """
     if record.Status is None:
+        record.OnMarket = bool(record.OnMarket)
         return 0
     if record.Status not in _ON_MARKET:
         record.Status = _canonical_status(record.Status)

@@ -1,4 +1,4 @@
-"""Normalization of every record: whole numbers for integers, valid date-times, empty lists instead of null."""
+"""Normalization of every record: whole numbers for integers, valid date-times, forms of texts, [] instead of null."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import InvalidRecordError
+from indexer.reporting.report import RoundedField
 from mappings.fields import FieldKind
 from mappings.record_type import MAX_SAFE_INTEGER
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mappings.fields import Field
+    from mappings.text_forms import TextForm
+
+    Roundings = dict[str, RoundedField]
+
+
+_MAX_SHOWN = 80  # characters of an invalid text
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,7 @@ class NormalizedShape:
 
     integers: tuple[str, ...]
     date_times: tuple[str, ...]
+    forms: tuple[tuple[str, TextForm], ...]
     lists: tuple[str, ...]
     single: tuple[tuple[str, NormalizedShape], ...]
     several: tuple[tuple[str, NormalizedShape], ...]
@@ -31,7 +39,7 @@ class NormalizedShape:
     @property
     def is_empty(self) -> bool:
         """Whether such an object never needs normalizing."""
-        return not (self.integers or self.date_times or self.lists or self.single or self.several)
+        return not (self.integers or self.date_times or self.forms or self.lists or self.single or self.several)
 
 
 def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
@@ -40,6 +48,7 @@ def normalized_shape(fields: tuple[Field, ...]) -> NormalizedShape:
     return NormalizedShape(
         integers=tuple(field.name for field in fields if field.kind is FieldKind.INTEGER),
         date_times=tuple(field.name for field in fields if field.kind is FieldKind.DATE_TIME),
+        forms=tuple((field.name, field.form) for field in fields if field.form is not None),
         lists=tuple(field.name for field in fields if field.kind.is_list),
         single=tuple(
             (field.name, part) for field, part in inner if field.kind is FieldKind.OBJECT and not part.is_empty
@@ -57,19 +66,18 @@ class RecordNormalizer:
         """Derive the shape of records with these members."""
         self._shape = normalized_shape(fields)
         # The strict record type leaves only these to normalize.
-        self._top = replace(self._shape, date_times=(), single=(), several=())
+        self._top = replace(self._shape, date_times=(), forms=(), single=(), several=())
         self._integers = member_getter(self._top.integers)
         self._lists = member_getter(self._top.lists)
 
-    def normalize(self, record: Any) -> int:
-        """Normalize a record as the source sent it; return and raise like `normalize`."""
-        return _normalize_record(record, self._shape)
+    def normalize(self, record: Any, roundings: Roundings) -> None:
+        """Normalize a record as the source sent it; count and raise like `normalize`."""
+        _normalize_record(record, self._shape, roundings)
 
-    def normalize_strict(self, record: Any) -> int:
+    def normalize_strict(self, record: Any, roundings: Roundings) -> None:
         """Normalize a record of the strict type. The common case, nothing to do, is detected without a loop."""
         if float in map(type, self._integers(record)) or None in self._lists(record):
-            return _normalize_record(record, self._top)
-        return 0
+            _normalize_record(record, self._top, roundings)
 
 
 def member_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -80,39 +88,38 @@ def member_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return read if len(names) > 1 else lambda value: (read(value),)
 
 
-def _normalize_record(record: Any, shape: NormalizedShape) -> int:
+def _normalize_record(record: Any, shape: NormalizedShape, roundings: Roundings) -> None:
     try:
-        return normalize(record, shape)
+        normalize(record, shape, roundings)
     except InvalidRecordError as error:
         raise InvalidRecordError(f"record.{error.field}", error.reason) from None
 
 
-def normalize(value: Any, shape: NormalizedShape) -> int:
-    """Normalize an object in place and return how many numbers were rounded; raise InvalidRecordError."""
-    rounded = 0
+def normalize(value: Any, shape: NormalizedShape, roundings: Roundings) -> None:
+    """Normalize an object in place and count the numbers that are rounded; raise InvalidRecordError."""
     for name in shape.integers:
         number = getattr(value, name)
         if number is not None and (type(number) is float or not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER):
-            rounded += _round(value, name, number)
+            _round(value, name, number, roundings)
     for name in shape.date_times:
         _check_date_time(name, getattr(value, name))
-    for name in shape.lists:
-        if getattr(value, name) is None:
-            setattr(value, name, [])
+    for name, form in shape.forms:
+        setattr(value, name, _formed(name, getattr(value, name), form))
+    for name in [name for name in shape.lists if getattr(value, name) is None]:
+        setattr(value, name, [])
     for name, part in shape.single:
         member = getattr(value, name)
         if member is not None:
-            rounded += _normalize_member(name, None, member, part)
+            _normalize_member(name, None, member, part, roundings)
     for name, part in shape.several:
         for index, member in enumerate(getattr(value, name)):
-            rounded += _normalize_member(name, index, member, part)
-    return rounded
+            _normalize_member(name, index, member, part, roundings)
 
 
-def _normalize_member(name: str, index: int | None, member: Any, shape: NormalizedShape) -> int:
+def _normalize_member(name: str, index: int | None, member: Any, shape: NormalizedShape, roundings: Roundings) -> None:
     """Normalize a member; its path is formatted only for an error."""
     try:
-        return normalize(member, shape)
+        normalize(member, shape, roundings)
     except InvalidRecordError as error:
         path = name if index is None else f"{name}[{index}]"
         raise InvalidRecordError(f"{path}.{error.field}", error.reason) from None
@@ -127,11 +134,24 @@ def _check_date_time(name: str, text: str | None) -> None:
         raise InvalidRecordError(name, f"is {text!r}, which is not a valid date-time") from None
 
 
-def _round(value: Any, name: str, number: float) -> bool:
-    """Round half up and return whether the number had a fraction."""
+def _formed(name: str, text: str | None, form: TextForm) -> str | None:
+    """Return a text as it is stored, None if it is empty; raise InvalidRecordError if it does not have the form."""
+    if not text:
+        return None
+    canonical = form.canonical(text)
+    if canonical is None:
+        raise InvalidRecordError(name, f"is {text[:_MAX_SHOWN]!r}: {form.rule}")
+    return canonical
+
+
+def _round(value: Any, name: str, number: float, roundings: Roundings) -> None:
+    """Round half up and count a number that had a fraction."""
     if not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER:
         raise InvalidRecordError(name, "is out of range: whole numbers are limited to 2**53")
     floor = math.floor(number)
     fraction = number - floor
-    setattr(value, name, floor + (fraction >= 0.5))
-    return fraction > 0
+    whole = floor + (fraction >= 0.5)
+    setattr(value, name, whole)
+    if fraction > 0:
+        known = roundings.get(name)
+        roundings[name] = replace(known, count=known.count + 1) if known else RoundedField(name, 1, number, whole)

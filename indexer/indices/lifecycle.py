@@ -1,4 +1,7 @@
-"""The lifecycle of generations: they are created, finished, swapped in, rolled back and pruned only here."""
+"""The lifecycle of generations: they are created, finished, swapped in, rolled back and pruned only here.
+
+A copy of the live one is made in `indexer.indices.live_copy`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from mappings.generations import Generation, parse_generation
 from mappings.index_body import index_body, schema_fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from indexer.context import IndexerContext
     from mappings import Resource
@@ -56,6 +59,25 @@ class Generations:
         return fingerprint
 
 
+@dataclass(frozen=True)
+class AliasMove:
+    """One alias that moves from `live`, None for the first generation, to `index`; the fences are index by alias."""
+
+    alias: str
+    index: str
+    live: str | None
+    fences: Mapping[str, str]
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The actions of an alias request. What they remove must exist, or the whole request fails."""
+        removed = dict(self.fences) if self.live is None else {self.alias: self.live, **self.fences}
+        actions: list[dict[str, Any]] = [{"add": {"index": self.index, "alias": self.alias}}]
+        return actions + [
+            {"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()
+        ]
+
+
 class GenerationLifecycle:
     """Manages the alias and the generations of one resource."""
 
@@ -95,22 +117,26 @@ class GenerationLifecycle:
 
         The number of the last `published` generation is not used again, even if that one is gone.
         """
-        names = [*present.metas, published or ""]
-        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
-        name = str(Generation(self.alias, max(numbers, default=0) + 1))
+        name = self.next_name(present, published)
         body: dict[str, Any] = index_body(self._resource)
         body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
         body["mappings"]["_meta"]["replaces"] = present.live
         await self._client.indices.create(index=name, **body)
         return name
 
+    def next_name(self, present: Generations, published: str | None = None) -> str:
+        """Return the name of the next generation, above all that are present and the last one published."""
+        names = [*present.metas, published or ""]
+        numbers = [parsed.number for index in names if (parsed := parse_generation(index))]
+        return str(Generation(self.alias, max(numbers, default=0) + 1))
+
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
         await self._run_long(index, "refresh")
 
-    async def finish(self, index: str) -> None:
+    async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
-        if self._settings.merge:
+        if merges and self._settings.merge:
             await self._run_long(index, "forcemerge", max_num_segments=1)
         live = {"index.refresh_interval": self._settings.refresh_interval, "index.auto_expand_replicas": "0-1"}
         await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
@@ -146,22 +172,29 @@ class GenerationLifecycle:
         meta = present[index]["mappings"].get("_meta", {}) | facts
         await retry(lambda: self._client.indices.put_mapping(index=index, meta=meta), self._settings.retry_seconds)
 
-    async def swap(self, index: str, live: str | None, fences: Mapping[str, str] = NO_FENCES) -> None:
+    async def swap(
+        self,
+        index: str,
+        live: str | None,
+        fences: Mapping[str, str] = NO_FENCES,
+        *,
+        together: Sequence[AliasMove] = (),
+    ) -> None:
         """Point the alias to `index` only and remove the fences (index by alias), atomically.
 
-        Fails without a change if `live` no longer has the alias or a fence no longer exists.
+        The moves of other aliases in `together` are part of the same request. It fails without a change if a live
+        index no longer has its alias or a fence no longer exists.
         """
-        removed = dict(fences) if live is None else {self.alias: live, **fences}
-        actions: list[dict[str, Any]] = [{"add": {"index": index, "alias": self.alias}}]
-        actions += [{"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()]
-        await retry(lambda: self._swap_once(index, actions), self._settings.retry_seconds)
+        moves = [AliasMove(self.alias, index, live, fences), *together]
+        await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
 
-    async def _swap_once(self, index: str, actions: list[dict[str, Any]]) -> None:
+    async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
         try:
-            await self._client.indices.update_aliases(actions=actions)
+            await self._client.indices.update_aliases(actions=[action for move in moves for action in move.actions])
         except NotFoundError:
-            if await self.live() != index:  # otherwise only the response was lost
-                raise LockedError(f"{self.alias} was changed by another run: {index} was not swapped in.") from None
+            if await self.live() != moves[0].index:  # otherwise only the response was lost
+                indices = ", ".join(move.index for move in moves)
+                raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
 
     async def delete_candidate(self, index: str) -> None:
         """Delete a generation that was never served; the live one is kept."""

@@ -9,9 +9,9 @@ import orjson
 
 from indexer.documents.companies import Companies, companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser
-from indexer.inspection.fault_tally import FaultKind, FaultTally
 from indexer.inspection.field_statistics import FieldStatistics, FieldSummary
 from indexer.inspection.identifier_ledger import IdentifierLedger, MergedIdentifiers, ReferenceCheck, open_ledger
+from indexer.reporting.fault_tally import FaultKind, FaultTally
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, ignore_progress
 from indexer.settings import IndexerSettings
 from indexer.source.tables.table_source import TableSource
@@ -107,18 +107,18 @@ class _Inspection:
         report = self._report
         report.stage = RunStage.CHECKED
         self._on_progress(report)
-        kinds, fields, counts = self._faults.kinds, self._statistics.summaries, (report.rounded, report.corrected)
+        kinds, fields, counts = self._faults.kinds(), self._statistics.summaries, (report.rounded, report.corrected)
         return ResourceCheck(report.resource, report.read, report.dead, 0, self._deleted, *counts, kinds, fields)
 
     def _add(self, chunk: ParsedChunk) -> None:
         report = self._report
         report.read += chunk.read
         report.dead += len(chunk.rejected)
-        report.rounded += chunk.rounded
+        report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
         report.bytes_read = chunk.position
         for item in chunk.rejected:
-            self._faults.add(item)
+            self._faults.add_line(item)
         live = [(one, orjson.loads(one.record)) for one in chunk.drafts if one.record is not None]
         self._deleted += len(chunk.drafts) - len(live)
         for _, record in live:

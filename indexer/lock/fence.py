@@ -36,6 +36,11 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
     return fence
 
 
+async def builder_fence(context: IndexerContext, alias: str, token: int, index: str) -> str:
+    """Let only the builder with `token` write into a candidate, and return the alias to write through."""
+    return await create_fence(context, f"{alias}-builder", token, index)
+
+
 async def remove_fence(context: IndexerContext, index: str, fence: str) -> None:
     """Remove a fence. It may be gone already: moved by the next holder, or removed by a swap."""
     action = {"remove": {"index": index, "alias": fence}}

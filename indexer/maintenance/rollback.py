@@ -14,7 +14,7 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.lifecycle import GenerationLifecycle, Generations
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
-from indexer.lock.fence import create_fence
+from indexer.lock.fence import builder_fence
 from mappings.index_body import schema_fingerprint
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             lifecycle = session.lifecycle
             present = await lifecycle.generations()
             live, target = _target(present, resource)
-            fence = await create_fence(context, f"{lifecycle.alias}-builder", lock.token, target)
+            fence = await builder_fence(context, lifecycle.alias, lock.token, target)
             session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
             await _catch_up(session, resource, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))

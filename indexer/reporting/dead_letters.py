@@ -11,6 +11,7 @@ import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import report_folder_errors
+from indexer.reporting.fault_tally import FaultTally
 
 if TYPE_CHECKING:
     from indexer.reporting.report import ResourceReport
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # The most of a line that is written; a longer one is cut.
 _MAX_PAYLOAD_BYTES = 1_000_000
+_MAX_CAUSES = 3  # in a report
 _ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this user may write to."
 
 
@@ -36,6 +38,7 @@ class DeadLetters:
         self.line_numbers: set[int] = set()
         self.records: set[str] = set()
         self.unidentified: set[int] = set()
+        self._tally = FaultTally()
 
     @property
     def target_path(self) -> str:
@@ -48,14 +51,16 @@ class DeadLetters:
         return str(self._path) if self.line_numbers else None
 
     def update_report(self, report: ResourceReport) -> None:
-        """Set the dead-letter count and file of a report."""
+        """Set the dead-letter count and file of a report, and the most frequent causes."""
         report.dead, report.dead_letters = len(self.line_numbers), self.existing_path
+        report.causes = self._tally.kinds(_MAX_CAUSES)
 
     def add(self, item: RejectedLine) -> None:
         """Write a rejected line, once per line number."""
         if item.position in self.line_numbers:
             return
         self.line_numbers.add(item.position)
+        self._tally.add_line(item)
         self.records |= item.identifiers or frozenset()
         if item.identifiers is None:
             self.unidentified.add(item.position)
@@ -79,12 +84,17 @@ class DeadLetters:
             return
         entries = self._path.read_bytes().splitlines(keepends=True)
         if kept := [entry for entry in entries if _line_number(entry) in self.line_numbers]:
+            self._count(kept)
             part = self._path.with_suffix(".part")
             create_file(part)
             part.write_bytes(b"".join(kept))
             part.replace(self._path)
         else:
             self._path.unlink()
+
+    def _count(self, entries: list[bytes]) -> None:
+        for entry in map(orjson.loads, entries):
+            self._tally.add(entry["file"], entry["line"], entry["field"], entry["reason"])
 
     def _open_file(self) -> IO[bytes]:
         if self._file is None:

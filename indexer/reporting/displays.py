@@ -1,11 +1,11 @@
-"""Progress displays of a run: bars on a terminal, JSON lines elsewhere."""
+"""Progress displays of a run: bars on a terminal, lines of text elsewhere, or JSON lines if requested."""
 
 from __future__ import annotations
 
 import sys
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 import orjson
 from rich.markup import escape
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from cluster.safe_console import SafeConsole
 from cluster.terminal_text import printable
 from indexer.reporting.report import ResourceReport, RunStage
+from indexer.reporting.summary_lines import summary_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,29 @@ if TYPE_CHECKING:
     from indexer.reporting.report import RunSummary
 
 _JSON_INTERVAL_SECONDS = 5.0
-_FINAL_STAGES = frozenset({RunStage.SWAPPED, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ})
+_PLAIN_INTERVAL_SECONDS = 10.0
+_FINAL_STAGES = frozenset(
+    {RunStage.SWAPPED, RunStage.BUILT, RunStage.ABSENT, RunStage.UPDATED, RunStage.CHECKED, RunStage.READ}
+)
+
+
+class Display(Protocol):
+    """Shows a run, as a context."""
+
+    def __enter__(self) -> Self:
+        """Begin."""
+
+    def __exit__(self, *details: object) -> None:
+        """End, before `finish`."""
+
+    def show(self, report: ResourceReport) -> None:
+        """Show the progress of a resource."""
+
+    def note(self, sentence: str) -> None:
+        """Show a sentence."""
+
+    def finish(self, summary: RunSummary) -> None:
+        """Show the summary."""
 
 
 class TerminalProgress:
@@ -36,6 +59,7 @@ class TerminalProgress:
             TextColumn("{task.fields[counts]}"),
             TimeRemainingColumn(),
             console=console,
+            transient=True,
         )
         self._tasks: dict[str, TaskID] = {}
         self._started: dict[str, float] = {}
@@ -46,7 +70,7 @@ class TerminalProgress:
         return self
 
     def __exit__(self, *_details: object) -> None:
-        """Stop the live display; the bars stay visible."""
+        """Stop the live display; the bars disappear, because the summary has their counts."""
         self._progress.stop()
 
     def show(self, report: ResourceReport) -> None:
@@ -75,31 +99,45 @@ class TerminalProgress:
         return f"{', '.join(counts)} ({report.stage})"
 
     def finish(self, summary: RunSummary) -> None:
-        """Print a summary line per resource."""
-        for report in summary.resources:
-            self._console.print(summary_line(report), highlight=False, soft_wrap=True, markup=False)
+        """Print the summary."""
+        for line in summary_lines(summary):
+            self.note(line)
 
 
-def summary_line(report: ResourceReport) -> str:
-    """Return the outcome of one resource in one line."""
-    if report.stage in {RunStage.ABSENT, RunStage.WAITING, RunStage.REFUSED}:
-        return f"{report.resource}: {report.refusal or report.stage}"
-    counts = {"read": report.read, "indexed": report.indexed, "unchanged": report.unchanged, "stale": report.stale}
-    rare = {
-        "dead": report.dead,
-        "vanished": report.vanished,
-        "carried over": report.carried,
-        "kept although unreadable": report.kept,
-        "numbers rounded": report.rounded,
-        "OnMarket values corrected": report.corrected,
-        "retries": report.retries,
-    }
-    shown = {"read": report.read} if report.stage is RunStage.CHECKED else counts
-    details = ", ".join(f"{count:,} {name}" for name, count in (shown | rare).items() if count or name == "read")
-    served = f" {report.documents:,} live in {report.generation};" if report.stage is RunStage.SWAPPED else ""
-    resumed = f"; resumed after line {report.resumed_at:,}" if report.resumed_at else ""
-    dead_letters = f"; see {report.dead_letters}" if report.dead_letters else ""
-    return f"{report.resource}:{served} {details}{resumed}{dead_letters}"
+class PlainProgress:
+    """Lines of text for a pipe or a file: what a run waits for, its progress every ten seconds, and the summary."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream, which the caller closes."""
+        self._stream = stream
+        self._note: str | None = None
+        self._written = time.monotonic()
+
+    def __enter__(self) -> Self:
+        """Do nothing."""
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        """Do nothing."""
+
+    def show(self, report: ResourceReport) -> None:
+        """Write a new note, or the counts if the interval has passed."""
+        if report.note and report.note != self._note:
+            self.note(f"{report.resource}: {report.note}")
+        elif time.monotonic() - self._written >= _PLAIN_INTERVAL_SECONDS and report.stage not in _FINAL_STAGES:
+            self.note(f"{report.resource}: {report.read:,} read ({report.stage})")
+        self._note = report.note
+
+    def note(self, sentence: str) -> None:
+        """Write a sentence."""
+        self._written = time.monotonic()
+        self._stream.write(printable(f"{sentence}\n"))
+        self._stream.flush()
+
+    def finish(self, summary: RunSummary) -> None:
+        """Write the summary."""
+        for line in summary_lines(summary):
+            self.note(line)
 
 
 class JsonProgress:
@@ -119,7 +157,9 @@ class JsonProgress:
         """Do nothing."""
 
     def show(self, report: ResourceReport) -> None:
-        """Write the report if its stage or note changed or the interval has passed."""
+        """Write the report if its stage or note changed or the interval has passed; absent resources have none."""
+        if report.stage is RunStage.ABSENT:
+            return
         shown = (report.resource, report.stage, report.note)
         if shown == self._last_shown and time.monotonic() - self._written < _JSON_INTERVAL_SECONDS:
             return
@@ -132,7 +172,8 @@ class JsonProgress:
 
     def finish(self, summary: RunSummary) -> None:
         """Write the summary."""
-        resources = {report.resource: asdict(report) for report in summary.resources}
+        reports = (report for report in summary.resources if report.stage is not RunStage.ABSENT)
+        resources = {report.resource: asdict(report) for report in reports}
         self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources})
 
     def _write(self, event: dict[str, object]) -> None:
@@ -140,7 +181,9 @@ class JsonProgress:
         self._stream.flush()
 
 
-def progress_display(*, as_json: bool) -> TerminalProgress | JsonProgress:
-    """Return bars if standard output is a terminal, else JSON lines."""
+def progress_display(*, as_json: bool) -> Display:
+    """Return JSON lines if requested, else bars on a terminal and lines of text elsewhere."""
+    if as_json:
+        return JsonProgress(sys.stdout)
     console = SafeConsole()
-    return TerminalProgress(console) if console.is_terminal and not as_json else JsonProgress(sys.stdout)
+    return TerminalProgress(console) if console.is_terminal else PlainProgress(sys.stdout)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from indexer.reporting.fault_tally import FaultKind
 
 
 class RunStage(StrEnum):
@@ -15,6 +21,7 @@ class RunStage(StrEnum):
     READING = "reading"
     READ = "read"  # into a mirror
     COMPARING = "comparing"  # records that the source lacks, and the gate
+    BUILT = "built"  # the candidate is loaded and has passed its own gate; it waits for those of the other resources
     FINISHING = "finishing"  # merge, replica
     SWAPPING = "swapping"  # updates since the start, stamps, alias
     SWAPPED = "swapped"
@@ -23,22 +30,46 @@ class RunStage(StrEnum):
     REFUSED = "refused"
 
 
+@dataclass(frozen=True)
+class RoundedField:
+    """How many numbers of a field lost a fraction, and the first of them, before and after."""
+
+    field: str
+    count: int
+    given: float
+    whole: int
+
+
+@dataclass(frozen=True)
+class UnservedKind:
+    """How many records of an update are not served for a reason, and examples of them."""
+
+    reason: str
+    count: int
+    examples: list[str]
+
+
 @dataclass
 class ResourceReport:
-    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `dead`."""
+    """One resource's counts. At the end `read` is `indexed` + `unchanged` + `stale` + `merged` + `dead`."""
 
     resource: str
     stage: RunStage = RunStage.WAITING
     generation: str | None = None
     previous: str | None = None
     resumed_at: int = 0  # the line after which an interrupted build resumed
+    is_taken: bool = False  # the candidate was built and refused by an earlier run
     read: int = 0  # envelopes
     indexed: int = 0  # envelopes that created, changed or deleted a record
     unchanged: int = 0  # envelopes with the content that the index has
-    stale: int = 0  # envelopes older than the index, or than another one in the source
+    stale: int = 0  # envelopes older than the index, or in updates than another one in the source
+    merged: int = 0  # envelopes of a full source that has a newer one of the same identifier, which is kept
     dead: int = 0  # envelopes in the dead-letter file
     vanished: int = 0  # records that a full source lacks, replaced by tombstones
     carried: int = 0  # records newer than a full source that lacks them, and older tombstones: carried over
+    covers: str = ""  # the companies that a build replaces
+    others: int = 0  # live records of other companies, which stay as they are
+    vanished_companies: dict[str, int] = field(default_factory=dict)  # `vanished` by company, the largest 20
     kept: int = 0  # live records whose line in a full source is unreadable: they stay as they are
     documents: int = 0  # live records at the end
     tombstones: int = 0
@@ -49,18 +80,54 @@ class ResourceReport:
     bytes_total: int = 0  # 0 if unknown
     seconds: float = 0.0
     dead_letters: str | None = None
+    causes: list[FaultKind] = field(default_factory=list)  # the most frequent ones of dead letters
+    roundings: list[RoundedField] = field(default_factory=list)  # of `rounded`, since an interruption
     note: str | None = None  # what the run is waiting for
     refusal: str | None = None
+    unserved: list[UnservedKind] = field(default_factory=list)  # records of an update, other than those in `dead`
     overridden: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def outcome(self, *, is_refused: bool) -> RunStage:
+        """Return the last stage of a build; with `is_refused`, a resource of its run was refused."""
+        if self.refusal:
+            return RunStage.REFUSED
+        return RunStage.BUILT if is_refused else RunStage.SWAPPED
+
+    @property
+    def changes(self) -> int:
+        """How many records of a full source get a new stamp, about."""
+        return self.indexed + self.vanished
+
+    def add_roundings(self, roundings: Iterable[RoundedField]) -> None:
+        """Add the rounded numbers of a chunk."""
+        known = {each.field: each for each in self.roundings}
+        for each in roundings:
+            earlier = known.get(each.field)
+            known[each.field] = each if earlier is None else replace(earlier, count=earlier.count + each.count)
+            self.rounded += each.count
+        self.roundings = [*known.values()]
 
     @property
     def resumable_counts(self) -> dict[str, int]:
         """The counts that a checkpoint stores for a resumed run."""
-        names = ("read", "indexed", "unchanged", "stale", "vanished", "carried", "kept", "rounded", "corrected")
+        names = (
+            "read",
+            "indexed",
+            "unchanged",
+            "stale",
+            "merged",
+            "vanished",
+            "carried",
+            "kept",
+            "rounded",
+            "corrected",
+        )
         return {name: getattr(self, name) for name in names}
 
 
+# What `covers` says of a build that replaces everything.
+EVERY_COMPANY_COVERED = "all companies"
 OnProgress = Callable[[ResourceReport], None]
 
 
@@ -79,7 +146,12 @@ class RunSummary:
         """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
 
+    def resources_at(self, *stages: RunStage) -> list[str]:
+        """Return the resources whose work ended at one of some stages."""
+        return [report.resource for report in self.resources if report.stage in stages]
+
     @property
     def exit_code(self) -> int:
-        """1 if there are dead letters, refused swaps or other problems, else 0."""
-        return int(bool(self.problems) or any(report.dead or report.refusal for report in self.resources))
+        """1 if there are dead letters, records that are not served, refused swaps or other problems, else 0."""
+        reports = self.resources
+        return int(bool(self.problems) or any(each.dead or each.refusal or each.unserved for each in reports))

@@ -13,13 +13,17 @@ from indexer.documents.builder import rejected_document
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import RefusedError
 from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.fault_tally import fault_lines
 from indexer.reporting.report import ignore_progress
 from indexer.reporting.tolerance import excess_dead_letters
 from indexer.source.lines import RejectedLine
+from indexer.updates.unserved_records import UnservedRecords
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
@@ -52,8 +56,16 @@ class ResourceUpdater:
         self._dead_letters = DeadLetters(context.settings.dead_letter_folder, report.resource)
         self._parser = LineParser(resource, companies, context.settings) if resource else None
         self._writer = UpdateWriter(context, resource, limit, self._note_wait) if resource else None
+        if self._writer is not None:
+            self._writer.covered = companies.coverage
+        self._unserved = UnservedRecords()
         self._newest = 0  # the latest `updated_at` so far, milliseconds since 1970
         self._started = time.monotonic()
+
+    def release_before_wait(self, release: Callable[[ResourceUpdater], Awaitable[None]]) -> None:
+        """Await `release` before this one waits for the lock of its resource."""
+        if self._writer is not None:
+            self._writer.before_wait = lambda: release(self)
 
     def enter_stage(self, stage: RunStage) -> None:
         """Report the next stage."""
@@ -76,9 +88,11 @@ class ResourceUpdater:
         chunk = await asyncio.to_thread(self._parse, items)
         documents, report = newest_by_id(chunk.drafts), self._report
         report.read += len(items)
-        report.rounded += chunk.rounded
+        report.add_roundings(chunk.roundings.values())
         report.corrected += chunk.corrected
         report.stale += len(chunk.drafts) - len(documents)
+        for document in chunk.drafts:
+            self._unserved.add_repeated(document, documents[document.id])
         for item in chunk.rejected:
             self._dead_letters.add(item)
         if self._writer is not None and documents:
@@ -86,7 +100,8 @@ class ResourceUpdater:
         self._dead_letters.update_report(report)
         self._report_progress()
         if reason := excess_dead_letters(report, self._context.settings.dead_letter_limit, at_end=False):
-            raise RefusedError(f"{reason}; the update stopped, see {report.dead_letters}.")
+            causes = "".join(f"\n  {line}" for line in fault_lines(report.causes))
+            raise RefusedError(f"{reason}; the update stopped, see {report.dead_letters}.{causes}")
 
     def _parse(self, items: list[Item]) -> ParsedChunk:
         chunk = ParsedChunk()
@@ -102,7 +117,12 @@ class ResourceUpdater:
         report.note = None
         report.indexed += result.indexed
         report.unchanged += result.unchanged
-        report.stale += result.stale
+        report.stale += len(result.stale)
+        for document, replaced in result.served:
+            self._unserved.add_served(document, replaced)
+        for document, live in result.stale:
+            self._unserved.add_stale(document, live)
+        report.unserved = self._unserved.kinds()
         for document, reason in result.rejected:
             self._dead_letters.add(rejected_document(document, reason))
         self._newest = max(self._newest, *(document.updated_milliseconds for document in documents.values()))

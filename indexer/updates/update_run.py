@@ -12,7 +12,8 @@ from elasticsearch import ApiError, TransportError
 
 from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import EventRateLimit, publish_events
-from indexer.documents.companies import companies_from_index
+from indexer.documents.companies import companies_from_index, named_coverage
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.preflight import preflight
@@ -36,8 +37,16 @@ if TYPE_CHECKING:
 _PUBLISH_INTERVAL_SECONDS = 1.0
 
 
-async def update(context: IndexerContext, source: Source, *, on_progress: OnProgress = ignore_progress) -> RunSummary:
+async def update(
+    context: IndexerContext,
+    source: Source,
+    *,
+    covered: CoverageRequest = BY_SOURCE,
+    on_progress: OnProgress = ignore_progress,
+) -> RunSummary:
     """Apply every envelope of a source, in any order, to the live indices.
+
+    If `covered`, or the source, names companies, lines and records of any other company are refused.
 
     An interrupted update of a file resumes after the last published line. Each resource must have been built before.
     Raises SourceError, ElasticsearchError, RefusedError or LockedError.
@@ -47,6 +56,7 @@ async def update(context: IndexerContext, source: Source, *, on_progress: OnProg
         await preflight(context.client, needed_bytes=0, force=False)
         lives = await begin_due_lives(context, ignore_wait)
         companies = await companies_from_index(context.client, context.connection.alias(COMPANY))
+        companies.coverage = named_coverage(source, companies, covered)
         with source.changes() as stream:
             checkpoint = UpdateCheckpoint(context, stream.identity, lives)
             run = _UpdateRun(context, companies, stream, checkpoint, on_progress)
@@ -129,9 +139,16 @@ class _UpdateRun:
             self.summary.resources.append(report)
             updater = ResourceUpdater(self._context, resource, self._companies, report, self._limit)
             updater.on_progress = self._show
+            updater.release_before_wait(self._release_others)
             self._updaters[resource] = updater
             self._exit_stack.push_async_callback(updater.close)
         return self._updaters[resource]
+
+    async def _release_others(self, waiting: ResourceUpdater) -> None:
+        """Publish and release every resource but one."""
+        for updater in self._updaters.values():
+            if updater is not waiting:
+                await updater.release()
 
     def _show(self, report: ResourceReport) -> None:
         report.bytes_read = self._stream.position()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
-from indexer.changes.write_session import open_write_session, republish
+from indexer.changes.document_copies import version_over
+from indexer.changes.taken_identifiers import split_taken
+from indexer.changes.write_session import republish
+from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import LockedError
 from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.updates.declared_fields import require_declared_fields
+from indexer.updates.session_opening import SessionOpening, release_nothing
+from indexer.updates.update_result import PlannedWrite, UpdateResult
 from mappings.stored_document import feed_key
 
 if TYPE_CHECKING:
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.indices.bulk import BulkResult
+    from indexer.updates.session_opening import BeforeWait
     from mappings import Resource
 
 # Losing the lock this often in a row is not a coincidence.
@@ -33,32 +37,11 @@ _MAX_ATTEMPTS = 3
 _YIELD_POLLS, _YIELD_POLL_SECONDS = 20, 0.25
 
 
-class PlannedWrite(NamedTuple):
-    """A document to write, and the known state of its record."""
-
-    document: PendingDocument
-    kind: ChangeKind
-    known: IndexRow | None
-
-
-@dataclass
-class UpdateResult:
-    """Counts of applied documents, and those that Elasticsearch rejected, each with its reason."""
-
-    indexed: int = 0
-    unchanged: int = 0
-    stale: int = 0
-    rejected: list[tuple[PendingDocument, str]] = field(default_factory=list)
-
-    def add_rejected(self, result: BulkResult) -> set[str]:
-        """Add the rejected documents of a bulk result and return their record identifiers."""
-        rejected = [(write.document, reason) for write, reason in result.rejected if write.document is not None]
-        self.rejected += rejected
-        return {document.id for document, _ in rejected}
-
-
 class UpdateWriter:
     """Writes to one resource. It holds the write lock until another run requests it, and reacquires it on demand."""
+
+    covered = ALL_COMPANIES  # live records of other companies are not replaced
+    before_wait: BeforeWait = staticmethod(release_nothing)  # awaited before it waits for the lock
 
     def __init__(
         self, context: IndexerContext, resource: Resource, limit: AdaptiveLimit, on_wait: Callable[[str], None]
@@ -98,8 +81,8 @@ class UpdateWriter:
 
     async def _open_session(self) -> WriteSession:
         if self._session is None:
-            opening = open_write_session(self._context, self._resource, self._on_wait)
-            session = await self._session_stack.enter_async_context(opening)
+            opening = SessionOpening(self._context, self._resource, self._on_wait, self.before_wait)
+            session = await opening.enter(self._session_stack)
             require_declared_fields(session, self._resource)
             self._session = session
         else:
@@ -117,24 +100,24 @@ class UpdateWriter:
     ) -> UpdateResult:
         """Write documents newer than the known state, and those in `restamped` even if they are already stored."""
         result, planned = UpdateResult(), list[PlannedWrite]()
-        stale: list[PendingDocument] = []
         known = await self._look_up(session, [document.id for document in documents])
-        for given in documents:
+        free, result.rejected = split_taken(documents, known, self.covered)
+        for given in free:
             row = known.get(given.id)
             document = at_live_time(given, row)
             is_stored = row is not None and (row.version, row.content) == (document.version, document.content)
             is_restamped = is_stored and document.id in restamped
             kind = ChangeKind.CHANGED if is_restamped else change_kind(document, row)
-            if kind is ChangeKind.STALE:
-                stale.append(document)
+            if kind is ChangeKind.STALE and row is not None:
+                result.stale.append((document, row))
             elif kind is ChangeKind.CHANGED or not is_stored:
                 planned.append(PlannedWrite(document, kind, row))
             else:
                 result.unchanged += 1
-        result.stale = len(stale)
+                result.served.append((document, row))
         await self._write_moves(session, planned, result)
         await self._send(session, planned, result)
-        await self._write_stale_to_previous(session, stale)
+        await self._write_stale_to_previous(session, [document for document, _ in result.stale])
         return result
 
     async def _look_up(self, session: WriteSession, identifiers: list[str]) -> dict[str, IndexRow]:
@@ -176,6 +159,7 @@ class UpdateWriter:
         rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
         result.indexed += len(changed.keys() - rejected)
         result.unchanged += len(stamps.keys() - changed.keys() - rejected)
+        result.served += [(write.document, write.known) for write in planned if write.document.id not in rejected]
         for identifier in rejected:
             self._unpublished.pop(identifier, None)
         self._unfinished_moves -= stamps.keys() - rejected
@@ -223,8 +207,7 @@ class UpdateWriter:
 
 
 def _write_version(document: PendingDocument, known: IndexRow | None) -> int:
-    """Return the version to write under: that of a state from the future stays, as Elasticsearch accepts no lower."""
-    return document.version if known is None else max(document.version, known.stored_version)
+    return document.version if known is None else version_over(document.version, known.stored_version)
 
 
 def _bulk_write(document: PendingDocument, stamp: Stamp, version: int) -> BulkWrite:

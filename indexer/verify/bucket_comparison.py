@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from indexer.clock import UNDATED
 from indexer.verify.findings import VerificationResult, classify_difference
+from indexer.verify.recorded_side import recorded
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
-from mappings.identifiers import is_identifier
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from indexer.verify.recorded_side import RecordedSide
     from indexer.verify.sides import IndexSide, RecordState, VerificationSide
+    from mappings import Resource
 
 # Records of the second pass in memory at the same time, at about 350 bytes each.
 MAX_RECORDS_IN_MEMORY = 500_000
@@ -40,11 +42,12 @@ class _BucketDigests:
 
 @dataclass(frozen=True)
 class BucketComparison:
-    """The comparison of a reference with an index, which `refresh` refreshes.
+    """The comparison of a reference with an index of a resource, which `refresh` refreshes.
 
     `taken_at` is the time of the reference's state, in microseconds since 1970.
     """
 
+    resource: Resource
     reference: VerificationSide
     index: IndexSide
     refresh: Callable[[], Awaitable[None]]
@@ -58,7 +61,11 @@ class BucketComparison:
         the second pass decides. They may only agree by accident if a record is live and later deleted in the reference,
         but still live in the index, so every deletion is looked up.
         """
-        expected, indexed = await self._digests()
+        with recorded(self.reference) as reference, recorded(self.index) as index:
+            await self._compare(reference, index)
+
+    async def _compare(self, reference: RecordedSide, index: RecordedSide) -> None:
+        expected, indexed = await self._digests(reference, index)
         differing = []
         for bucket in range(COARSE_BUCKETS):
             if (
@@ -70,42 +77,42 @@ class BucketComparison:
                 self.result.compared += expected.digests[bucket].count
         sizes = [max(pair) for pair in zip(expected.sizes, indexed.sizes, strict=True)]
         for group in _groups(differing, sizes):
-            await self._compare_records(frozenset(group))
+            await self._compare_records(frozenset(group), reference, index)
 
-    async def _digests(self) -> tuple[_BucketDigests, _BucketDigests]:
+    async def _digests(self, reference: RecordedSide, index: RecordedSide) -> tuple[_BucketDigests, _BucketDigests]:
         try:
             async with asyncio.TaskGroup() as tasks:
-                expected = tasks.create_task(self._reference_digests())
-                indexed = tasks.create_task(self._index_digests())
+                expected = tasks.create_task(self._reference_digests(reference))
+                indexed = tasks.create_task(self._index_digests(index))
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return expected.result(), indexed.result()
 
-    async def _reference_digests(self) -> _BucketDigests:
+    async def _reference_digests(self, reference: RecordedSide) -> _BucketDigests:
         digests = _BucketDigests()
-        async for page in self.reference.records():
+        async for page in reference.record():
             for entry in page:
                 digests.add(entry)
             if deleted := [entry.id for entry in page if entry.deleted]:
                 digests.inconclusive.update(map(coarse_bucket, await self.index.live_ids(deleted)))
         return digests
 
-    async def _index_digests(self) -> _BucketDigests:
+    async def _index_digests(self, index: RecordedSide) -> _BucketDigests:
         digests = _BucketDigests()
-        async for page in self.index.records():
+        async for page in index.record():
             for entry in page:
                 digests.add(entry)
-                if not entry.deleted and not is_identifier(entry.id):
+                if not entry.deleted and self.resource.canonical_identifier(entry.id) != entry.id:
                     self.result.add_unreachable(entry.id)
             digests.inconclusive.update(coarse_bucket(entry.id) for entry in page if entry.version == UNDATED)
         return digests
 
-    async def _compare_records(self, group: frozenset[int]) -> None:
+    async def _compare_records(self, group: frozenset[int], reference: RecordedSide, index: RecordedSide) -> None:
         """Compare some buckets record by record. Differences are looked up again before they are reported."""
-        expected = await self._newest(group)
+        expected = await self._newest(group, reference)
         self.result.compared += sum(not entry.deleted for entry in expected.values())
         seen, suspects = set[str](), set[str]()
-        async for page in self.index.records(group):
+        async for page in index.recorded(group):
             seen.update(entry.id for entry in page)
             suspects.update(
                 entry.id for entry in page if classify_difference(expected.get(entry.id), entry, self.taken_at)
@@ -115,9 +122,9 @@ class BucketComparison:
             await self.refresh()
             await self._report(expected, sorted(suspects))
 
-    async def _newest(self, group: frozenset[int]) -> dict[str, RecordState]:
+    async def _newest(self, group: frozenset[int], reference: RecordedSide) -> dict[str, RecordState]:
         newest: dict[str, RecordState] = {}
-        async for page in self.reference.records(group):
+        async for page in reference.recorded(group):
             for entry in page:
                 known = newest.get(entry.id)
                 self.result.repeated += known is not None

@@ -82,10 +82,11 @@ class VerificationResult:
     resource: str
     reference: str  # `the source`, or a generation
     index: str | None  # None without a live generation: nothing is compared
+    covers: str = "all companies"  # those whose records are compared
     compared: int = 0  # live records of the reference
     repeated: int = 0  # lines of the source that repeat a record
     unreadable: int = 0  # lines of the source
-    unreachable: int = 0  # live records of earlier versions whose identifier is not in today's alphabet
+    unreachable: int = 0  # live records of earlier versions whose identifier records may not have today
     seconds: float = 0.0
     counts: dict[DifferenceKind, int] = field(default_factory=lambda: dict.fromkeys(DifferenceKind, 0))
     named: dict[DifferenceKind, list[RecordDifference]] = field(

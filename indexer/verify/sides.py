@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from indexer.changes.change_kind import at_live_time
-from indexer.clock import UNDATED, first_future_version
-from indexer.documents.identification import DECODE_ERRORS, identifier_decoder
+from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
-from indexer.source.lines import SourceLine
-from mappings.digest import coarse_bucket
 from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, is_move
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
     from indexer.settings import IndexerSettings
-    from indexer.source.lines import LineStream, RejectedLine, Source
+    from indexer.source.lines import RejectedLine, Source
     from mappings import Resource
 
-    Buckets = Collection[int]
 
-# About a quarter of an hour as a difference of versions; another program that writes a document adds one.
-_REPLACED_FUTURE = 2**40
-# Documents fetched per request.
-_DOCUMENTS_PER_PAGE = 500
-_MATCH_ALL: dict[str, Any] = {"match_all": {}}
-
-
-class RecordState(msgspec.Struct, gc=False, frozen=True):
+class RecordState(msgspec.Struct, gc=False, frozen=True, array_like=True):
     """One record on one side. `stored` is a 64-bit hash of the stored bytes, 0 if these are not compared.
 
     `version` is UNDATED if the time of `stated_version` cannot be right.
@@ -55,8 +45,8 @@ class RecordState(msgspec.Struct, gc=False, frozen=True):
 class VerificationSide(Protocol):
     """A side that can be compared. Of several entries of a record the highest version counts."""
 
-    def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
-        """Yield pages of all entries, or of those in some coarse buckets of `mappings.digest`."""
+    def records(self) -> AsyncIterator[list[RecordState]]:
+        """Yield pages of all entries."""
 
 
 @dataclass(frozen=True)
@@ -73,21 +63,20 @@ class SourceSide:
     index: IndexSide
     on_rejected: Callable[[RejectedLine], None]
 
-    async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
-        """Yield the entries of every line; only a pass over all buckets reports rejected lines."""
+    async def records(self) -> AsyncIterator[list[RecordState]]:
+        """Yield the entries of every line, and report rejected lines."""
         with self.source.open(self.resource) as stream:
-            selected = stream if wanted is None else _in_buckets(stream, self.resource, wanted)
             parser = LineParser(self.resource, self.companies, self.settings)
-            chunks = ChunkReader(parser, selected, self.settings)
-            while (drafts := await asyncio.to_thread(self._next, chunks, is_reported=wanted is None)) is not None:
+            chunks = ChunkReader(parser, stream, self.settings)
+            while (drafts := await asyncio.to_thread(self._next, chunks)) is not None:
                 known = await self.index.rows([draft.id for draft in drafts if draft.redated])
                 yield await asyncio.to_thread(self._entries, drafts, known)
 
-    def _next(self, chunks: ChunkReader, *, is_reported: bool) -> list[PendingDocument] | None:
+    def _next(self, chunks: ChunkReader) -> list[PendingDocument] | None:
         chunk = chunks.read()
         if chunk is None:
             return None
-        for item in chunk.rejected if is_reported else ():
+        for item in chunk.rejected:
             self.on_rejected(item)
         return chunk.drafts
 
@@ -100,49 +89,26 @@ class SourceSide:
         return RecordState(document.id, version, document.content, is_deleted, stored, version)
 
 
-def _in_buckets(stream: LineStream, resource: Resource, wanted: Buckets) -> LineStream:
-    """Skip the lines of records in other buckets; only their identifiers are decoded."""
-    decode = identifier_decoder(resource)
-
-    def is_wanted(line: object) -> bool:
-        try:
-            return isinstance(line, SourceLine) and coarse_bucket(decode(line.data)) in wanted
-        except DECODE_ERRORS:
-            return False  # invalid, reported by the pass over all buckets
-
-    return replace(stream, lines=filter(is_wanted, stream.lines))
-
-
 @dataclass(frozen=True)
 class IndexSide:
-    """The documents of an index."""
+    """The documents of an index that belong to the covered companies."""
 
     context: IndexerContext
     index: str
     is_full: bool
+    covered: Coverage = ALL_COMPANIES
 
-    async def records(self, wanted: Buckets | None = None) -> AsyncIterator[list[RecordState]]:
+    async def records(self) -> AsyncIterator[list[RecordState]]:
         """Yield the entries of the index, each record once unless it changes meanwhile."""
-        if self.is_full and wanted is None:
-            async with aclosing(
-                scan.scan_documents(self.context, self.index, query=_MATCH_ALL, order="feed_key")
-            ) as documents:
+        if self.is_full:
+            documents = scan.scan_documents(self.context, self.index, query=self.covered.query, order="feed_key")
+            async with aclosing(documents):
                 async for page in documents:
                     yield self._of_documents(page)
             return
-        async with aclosing(scan.scan_rows(self.context, self.index)) as rows:
+        async with aclosing(scan.scan_rows(self.context, self.index, query=self.covered.query)) as rows:
             async for rows_of_page in rows:
-                records = filter(_is_comparable, rows_of_page)
-                selected = [row for row in records if wanted is None or coarse_bucket(row.id) in wanted]
-                async for entries in self._entries(selected):
-                    yield entries
-
-    async def _entries(self, rows: list[scan.IndexRow]) -> AsyncIterator[list[RecordState]]:
-        if not self.is_full:
-            yield [_row_entry(row) for row in rows]
-            return
-        for start in range(0, len(rows), _DOCUMENTS_PER_PAGE):
-            yield list((await self.look_up([row.id for row in rows[start : start + _DOCUMENTS_PER_PAGE]])).values())
+                yield [_row_entry(row) for row in rows_of_page if _is_comparable(row)]
 
     async def look_up(self, identifiers: Sequence[str]) -> dict[str, RecordState]:
         """Return the visible entries of some records."""
@@ -205,9 +171,9 @@ def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordS
 
 
 def _drift(stored_version: int, version: int) -> int:
-    """Return by how much Elasticsearch's version differs, unless the state replaced one from the future."""
+    """Return by how much Elasticsearch's version differs, unless the indexer wrote it so."""
     drift = stored_version - version
-    return drift if drift < _REPLACED_FUTURE else 0
+    return drift if drift < REPLACED_VERSION_GAP else 0
 
 
 def _hash(record: bytes | None, drift: int) -> int:

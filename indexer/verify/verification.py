@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from indexer.clock import now_microseconds
 from indexer.documents.companies import known_companies
+from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.verify.bucket_comparison import BucketComparison
@@ -19,12 +20,11 @@ from mappings import RESOURCES
 from mappings.generations import parse_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from indexer.context import IndexerContext
     from indexer.documents.companies import Companies
     from indexer.source.lines import Source
-    from indexer.verify.sides import VerificationSide
     from mappings import Resource
 
 THE_SOURCE = "the source"
@@ -33,9 +33,16 @@ _LAST_MICROSECOND = 2**53
 
 
 async def verify_against_source(
-    context: IndexerContext, source: Source, resources: Collection[Resource] = (), *, is_full: bool = False
+    context: IndexerContext,
+    source: Source,
+    resources: Collection[Resource] = (),
+    *,
+    covered: CoverageRequest = BY_SOURCE,
+    is_full: bool = False,
 ) -> list[VerificationResult]:
-    """Compare the live indices with the newest envelopes of a source: the given resources, or all that it has.
+    """Compare the live records with the newest envelopes of a source: the given resources, or all that it has.
+
+    Only records of the companies that the source covers, or that `covered` names, are compared.
 
     Without a live index nothing is compared, and the result is not equal. `is_full` fetches whole documents and
     compares their stored bytes. Raises SourceError for a resource that the source does not have, ElasticsearchError or
@@ -46,7 +53,7 @@ async def verify_against_source(
     if absent := [resource.alias for resource in resources if resource not in present]:
         raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
     with translate_client_errors():
-        known = await known_companies(context, source)
+        known = await known_companies(context, source, covered)
         return [
             await _against_source(context, source, known, resource, is_full=is_full)
             for resource in present
@@ -59,11 +66,11 @@ async def _against_source(
 ) -> VerificationResult:
     lifecycle = GenerationLifecycle(context, resource)
     live = (await lifecycle.generations()).live
-    result = VerificationResult(resource.alias, THE_SOURCE, live)
-    index = IndexSide(context, live or "", is_full)
+    result = VerificationResult(resource.alias, THE_SOURCE, live, covers=str(known.coverage))
+    index = IndexSide(context, live or "", is_full, known.coverage)
     reference = SourceSide(source, resource, known, context.settings, index, result.add_unreadable)
     taken_at = min(source.taken_at(resource), now_microseconds())
-    return await _compare(lifecycle, reference, index, result, taken_at)
+    return await _compare(BucketComparison(resource, reference, index, _refresh(lifecycle, live), result, taken_at))
 
 
 async def verify_against_generation(
@@ -129,20 +136,18 @@ async def _against_generation(context: IndexerContext, pair: _GenerationPair, *,
     result = VerificationResult(pair.resource.alias, pair.earlier, pair.live)
     reference = IndexSide(context, pair.earlier, is_full)
     index = IndexSide(context, pair.live, is_full)
-    return await _compare(pair.lifecycle, reference, index, result, _LAST_MICROSECOND)
+    refresh = _refresh(pair.lifecycle, pair.live)
+    return await _compare(BucketComparison(pair.resource, reference, index, refresh, result, _LAST_MICROSECOND))
 
 
-async def _compare(
-    lifecycle: GenerationLifecycle,
-    reference: VerificationSide,
-    index: IndexSide,
-    result: VerificationResult,
-    taken_at: int,
-) -> VerificationResult:
-    started = time.monotonic()
+def _refresh(lifecycle: GenerationLifecycle, index: str | None) -> Callable[[], Awaitable[None]]:
+    return partial(lifecycle.refresh, index or "")
+
+
+async def _compare(comparison: BucketComparison) -> VerificationResult:
+    started, result = time.monotonic(), comparison.result
     if result.index is not None:
-        refresh = partial(lifecycle.refresh, result.index)
-        await refresh()
-        await BucketComparison(reference, index, refresh, result, taken_at).run()
+        await comparison.refresh()
+        await comparison.run()
     result.seconds = time.monotonic() - started
     return result

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from marshmallow import ValidationError, fields
 
-from mappings.identifiers import CONTROL_CHARACTERS, MAX_CHARACTERS
+from mappings.identifiers import MAX_CHARACTERS
 from mappings.legends import PROPERTY_TYPES
+from mappings.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +25,12 @@ MAX_UNIX_SECOND = 4_102_444_800
 # Ten digits, the most that are parsed.
 LARGEST_WHOLE_NUMBER = 9_999_999_999
 
-_TEXT_PATTERN = re.compile(f"[^{CONTROL_CHARACTERS}]{{1,{MAX_CHARACTERS}}}")
-INVALID_TEXT_MESSAGE = f"must be 1 to {MAX_CHARACTERS} characters without control characters."
+INVALID_TEXT_MESSAGE = f"{TEXT_RULE}."
 # Earlier versions accepted control characters beyond ASCII in identifiers.
 _CURSOR_PATTERN = re.compile(rf"[^\x00-\x1f\x7f\ud800-\udfff]{{1,{MAX_CHARACTERS}}}")
 # An optional company key or number with a colon, then the text.
-_QUALIFIED_PATTERN = re.compile(rf"([A-Za-z0-9_-]{{1,64}}:)?{_TEXT_PATTERN.pattern}")
+_QUALIFIED_PATTERN = re.compile(rf"([A-Za-z0-9_-]{{1,64}}:)?{TEXT_PATTERN.pattern}")
 _INTEGER_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-_UUID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _PROPERTY_TYPE_NUMBERS = {str(number): number for number in PROPERTY_TYPES}
 _LEGEND = "; ".join(f"{number}: {name}" for number, name in PROPERTY_TYPES.items())
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -39,7 +38,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 def is_valid_text(text: str) -> bool:
     """Return whether a string is accepted as an identifier or other short text."""
-    return _TEXT_PATTERN.fullmatch(text) is not None
+    return TEXT_PATTERN.fullmatch(text) is not None
 
 
 class Parameter(fields.Field[Any]):
@@ -88,7 +87,7 @@ class Parameter(fields.Field[Any]):
 class Text(Parameter):
     """An identifier or another short string."""
 
-    pattern = _TEXT_PATTERN
+    pattern = TEXT_PATTERN
 
     def parse_text(self, text: str) -> str:
         """Return the text; raise ValidationError if it is too long or has control characters."""
@@ -114,9 +113,10 @@ class Uuid(Parameter):
 
     def parse_text(self, text: str) -> str:
         """Return the UUID in lower case."""
-        if not _UUID_PATTERN.fullmatch(text):
-            raise ValidationError("must be a UUID, for example 3f0c2b9e-8a51-4a6f-9d3c-1f2e3d4c5b6a.")
-        return text.lower()
+        canonical = TextForm.UUID.canonical(text)
+        if canonical is None:
+            raise ValidationError(f"{UUID_RULE}.")
+        return canonical
 
 
 class Boolean(Parameter):

@@ -19,6 +19,7 @@ updated_at = "2026-01-01"
 [record]
 PlatformListingId = {column = "id"}
 ListPrice = {column = "price"}
+Status = "Active"
 """
 
 

@@ -78,6 +78,7 @@ def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
     assert teams == {
         "reference": "the source",
         "index": f"{prefix}teams-v0001",
+        "covers": "acme",
         "equal": False,
         "compared": 6,
         "repeated": 0,

@@ -20,8 +20,8 @@ CHILDREN = ("child-a", "child-b")
 LONE = "lone"
 STATUSES = ("Active", "Pending", "Sold", "Expired", "ComingSoon")
 NUMBERS = {PARENT: "1", CHILDREN[0]: "2", CHILDREN[1]: "3", LONE: "4"}
-# Of states of one moment a deletion is the last, preceded by a record that a full source lacked.
-_RANKS = {None: 0, "vanished": 1, "deleted": 2}
+# Of states of one moment a deletion is the last; a record that a full source lacked is restored by any of them.
+_RANKS = {"vanished": 0, None: 1, "deleted": 2}
 
 
 class RecordForm(NamedTuple):
@@ -78,11 +78,8 @@ def state_of(document: dict[str, Any]) -> TeamState:
 
 
 def is_newer(state: TeamState, known: TeamState | None) -> bool:
-    """Return the later one of two states of a record."""
-    return known is None or (state.moment, _RANKS[state.reason]) > (
-        known.moment,
-        _RANKS[known.reason],
-    )
+    """Whether a state replaces the known one."""
+    return known is None or (state.moment, _RANKS[state.reason]) > (known.moment, _RANKS[known.reason])
 
 
 States = dict[str, TeamState]

@@ -16,7 +16,7 @@ from service.settings import ServiceSettings
 from tests.consumer.conftest import change_copy, copied, run
 from tests.consumer.test_pull_command import summary as summarized
 from tests.indexer.conftest import bench
-from tests.records import COMPANY_KEY, deletion, envelope
+from tests.records import COMPANY_KEY, deletion, envelope, identifier_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,7 +84,12 @@ def sources() -> dict[Resource, list[dict[str, Any]]]:
 def one(resource: Resource, identifier: str, at: str | None = None, company: str = COMPANY_KEY, **changes: Any) -> Any:
     """Return the line of a record."""
     given = {"updated_at": at} if at else {}
-    return envelope(resource, {resource.identifier: identifier, **changes}, platform_company_id=company, **given)
+    return envelope(
+        resource,
+        {resource.identifier: identifier_of(resource, identifier), **changes},
+        platform_company_id=company,
+        **given,
+    )
 
 
 def contents(folder: Path) -> dict[str, dict[str, str]]:
@@ -111,7 +116,10 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
                 one(LISTING, "new", LATER),
                 deletion(LISTING, "l6", LATER),
             ],
-            AGENT: [one(AGENT, "agents-1", LATER) | {"deactivated_at": LATER}, deletion(AGENT, "agents-2", LATER)],
+            AGENT: [
+                one(AGENT, "agents-1", LATER) | {"deactivated_at": LATER},
+                deletion(AGENT, identifier_of(AGENT, "agents-2"), LATER),
+            ],
         }
     )
     assert summary.exit_code == 0

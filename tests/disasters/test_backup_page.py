@@ -22,7 +22,7 @@ from tests.consumer.conftest import copied, run
 from tests.consumer.service_process import environment, run_service
 from tests.consumer.test_pull_command import summary as summarized
 from tests.indexer.conftest import bench
-from tests.records import COMPANY_KEY, deletion, envelope
+from tests.records import COMPANY_KEY, deletion, envelope, identifier_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,7 +129,7 @@ class Rehearsal:
 
 
 def _one(resource: Resource, identifier: str, at: str, **changes: Any) -> dict[str, Any]:
-    changed = {resource.identifier: identifier, **changes}
+    changed = {resource.identifier: identifier_of(resource, identifier), **changes}
     return envelope(resource, changed, updated_at=at, platform_company_id=COMPANY_KEY)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
+from indexer.documents.coverage import BY_SOURCE
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
 from tests.records import envelope, write
@@ -46,7 +47,7 @@ class Bench:
         return await self.build_folder(list(lines) or [COMPANY], **options)
 
     async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> RunSummary:
-        """Rebuild from the source folder; options are settings, `force` or `on_progress`."""
+        """Rebuild from the source folder; options are settings, `force`, `covered` or `on_progress`."""
         with open_source(str(self.folder)) as source:
             return await self.build_source(source, resources, **options)
 
@@ -54,14 +55,15 @@ class Bench:
         self, source: Source, resources: Collection[Resource] = RESOURCES, **options: Any
     ) -> RunSummary:
         """Rebuild from any source; options as for a folder."""
-        given = {name: options.pop(name) for name in ("force", "on_progress") if name in options}
+        given = {name: options.pop(name) for name in ("force", "on_progress", "covered") if name in options}
         return await reindex(self.engine(**options), source, resources=resources, **given)
 
     async def update(self, lines: Lines, **options: Any) -> RunSummary:
         """Write another source and apply it as updates to what is live."""
         folder = write(self.folder.parent / f"changes-{secrets.token_hex(4)}", lines)
+        covered = options.pop("covered", BY_SOURCE)
         with open_source(str(folder)) as source:
-            return await update(self.engine(**options), source, on_progress=ignore_progress)
+            return await update(self.engine(**options), source, covered=covered, on_progress=ignore_progress)
 
     def engine(self, **options: Any) -> IndexerContext:
         """Return an indexer context for this prefix; options are settings."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cluster.connection import connect
 from mappings import COMPANY, TEAM
-from tests.records import deletion, envelope, write
+from tests.records import COMPANY_KEY, deletion, envelope, write
 
 if TYPE_CHECKING:
     import random
@@ -55,9 +55,9 @@ class ExpectedState:
     written: set[str] = field(default_factory=set)  # by updates since the last build began
 
     def update(self, identifier: str, state: TeamState) -> None:
-        """Apply an update: the newest wins."""
+        """Apply an update: the newest wins, and the last state restores what a rebuild removed."""
         known = self.live.get(identifier)
-        if known is None or state.moment > known.moment:
+        if known is None or state.moment > known.moment - (known.reason == "vanished"):
             self.live[identifier] = state
             self.written.add(identifier)
 
@@ -153,5 +153,6 @@ async def rebuild(bench: Bench, teams: dict[str, TeamState], taken_at: int, **op
 
 
 async def states(bench: Bench) -> dict[str, TeamState]:
-    """Return the state of each team that is served."""
-    return {identifier: state_of(document) for identifier, document in (await bench.served(TEAM)).items()}
+    """Return the state of each team that is served of the company of the test records."""
+    served = (await bench.served(TEAM)).items()
+    return {identifier: state_of(document) for identifier, document in served if document["company"] == COMPANY_KEY}

@@ -49,7 +49,7 @@ def command(server: ResoServer, folder: Path, *options: str) -> list[str]:
 
 async def replicate(bench: Bench, server: ResoServer, folder: Path, *options: str, **changes: str) -> Outcome:
     """Run the command to its end; return exit code, standard output, and all that it says in sentences."""
-    code, out, err = await run(bench, *command(server, folder, *options), **settings(folder, **changes))
+    code, out, err = await run(bench, *command(server, folder, *options, "--json"), **settings(folder, **changes))
     return code, out, err + notes(out)
 
 
@@ -60,7 +60,7 @@ def notes(out: str) -> str:
 
 async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
-        code, out, err = await replicate(bench, server, tmp_path, "--json")
+        code, out, err = await replicate(bench, server, tmp_path)
         assert code == 0, err
         *progress, summary = lines(out)
         assert {"Property", "Media", "listings"} <= {event.get("resource") for event in progress}

@@ -56,6 +56,11 @@ class Outbox:
         self.omitted: Counter[str] = Counter()  # values that could not be mapped, by entity and field
         self.omitted_examples: dict[str, str] = {}
 
+    @property
+    def companies(self) -> tuple[str, ...]:
+        """The company whose records are replicated: those of others are never touched."""
+        return (self._plan.company,)
+
     def has(self, resource: Resource) -> bool:
         """Whether the resource is mapped from an entity of the Data Dictionary, or is the declared company."""
         if resource is COMPANY:

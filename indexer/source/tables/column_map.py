@@ -48,7 +48,7 @@ _OPTIONAL_MEMBERS = (
     string("parent_company_id"),
 )
 # Keys above the tables of a map of several resources that hold for all of them.
-_SHARED = frozenset({"updated_at", "platform_company_id", "company", *TableFormat.__struct_fields__})
+_SHARED = frozenset({"updated_at", "platform_company_id", "company", "companies", *TableFormat.__struct_fields__})
 
 CELL_TYPES: dict[FieldKind, Any] = {
     FieldKind.STRING: TextCellSource,
@@ -165,7 +165,8 @@ def _advice(message: str, resource: Resource) -> str:
 def _known_names(resource: Resource) -> set[str]:
     cells = {name for cell in CELL_TYPES.values() for name in cell.__struct_fields__}
     members = {field.name for field in envelope_fields(resource)}
-    return cells | members | {"company", "record", *TableFormat.__struct_fields__, *_field_names(resource.stored)}
+    own = {"companies", "company", "record", *TableFormat.__struct_fields__}
+    return cells | members | own | _field_names(resource.stored)
 
 
 def _field_names(fields: Iterable[Field]) -> set[str]:
@@ -181,7 +182,7 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
 
 @cache
 def column_map_type(resource: Resource, *, passes_through: bool = False) -> type[msgspec.Struct]:
-    """Return the type of a column map: the keys of `TableFormat`, the envelope's members, `record` and `company`.
+    """Return the type of a column map: the keys of `TableFormat`, the envelope's members, and those of the map itself.
 
     The identifier is required unless columns pass through.
     """
@@ -189,7 +190,7 @@ def column_map_type(resource: Resource, *, passes_through: bool = False) -> type
     record = [(field.name, _type(field), *_optional(field, required)) for field in resource.stored]
     members = [(field.name, _type(field), *_optional(field, "updated_at")) for field in envelope_fields(resource)]
     record_map = msgspec.defstruct("RecordMap", record, kw_only=True, forbid_unknown_fields=True)
-    own: list[Any] = [("company", record_type(COMPANY) | None, None), *members]
+    own: list[Any] = [("company", record_type(COMPANY) | None, None), ("companies", tuple[str, ...], ()), *members]
     empty = (msgspec.field(default_factory=record_map),) if passes_through else ()
     own.append(("record", record_map, *empty))
     return msgspec.defstruct(

@@ -15,7 +15,7 @@ from indexer.source.tables.text_detection import UTF_8
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from indexer.source.tables.text_detection import TextForm
+    from indexer.source.tables.text_detection import TextDialect
 
 _LINE_ENDS = ("\n", "\r")
 _SKIPPED_CHARACTERS = 1 << 16
@@ -31,7 +31,7 @@ class CsvRow(NamedTuple):
 
 
 def read_csv_rows(
-    file: str, plain: io.BufferedReader, max_bytes: int, form: TextForm, quote: str = '"'
+    file: str, plain: io.BufferedReader, max_bytes: int, form: TextDialect, quote: str = '"'
 ) -> Iterator[CsvRow]:
     """Yield every row that is not blank, including the header; raise SourceError if a quote spans several rows.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from indexer.errors import SourceError
 from indexer.source.compression import DecompressedStream, decompressed
 from indexer.source.files import open_raw
-from indexer.source.tables.text_detection import TextForm, detected_form
+from indexer.source.tables.text_detection import TextDialect, detected_form
 
 if TYPE_CHECKING:
     import io
@@ -48,7 +48,7 @@ class TableFile:
             return archive.getinfo(self.member).file_size
 
     @cached_property
-    def form(self) -> TextForm:
+    def form(self) -> TextDialect:
         """The encoding and the delimiter, as declared or detected."""
         with self.open() as stream:
             return detected_form(stream.reader, self.name, self.declared.encoding, self.declared.delimiter)

@@ -58,6 +58,11 @@ class TableSource:
                     pass
 
     @property
+    def companies(self) -> tuple[str, ...]:
+        """The companies that the column maps declare to cover, by key or numeric id."""
+        return tuple(dict.fromkeys(name for table in self._tables for name in table.column_map.declared.companies))
+
+    @property
     def notes(self) -> list[str]:
         """Sentences about what was detected, without full stops; files with the same properties share one."""
         noted: dict[tuple[str, str], list[tuple[str, str]]] = {}

@@ -38,7 +38,7 @@ class DetectionNote(NamedTuple):
     words: str = ""
 
 
-class TextForm(NamedTuple):
+class TextDialect(NamedTuple):
     """How the bytes of a table are text."""
 
     encoding: str
@@ -46,7 +46,7 @@ class TextForm(NamedTuple):
     notes: tuple[DetectionNote, ...]
 
 
-def detected_form(plain: io.BufferedReader, file: str, encoding: str | None, delimiter: str | None) -> TextForm:
+def detected_form(plain: io.BufferedReader, file: str, encoding: str | None, delimiter: str | None) -> TextDialect:
     """Return the declared or detected encoding and delimiter; reads the stream to its end if it has no encoding.
 
     A file with at least one line that is valid UTF-8 beyond ASCII is UTF-8: its other lines are damaged. Raises
@@ -63,7 +63,7 @@ def detected_form(plain: io.BufferedReader, file: str, encoding: str | None, del
         delimiter = _delimiter(head, encoding)
         if delimiter != ",":
             notes.append(DetectionNote(f"read with the delimiter {delimiter!r}", "delimiter"))
-    return TextForm(encoding, delimiter, tuple(notes))
+    return TextDialect(encoding, delimiter, tuple(notes))
 
 
 def _encoding(head: bytes, plain: io.BufferedReader) -> tuple[str, str]:

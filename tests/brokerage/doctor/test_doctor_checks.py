@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from brokerage.doctor.block_checks import block_findings
 from brokerage.doctor.cluster_checks import clock_finding, disk_finding, key_finding, replica_finding
 from brokerage.doctor.findings_table import findings_summary
 from brokerage.doctor.settings_checks import settings_findings
+from cluster.connection import ConnectionSettings
+from mappings import RESOURCES
 from service.health.checks import Finding, FindingState
 from service.health.index_checks import IndexInventory
 from service.keys.record import ApiKey, DamagedKey
@@ -135,3 +138,20 @@ def test_the_sum_counts_by_state_and_says_whether_all_can_be_served() -> None:
         findings_summary([Finding(subject="s", state=FindingState.WRONG)])
         == "1 wrong. The service cannot serve everything."
     )
+
+
+def test_a_live_index_that_refuses_writes_is_reported_with_its_remedy() -> None:
+    connection = ConnectionSettings()
+    names = [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
+
+    def found(meta: dict[str, str], blocked: str | None) -> list[Finding]:
+        facts = {"settings": {"index.blocks.write": blocked}, "mappings": {"_meta": meta}, "aliases": {}}
+        indices: dict[str, dict[str, Any]] = {name: {} for name in names} | {"teams": {"teams-v0001": facts}}
+        return list(block_findings(IndexInventory(indices), connection))
+
+    assert found({}, None) == found({"blocked_for": "teams-v0002"}, "false") == []
+    (left,) = found({"blocked_for": "teams-v0002"}, "true")
+    assert (left.subject, left.state) == ("teams", FindingState.WARNING)
+    assert "the next update or rebuild lifts the block" in left.remedy
+    (by_hand,) = found({}, "true")
+    assert "`PUT teams-v0001/_settings`" in by_hand.remedy

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def test_bad_lines_are_written_down_and_the_rest_is_served(bench: Bench) -> None:
-    refused_by_engine = envelope(LISTING, {"PlatformListingId": "long", "ListAgentUUID": "x" * 40_000})
+    refused_by_engine = envelope(LISTING, {"PlatformListingId": "long", "ListingID": "x" * 40_000})
     wrong_type = envelope(LISTING, {"PlatformListingId": "typed", "ListPrice": "cheap"})
     summary = await bench.build({LISTING: [envelope(LISTING), wrong_type, b"{nonsense", refused_by_engine]})
     report = summary.report_for("listings")

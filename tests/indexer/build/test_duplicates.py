@@ -23,14 +23,14 @@ async def test_of_a_records_history_the_newest_is_served_whatever_the_order(benc
     report = summary.report_for("teams")
     assert served["t0"]["deleted"] is True
     assert {served[f"t{n}"]["record"]["name"] for n in (1, 2, 3)} == {DAYS[-1]}
-    assert (report.read, report.indexed, report.stale, report.dead) == (37, 4, 33, 0)
+    assert (report.read, report.indexed, report.merged, report.dead) == (37, 4, 33, 0)
     assert report.tombstones == 1
     assert summary.exit_code == 0
 
 
 async def test_an_envelope_that_comes_twice_is_one_record(bench: Bench) -> None:
     summary = await bench.build({TEAM: [envelope(TEAM)] * 3})
-    assert (summary.report_for("teams").indexed, summary.report_for("teams").stale) == (1, 2)
+    assert (summary.report_for("teams").indexed, summary.report_for("teams").merged) == (1, 2)
 
 
 async def test_an_identifier_of_two_companies_is_refused_to_the_older_one(bench: Bench) -> None:
@@ -48,10 +48,26 @@ async def test_an_identifier_of_two_companies_is_refused_to_the_older_one(bench:
     report = summary.report_for("teams")
     assert served["team-1"]["company"] == "acme"
     assert served["team-1"]["record"]["name"] == "newest"
-    assert (report.read, report.indexed, report.stale, report.dead) == (6, 2, 1, 3)
+    assert (report.read, report.indexed, report.merged, report.dead) == (6, 2, 1, 3)
     refused = [letter for letter in bench.letters() if letter["field"] == "record.uuid"]
     assert [letter["line"] for letter in refused] == [1, 6]
     assert {letter["reason"] for letter in refused} == {
         "team-1 belongs to the company acme: no two companies may share an identifier"
     }
     assert summary.exit_code == 1
+
+
+async def test_lines_that_share_an_identifier_are_named(bench: Bench) -> None:
+    lines = [envelope(TEAM, {"uuid": f"t{n}", "name": f"n{n}"}, updated_at=DAYS[0]) for n in range(10)]
+    for at in (3, 8):
+        lines.insert(at, envelope(TEAM, {"uuid": "x", "name": f"distinct {at}"}, updated_at=DAYS[at]))
+    lines.append(envelope(TEAM, {"uuid": "x", "name": "distinct"}, updated_at=DAYS[1]))
+    summary = await bench.build({TEAM: [*lines, envelope(TEAM, {"uuid": "t5", "name": "other"}, updated_at=DAYS[0])]})
+    report = summary.report_for("teams")
+    assert (report.read, report.indexed, report.merged, report.stale) == (14, 11, 3, 0)
+    assert report.warnings == [
+        "3 lines share the identifier x: lines 4, 9, 13; 2 lines share the identifier t5: lines 7, 14; "
+        "the newest line of each is kept"
+    ]
+    assert (await bench.served(TEAM))["x"]["record"]["name"] == "distinct 8"
+    assert summary.exit_code == 0

@@ -21,7 +21,7 @@ from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
 from mappings.index_body import index_body, schema_fingerprint
-from tests.records import COMPANY_KEY, UPDATED_AT, deletion, envelope, record
+from tests.records import COMPANY_KEY, UPDATED_AT, UUID_OF_A_TEST, deletion, envelope, record
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
@@ -59,10 +59,10 @@ async def test_a_document_carries_the_search_fields_of_its_resource(bench: Bench
     (listing,) = (await bench.served(LISTING)).values()
     assert listing["partner_clock"] == 1000
     assert listing["property_type_id"] == 2
-    assert listing["agents"] == ["ListAgentUUID of a test", "SecondaryListAgentUUID of a test"]
+    assert listing["agents"] == [UUID_OF_A_TEST] * 2
     (sold,) = (await bench.served(SOLD_LISTING)).values()
     assert sold["sold"] == 86_400_000
-    assert sold["agents"] == ["ListAgentUUID of a test"]
+    assert sold["agents"] == [UUID_OF_A_TEST]
     (agent,) = (await bench.served(AGENT)).values()
     assert agent["has_company_programs"] is True
     assert agent["source_agent_id"] == "77"

@@ -9,6 +9,8 @@ import pytest
 from indexer import RunStage
 from indexer.build.build_checkpoint import BuildCheckpoint
 from mappings import TEAM
+from tests.indexer.build.two_companies import Loader, of, stored
+from tests.indexer.build.two_companies import teams as teams_of
 from tests.indexer.expected_state import (
     TeamState,
     at_stage,
@@ -25,6 +27,7 @@ from tests.indexer.live_watch import stamps, watch_live
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
+OTHER = "north"
 VANISHED, DELETED = "vanished", "deleted"
 BEFORE = {
     "same": TeamState(10, "a"),
@@ -87,16 +90,26 @@ AFTER = {
 KEPT = {"same", "deleted-before", "lacking-newer-than-the-source", "deleted-later-than-the-source-says"}
 
 
+@pytest.mark.parametrize("others", [0, 5])
 @pytest.mark.parametrize("stage", [RunStage.READING, RunStage.COMPARING, RunStage.FINISHING, RunStage.SWAPPING])
-async def test_updates_at_each_stage_of_a_rebuild_are_in_what_it_brings(bench: Bench, stage: RunStage) -> None:
+async def test_updates_at_each_stage_of_a_rebuild_are_in_what_it_brings(
+    bench: Bench, stage: RunStage, others: int
+) -> None:
     await start(bench, BEFORE)
+    if others:
+        await Loader(bench, OTHER).load(teams_of(OTHER, others))
+    of_others = of(await stored(bench.engine()), OTHER)
+    assert len(of_others) == others
     before, published = await stamps(bench), await bench.mark(TEAM)
     async with watch_live(bench, set(BEFORE)) as watch:
         await rebuild(bench, SOURCE, 100, on_progress=at_stage(stage, update_job(bench, MEANWHILE)))
     after, mark = await stamps(bench), await bench.mark(TEAM)
     assert await states(bench) == AFTER
-    assert {each for each in before if after[each] == before[each]} == KEPT | {"lacking-touched"}
-    assert all(after[each] > (published.clock, 0) and after[each][1] > published.sequence for each in fresh(after))
+    assert of(await stored(bench.engine()), OTHER) == of_others
+    same = {each for each in before if after[each] == before[each]}
+    assert same == KEPT | {"lacking-touched"} | of_others.keys()
+    new = fresh(after) - of_others.keys()
+    assert all(after[each] > (published.clock, 0) and after[each][1] > published.sequence for each in new)
     assert all(clock <= mark.clock and sequence <= mark.sequence for clock, sequence in after.values())
     assert (watch.behind, watch.missing) == ([], set())
     assert watch.looks > 1
@@ -137,7 +150,7 @@ async def test_a_record_that_does_not_fit_the_new_generation_refuses_the_swap(be
     summary = await rebuild_summary(
         bench, {"a": teams["a"]}, 100, on_progress=at_stage(stage, lambda: run_in_thread(bench, outdated))
     )
-    assert "newer cannot be taken over: " in str(summary.report_for("teams").refusal)
+    assert "newer cannot be copied: " in str(summary.report_for("teams").refusal)
     assert await bench.live(TEAM) == "teams-v0001"
     assert await states(bench) == teams
     progress = await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read()

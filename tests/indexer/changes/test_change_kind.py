@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from indexer.changes.change_kind import ChangeKind, change_kind, newest_by_id
+from indexer.changes.change_kind import ChangeKind, change_kind, change_kind_in_rebuild, newest_by_id
 from indexer.documents.builder import tombstone_document
 from mappings.stored_document import TombstoneReason
 from tests.indexer.changes.record_histories import (
@@ -97,15 +98,12 @@ def test_forms_that_differ_in_volatile_members_alone_are_ordered_and_no_change()
 
 
 @pytest.mark.parametrize("company", [COMPANY_KEY, SECOND_KEY])
-@pytest.mark.parametrize("deleting", [COMPANY_KEY, SECOND_KEY])
-def test_what_a_source_lacks_is_over_every_record_of_its_moment_and_under_a_deletion(
-    company: str, deleting: str
-) -> None:
-    """Otherwise a record deleted at the time of its last update would return with the next older full source."""
-    moment = pending_document(ONE, HistoryEvent(0, 0, 0)).version >> 10
+def test_every_state_of_its_moment_is_over_an_absence_and_no_earlier_one(company: str) -> None:
+    """The tombstone of a record that a full source lacked has the time of the record, and none of its own."""
+    moment = pending_document(ONE, HistoryEvent(0, 1, 0)).version >> 10
     vanished = tombstone_document(ONE, company, moment, TombstoneReason.VANISHED)
-    deleted = tombstone_document(ONE, deleting, moment, TombstoneReason.DELETED)
-    assert is_over(deleted, vanished)
-    assert not is_over(vanished, deleted)
-    living = [pending_document(ONE, HistoryEvent(0, 0, FORMS.index(form))) for form in FORMS if form.price is not None]
-    assert [each for each in living if is_over(each, vanished)] == []
+    absent = structs.replace(row(vanished), reason="vanished")
+    same, earlier = ([pending_document(ONE, HistoryEvent(0, at, form)) for form in range(len(FORMS))] for at in (1, 0))
+    assert {change_kind(each, absent) for each in same} == {ChangeKind.CHANGED}
+    assert {change_kind(each, absent) for each in earlier} == {ChangeKind.STALE}
+    assert {change_kind_in_rebuild(each, absent) for each in [*same, *earlier]} == {ChangeKind.CHANGED}

@@ -54,16 +54,16 @@ def lines(out: str) -> list[dict[str, Any]]:
 async def test_reindex_status_rollback_and_prune_work_together(bench: Bench) -> None:
     source = write(bench.folder, {COMPANY: [envelope(COMPANY)]})
     for number in (1, 2):
-        code, out, err = await run(bench, "reindex", source)
+        code, out, err = await run(bench, "reindex", source, "--json")
         assert (code, err) == (0, "")
         *progress, summary = lines(out)
         stages = [event["stage"] for event in progress if event["resource"] == "companies"]
-        assert list(dict.fromkeys(stages)) == ["reading", "comparing", "finishing", "swapping", "swapped"]
+        assert list(dict.fromkeys(stages)) == ["reading", "comparing", "built", "finishing", "swapping", "swapped"]
         assert (summary["event"], summary["exit_code"]) == ("summary", 0)
         report = summary["resources"]["companies"]
         assert (report["read"], report["indexed"], report["unchanged"]) == (1, 2 - number, number - 1)
         assert summary["resources"]["companies"]["generation"].endswith(f"companies-v000{number}")
-        assert summary["resources"]["teams"]["stage"] == "absent"
+        assert list(summary["resources"]) == ["companies"]
     code, out, err = await run(bench, "rollback", "companies", "--yes", "--json")
     assert (code, orjson.loads(out)["live"]) == (0, f"{bench.connection.prefix}companies-v0001")
     code, out, err = await run(bench, "status", "--json")
@@ -82,15 +82,23 @@ async def test_bad_items_end_with_1_and_name_the_dead_letter_file(bench: Bench) 
     code, out, err = await run(bench, "reindex", source, "--json")
     letters = lines(out)[-1]["resources"]["teams"]["dead_letters"]
     assert code == 1
-    assert err == f"1 of 2 teams are invalid and were not loaded: see {letters}.\n"
+    assert err.splitlines() == [
+        f"1 of 2 teams are invalid and were not loaded: see {letters}.",
+        "  teams.ndjson:2: updated_at: is missing",
+    ]
     assert len(bench.letters()) == 1
 
 
 async def test_a_refused_swap_ends_with_1_and_the_reason(bench: Bench) -> None:
     source = write(bench.folder, {COMPANY: [b"{}"] * 11})
-    code, _, err = await run(bench, "reindex", source)
+    code, out, err = await run(bench, "reindex", source)
     assert code == 1
     assert err.startswith("11 of 11 companies are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows")
+    assert err.splitlines()[-1] == "  11 like companies.ndjson:1: updated_at: is missing"
+    assert out.splitlines() == [
+        "companies: refused; 11 read, 11 invalid",
+        "Not begun: offices, agents, teams, listings, sold_listings.",
+    ]
 
 
 @pytest.mark.parametrize(

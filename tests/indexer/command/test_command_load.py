@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from mappings import COMPANY, TEAM
+from mappings import COMPANY, LISTING, RESOURCES, TEAM
 from tests.indexer.command.test_command import environment, lines, run
 from tests.records import deletion, envelope, write
 
@@ -59,7 +59,7 @@ async def test_an_update_takes_a_folder_and_files(bench: Bench, kind: str) -> No
         arguments = (written(folder / "changes.ndjson", UPDATES), "--resource", "teams")
     else:
         arguments = (written(folder / "changes.ndjson", [each | {"resource": "teams"} for each in UPDATES]),)
-    code, out, err = await run(bench, "update", *arguments)
+    code, out, err = await run(bench, "update", *arguments, "--json")
     assert (code, err) == (0, "")
     *progress, summary = lines(out)
     assert {event["event"] for event in progress} == {"progress"}
@@ -81,6 +81,7 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
             "-",
             "--resource",
             "teams",
+            "--json",
         ),
         env=os.environ | environment(bench),
         stdin=subprocess.PIPE,
@@ -97,7 +98,10 @@ async def test_lines_through_standard_input_are_served_as_they_come(bench: Bench
     assert await names(bench) == APPLIED
     report = lines(out.decode())[-1]["resources"]["teams"]
     assert (report["read"], report["indexed"], report["dead"]) == (4, 3, 1)
-    assert err.decode() == f"1 of 4 teams are invalid and were not loaded: see {report['dead_letters']}.\n"
+    assert err.decode().splitlines() == [
+        f"1 of 4 teams are invalid and were not loaded: see {report['dead_letters']}.",
+        "  standard input:4: updated_at: is missing",
+    ]
     assert [(letter["file"], letter["line"]) for letter in bench.letters()] == [("standard input", 4)]
 
 
@@ -116,12 +120,14 @@ async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(be
         bench.folder.parent / "changes.ndjson", [each | {"resource": "teams"} for each in [*UPDATES, foreign]]
     )
     path.write_bytes(path.read_bytes() + b'{"resource":"tems"}\n')
-    code, out, err = await run(bench, "update", path)
+    code, out, err = await run(bench, "update", path, "--json")
     resources = lines(out)[-1]["resources"]
     assert code == 1
     assert err.splitlines() == [
         f"1 of 4 teams are invalid and were not loaded: see {resources['teams']['dead_letters']}.",
+        "  changes.ndjson:4: platform_company_id: 'unknown' is not a company in the source or the live index",
         f"1 of 1 unnamed are invalid and were not loaded: see {resources['unnamed']['dead_letters']}.",
+        f"  changes.ndjson:5: resource: is 'tems': use one of {', '.join(resource.alias for resource in RESOURCES)}",
     ]
     assert await names(bench) == APPLIED
 
@@ -145,7 +151,7 @@ async def test_a_dry_run_reports_each_fault_and_writes_nothing(bench: Bench, ver
     ]
     sent: list[dict[str, Any] | bytes] = [*UPDATES, *bad]
     folder = write(bench.folder.parent / "changes", {TEAM: sent})
-    code, out, err = await run(bench, verb, folder, "--dry-run")
+    code, out, err = await run(bench, verb, folder, "--dry-run", "--json")
     assert code == 1
     assert err.splitlines() == [
         "teams.ndjson:4: record.name: expected `str | null`, got `int`",
@@ -163,7 +169,7 @@ async def test_a_dry_run_reports_each_fault_and_writes_nothing(bench: Bench, ver
 async def test_a_dry_run_of_a_sound_source_needs_no_cluster_where_it_has_companies(bench: Bench) -> None:
     folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: UPDATES})
     for verb in ("reindex", "update"):
-        code, out, err = await run(bench, verb, folder, "--dry-run", ELASTICSEARCH_URL="http://127.0.0.1:9")
+        code, out, err = await run(bench, verb, folder, "--dry-run", "--json", ELASTICSEARCH_URL="http://127.0.0.1:9")
         assert (code, err) == (0, "")
         assert {name: report["read"] for name, report in lines(out)[-1]["resources"].items()} == {
             "companies": 1,
@@ -171,9 +177,53 @@ async def test_a_dry_run_of_a_sound_source_needs_no_cluster_where_it_has_compani
         }
 
 
-async def test_a_dry_run_shows_no_more_faults_than_fit_a_screen_and_says_how_many_there_are(bench: Bench) -> None:
-    folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [b"{}"] * 50})
-    code, _, err = await run(bench, "reindex", folder, "--dry-run", "--json")
+async def test_a_dry_run_shows_each_kind_of_fault_once_with_its_count(bench: Bench) -> None:
+    wrong = [envelope(TEAM, {"uuid": f"w{number}", "name": number}) for number in range(5)]
+    folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], TEAM: [*wrong, *[b"{}"] * 50]})
+    code, out, err = await run(bench, "reindex", folder, "--dry-run")
     assert code == 1
-    assert len(err.splitlines()) == 21
-    assert err.splitlines()[-1] == "30 more errors are not shown."
+    assert err.splitlines() == [
+        "50 like teams.ndjson:6: updated_at: is missing",
+        "5 like teams.ndjson:1: record.name: expected `str | null`, got `int`",
+    ]
+    assert out.splitlines() == ["companies: checked; 1 read", "teams: checked; 55 read, 55 invalid"]
+
+
+async def test_outside_a_terminal_a_load_prints_one_line_for_each_resource(bench: Bench) -> None:
+    fractions = [envelope(LISTING, {"PlatformListingId": f"L{number}", "LotSizeAcres": 0.25}) for number in range(3)]
+    folder = write(bench.folder, {COMPANY: [envelope(COMPANY)], LISTING: fractions})
+    code, out, err = await run(bench, "reindex", folder)
+    prefix = bench.connection.prefix
+    assert (code, err) == (0, "")
+    rounded = "3 numbers rounded (3 LotSizeAcres, such as 0.25 to 0)"
+    assert out.splitlines() == [
+        f"companies: 1 live in {prefix}companies-v0001; 1 read, 1 indexed",
+        f"listings: 3 live in {prefix}listings-v0001; 3 read, 3 indexed, {rounded}",
+        "Not in the source: offices, agents, teams, sold_listings.",
+    ]
+
+
+async def test_an_update_says_what_is_not_served_and_ends_with_1(bench: Bench) -> None:
+    await start(bench)
+    path = written(bench.folder.parent / "teams.ndjson", [envelope(TEAM, updated_at="2020-01-01T00:00:00Z")])
+    code, out, err = await run(bench, "update", path)
+    assert (code, out) == (1, "teams: 1 read, 1 older than another state\n")
+    assert err.splitlines() == [
+        "1 teams of the source are not served: older than the live record.",
+        "  team-1 in teams.ndjson:1 (2020-01-01T00:00:00.000000Z, served 2026-01-02T03:04:05.678000Z)",
+    ]
+    code, out, err = await run(bench, "update", written(path, [envelope(TEAM)]))
+    assert (code, out, err) == (0, "teams: 1 read, 1 unchanged\n", "")
+
+
+async def test_the_covered_companies_are_options_of_the_command_and_in_its_output(bench: Bench) -> None:
+    await start(bench)
+    folder = write(bench.folder.parent / "own", {TEAM: [envelope(TEAM)]})
+    code, out, err = await run(bench, "reindex", folder, "teams", "--company", "acme", "--force", "--json")
+    report = lines(out)[-1]["resources"]["teams"]
+    assert (code, report["covers"], report["others"]) == (0, "acme", 0), err
+    code, _, err = await run(bench, "reindex", folder, "teams", "--company", "absent")
+    assert code == 2
+    assert err == "--company: absent is not a company in the source or the live index: correct it.\n"
+    code, _, err = await run(bench, "reindex", folder, "--company", "acme", "--all-companies")
+    assert (code, "Give --company or --all-companies, not both." in err) == (2, True)

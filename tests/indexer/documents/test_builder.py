@@ -16,6 +16,7 @@ from indexer.settings import IndexerSettings
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
 from mappings.fields import FieldKind
 from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
+from mappings.text_forms import TextForm
 from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import deletion, envelope, record
 
@@ -36,6 +37,7 @@ OTHER_VALUES: dict[FieldKind, Any] = {
     FieldKind.UNTYPED_LIST: [1],
 }
 # Rules of their own give these a value.
+OTHER_UUID = "0b0e6d3c-5f0d-4f35-9d3c-222222222222"
 RULED = {"Status", "OnMarket", "PropertyType", "platform_company_id", "numeric_id"}
 MEMBERS = [
     (resource, field)
@@ -49,7 +51,8 @@ MEMBERS = [
 def test_every_member_but_the_volatile_ones_is_content(resource: Resource) -> None:
     before = parse_line(resource, envelope(resource)).content
     for field in (field for owner, field in MEMBERS if owner is resource):
-        changed = envelope(resource, {field.name: OTHER_VALUES.get(field.kind, "another")})
+        other = OTHER_UUID if field.form is TextForm.UUID else OTHER_VALUES.get(field.kind, "another")
+        changed = envelope(resource, {field.name: other})
         assert (parse_line(resource, changed).content == before) is (field.name in resource.volatile), field.name
 
 
@@ -109,7 +112,11 @@ def test_a_search_field_of_a_member_without_a_value_is_left_out(declare: Any) ->
 
 
 def test_volatile_members_are_stored_where_they_belong() -> None:
-    values = {"DaysOnMarket": 12, "ModificationTimestamp": None, "SharedPartnerData": {"attribute_1": "\t"}}
+    values = {
+        "DaysOnMarket": 12,
+        "ModificationTimestamp": "2026-05-05T00:00:00Z",
+        "SharedPartnerData": {"attribute_1": "\t"},
+    }
     draft = parse_line(LISTING, envelope(LISTING, values))
     assert draft.record is not None
     expected = record(LISTING, **values) | {"SharedPartnerData": {"attribute_1": "\t", "attribute_2": None}}

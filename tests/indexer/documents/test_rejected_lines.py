@@ -50,6 +50,8 @@ LISTINGS: list[Fault] = [
     (b"[]", "", "expected `object`, got `array`"),
     (b'{"record":{"Address2":' + b"[" * 5000, "", "is nested too deeply"),
     in_record("Colour", "red", "is not a known field"),
+    in_record("listprise", 7, "is not a known field. Did you mean ListPrice?"),
+    in_record("VirtualOpenHouseYn", True, "is not a known field. Did you mean VirtualOpenHouseYN?"),
     in_record("ListPrice", "3", "expected `int | float | null`, got `str`"),
     in_record("ListPrice", 1e30, "out of range"),
     in_record("ListPrice", 2**53 + 1, "out of range"),

@@ -23,14 +23,14 @@ from tests.records import deletion, envelope
 _resources = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 
 
-def outcome(intake: LineParser, data: bytes) -> tuple[Any, int, int]:
+def outcome(intake: LineParser, data: bytes) -> tuple[Any, Any, int]:
     """Return the draft or the fault, and what was counted."""
     chunk = ParsedChunk()
     try:
         made: object = intake.parse(SourceLine("file", 1, data), chunk)
     except InvalidRecordError as error:
         made = (error.field, error.reason)
-    return made, chunk.rounded, chunk.corrected
+    return made, chunk.roundings, chunk.corrected
 
 
 class Refusing:

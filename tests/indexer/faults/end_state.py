@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from tests.indexer.conftest import Bench
 
-COUNTS = ("read", "indexed", "unchanged", "stale", "dead", "vanished", "carried", "documents", "tombstones")
+COUNTS = ("read", "indexed", "unchanged", "stale", "merged", "dead", "vanished", "carried", "documents", "tombstones")
 
 
 class StoredTeam(NamedTuple):
@@ -64,7 +64,7 @@ def counts(report: Mapping[str, Any]) -> dict[str, int]:
 
 def accounted(report: Mapping[str, Any]) -> int:
     """Return how many lines a report accounts for."""
-    return int(report["indexed"] + report["unchanged"] + report["stale"] + report["dead"])
+    return int(report["indexed"] + report["unchanged"] + report["stale"] + report["merged"] + report["dead"])
 
 
 def second_bench(bench: Bench, name: str = "undisturbed-") -> Bench:

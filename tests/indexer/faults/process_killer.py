@@ -28,7 +28,8 @@ class KillPoint(NamedTuple):
     """When to kill: at the n-th request of a kind behind the beginning of a stage, or so many seconds after it.
 
     Without a stage, the beginning is that of the process. With `behind`, requests count from the first one on that
-    puts something whose path has that text. `is_effective` says whether the request still has its effect.
+    puts something whose path has that text. `only_path` counts requests of that path alone. `is_effective` says whether
+    the request still has its effect.
     """
 
     stage: str
@@ -37,6 +38,7 @@ class KillPoint(NamedTuple):
     is_effective: bool = True
     seconds: float = 0.0
     behind: str = ""
+    only_path: str = ""
 
 
 class KillingProxy(RequestProxy):
@@ -62,7 +64,7 @@ class KillingProxy(RequestProxy):
         """Forward a request; kill before or after it if it is the chosen one."""
         is_bulk, moment = request.path.endswith("/_bulk"), self._moment
         self._is_counting = self._is_counting or (moment is not None and _is_behind(moment, request))
-        if moment is None or not self._is_counting or (moment.only_bulks and not is_bulk):
+        if moment is None or not self._is_counting or not _counts(moment, request, is_bulk=is_bulk):
             return await self._delayed(request, is_bulk=is_bulk)
         self._left -= 1
         if self._left:
@@ -79,6 +81,10 @@ class KillingProxy(RequestProxy):
         if is_bulk:
             await asyncio.sleep(self._chance.uniform(0, _LONGEST_DELAY_SECONDS))
         return await super().reply(request)
+
+
+def _counts(moment: KillPoint, request: Request, *, is_bulk: bool) -> bool:
+    return (is_bulk or not moment.only_bulks) and request.path.startswith(moment.only_path)
 
 
 def _is_behind(moment: KillPoint, request: Request) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -81,7 +82,7 @@ async def build(bench: Bench, generation: str) -> None:
         for number in range(_RECORDS)
     ]
     agents = [
-        envelope(AGENT, {"agent_uuid": f"agent-{number:02}", "first_name": generation}) for number in range(_RECORDS)
+        envelope(AGENT, {"agent_uuid": str(UUID(int=number)), "first_name": generation}) for number in range(_RECORDS)
     ]
     summary = await bench.build({COMPANY: [envelope(COMPANY)], LISTING: listings, AGENT: agents})
     assert summary.exit_code == 0

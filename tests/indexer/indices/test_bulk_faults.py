@@ -144,7 +144,7 @@ async def test_poison_among_good_documents_is_isolated(bench: Bench) -> None:
     index = f"{bench.connection.prefix}poisoned"
     await bench.client.indices.create(index=index, **index_body(LISTING))  # type: ignore[arg-type]
     good = parse_line(LISTING, envelope(LISTING))
-    bad = parse_line(LISTING, envelope(LISTING, {"PlatformListingId": "bad", "ListAgentUUID": "x" * 40_000}))
+    bad = parse_line(LISTING, envelope(LISTING, {"PlatformListingId": "bad", "ListingID": "x" * 40_000}))
     result = await bulk_sender(bench, index).send([bulk_write(bad), bulk_write(good)])
     assert [(write.id, "immense term" in reason) for write, reason in result.rejected] == [("bad", True)]
     again = await bulk_sender(bench, index).send([bulk_write(good)])

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from indexer import open_source
-from indexer.inspection.fault_tally import FaultExample
 from indexer.inspection.source_check import SourceCheck, check_source
+from indexer.reporting.fault_tally import FaultExample
 from mappings import AGENT, COMPANY, LISTING
 from tests.indexer.source.tables.table_folder import HEAD, IDENTIFIER, LISTINGS, write_map
 from tests.records import envelope, write
@@ -50,6 +50,7 @@ def listings(tmp_path: Path) -> str:
         record.PlatformListingId = {{column = "id"}}
         record.ListPrice = {{column = "price"}}
         record.City = {{column = "city"}}
+        record.Status = "Active"
         record.ListAgentUUID = {{column = "agent"}}
         """,
     )

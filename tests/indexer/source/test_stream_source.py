@@ -350,4 +350,4 @@ async def test_faults_do_not_affect_the_passes_after_the_build(bench: Bench) -> 
     with open_source(str(bench.folder / "all.ndjson")) as source:
         summary = await bench.build_source(source)
     report = summary.report_for("companies")
-    assert (report.read, report.dead, report.stale, report.indexed) == (3, 1, 1, 1)
+    assert (report.read, report.dead, report.merged, report.indexed) == (3, 1, 1, 1)

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from indexer import FolderSource
-from indexer.documents import line_parser
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
-from mappings import COMPANY, TEAM
+from mappings import AGENT, COMPANY, TEAM, resource
 from tests.indexer.command.test_command import run
-from tests.records import envelope
+from tests.records import UUID_OF_A_TEST, envelope
 
 if TYPE_CHECKING:
     import pytest
 
     from tests.indexer.conftest import Bench
+
+
+CAPITALS = UUID_OF_A_TEST.upper()
 
 
 def team(identifier: str, **changes: Any) -> dict[str, Any]:
@@ -37,7 +39,7 @@ async def test_records_of_earlier_versions_outside_the_alphabet_are_named_and_st
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(line_parser, "is_identifier", lambda _: True)
+        earlier.setattr(resource, "is_identifier", lambda _: True)
         await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [team("t\x85"), team("t2")]})
     summary = await bench.build({TEAM: [team("t\x85"), team("t2")]})
     assert (summary.report_for("teams").dead, summary.report_for("teams").kept) == (1, 1)
@@ -46,3 +48,19 @@ async def test_records_of_earlier_versions_outside_the_alphabet_are_named_and_st
     assert (code, result["unreachable"], result["unreachable_named"]) == (0, 1, ["t\x85"])
     _, out, _ = await run(bench, "verify", bench.folder, "teams")
     assert "  unreachable: 't\\x85': an identifier must be 1 to 128 characters" in out
+
+
+async def test_an_agent_that_an_earlier_version_stored_in_capitals_is_named(bench: Bench) -> None:
+    lower = envelope(AGENT)
+    await bench.build({AGENT: [lower]})
+    alias, (identifier,) = bench.connection.alias(AGENT), await bench.served(AGENT)
+    document = (await bench.served(AGENT))[identifier] | {"id": CAPITALS, "feed_key": f"acme:{CAPITALS}"}
+    version = {"version": document["version"], "version_type": "external"}
+    await bench.client.index(index=alias, id=CAPITALS, document=document, refresh=True, **version)
+    code, out, _ = await run(bench, "verify", bench.folder, "agents")
+    assert code == 1
+    named = f"  unreachable: '{CAPITALS}': an identifier must be a UUID, for example "
+    (line,) = [line for line in out.splitlines() if line.startswith(named)]
+    assert line.endswith(": rebuild, to store it in lower case")
+    assert (await bench.build({AGENT: [lower]})).exit_code == 0
+    assert (await run(bench, "verify", bench.folder, "agents"))[0] == 0

@@ -57,7 +57,7 @@ def test_a_composed_record_takes_the_quick_way_through_the_intake_uncorrected() 
     made = map_record(LISTING, InMemoryRecords().put("Property", "k", PropertyType="Land", ListPrice=5))
     chunk = ParsedChunk()
     parse_line(LISTING, envelope_of(LISTING, made), chunk)
-    assert (chunk.rounded, chunk.corrected) == (0, 0)
+    assert (chunk.roundings, chunk.corrected) == ({}, 0)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,7 @@ name = "Messy"
 [record]
 PlatformListingId = {{column = "Key"}}
 ListPrice = {{column = "Price"}}
+Status = "Active"
 City = {{column = "Town"}}
 PublicRemarks = {{column = "Remarks"}}
 LivingArea = {{column = "Size"}}

@@ -45,7 +45,8 @@ def one(folder: Path, record: str, row: str = ROW) -> Any:
     """Return the record of one row, which the indexer accepts."""
     [envelope] = read(write(folder, f"{RECORD}\n{record}", row))
     assert isinstance(envelope, dict)
-    parse_line(LISTING, envelope)
+    accepted = {**envelope, "record": {"Status": "Active", **envelope["record"]}}
+    parse_line(LISTING, accepted)
     return {name: value for name, value in envelope["record"].items() if name != "PlatformListingId"}
 
 

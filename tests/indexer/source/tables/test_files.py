@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from indexer import RejectedLine, SourceError, open_source
+from indexer.documents.coverage import declared_companies
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES
 from tests.indexer.source.tables.table_folder import (
     HEAD,
@@ -191,6 +192,14 @@ def test_a_blank_column_cannot_be_read_and_is_ignored(tmp_path: Path, column: st
     name = write_map(tmp_path, f'{head}City = {{column = "{column.strip()}"}}')
     with pytest.raises(SourceError, match="`column` is empty: give the name of a column"), open_source(name):
         pass
+
+
+def test_a_map_declares_the_companies_that_the_source_covers(folder: Path) -> None:
+    head = f'{LISTINGS}companies = ["acme", "17"]\nfile = "listings/a.csv"\n'
+    with open_source(write_map(folder, f"{head}{IDENTIFIER}")) as source:
+        assert declared_companies(source) == ("acme", "17")
+    with open_source(write_map(folder, f'{LISTINGS}file = "listings/a.csv"\n{IDENTIFIER}')) as source:
+        assert declared_companies(source) == ()
 
 
 def test_other_toml_files_in_a_folder_are_not_column_maps(folder: Path) -> None:

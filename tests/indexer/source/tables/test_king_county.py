@@ -34,6 +34,7 @@ async def test_the_example_is_built_on_an_empty_cluster(bench: Bench) -> None:
         "ListingID": "7129300520-2014-10-13",
         "TaxParcelId": "7129300520",
         "Status": "Sold",
+        "ModificationTimestamp": "2014-10-13T00:00:00Z",
         "OnMarket": False,
         "SoldDate": "2014-10-13",
         "SoldPrice": 221900,

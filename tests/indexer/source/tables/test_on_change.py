@@ -27,6 +27,7 @@ name = "Snapshots"
 {IDENTIFIER}
 ListPrice = {{column = "price"}}
 DaysOnMarket = {{column = "days"}}
+Status = "Active"
 """
 
 
@@ -127,4 +128,4 @@ async def test_a_record_with_several_lines_is_served_once(snapshots: Snapshots) 
     summary = await snapshots.rebuild()
     assert summary.exit_code == 0
     assert await snapshots.served() == before
-    assert orjson.dumps(summary.report_for("listings").stale) == b"2"
+    assert orjson.dumps(summary.report_for("listings").merged) == b"2"

@@ -1,0 +1,97 @@
+"""A candidate that is being built: what writes to it, and the replay of updates into it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from indexer.build.build_checkpoint import BuildPhase
+from indexer.build.graft import Graft
+from indexer.changes.replay import ReplayOrigin, replay
+from indexer.clock import now_milliseconds
+from indexer.control.last_run import RunRecord, record_last_run
+from indexer.documents.coverage import ALL_COMPANIES
+from indexer.errors import ObjectionError, RefusedError
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.scan import refresh_to_seq_no
+from indexer.lock.fence import builder_fence
+from indexer.reporting.report import RunStage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
+    from indexer.build.build_job import BuildJob
+    from indexer.context import IndexerContext
+    from indexer.indices.adaptive_limit import AdaptiveLimit
+    from indexer.indices.lifecycle import GenerationLifecycle
+    from indexer.lock.distributed_lock import DistributedLock
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate, the progress of its build, and the `fence` through which the holder of `lock` writes to it."""
+
+    context: IndexerContext
+    job: BuildJob
+    lock: DistributedLock
+    limit: AdaptiveLimit
+    lifecycle: GenerationLifecycle
+    checkpoint: BuildCheckpoint
+    progress: BuildProgress
+    fence: str
+
+    @property
+    def index(self) -> str:
+        """The name of the generation."""
+        return self.progress.candidate
+
+    def sender(self, *, replaces_equal: bool = True) -> BulkSender:
+        """Return a sender that writes only while the fence exists; `replaces_equal` is for equal versions."""
+        options = BulkOptions(replaces_equal=replaces_equal, require_alias=True, opaque_id=self.lock.opaque_id)
+        return BulkSender(self.context.client, self.fence, self.limit, self.context.settings, options)
+
+    async def catch_up(self, live: str) -> None:
+        """Replay the updates of the live generation since the last replay; later ones are left to the next."""
+        reached = await refresh_to_seq_no(self.context, live)
+        is_grafted = self.progress.phase is BuildPhase.GRAFTED
+        origin = ReplayOrigin(live, self.progress.follows, ALL_COMPANIES if is_grafted else self.progress.own)
+        covered = self.job.companies.coverage
+        await replay(self.context, self.job.resource, origin, self.sender(), self.index, covered=covered)
+        self.progress.follows = reached
+
+    @asynccontextmanager
+    async def recorded_refusal(self) -> AsyncIterator[None]:
+        """Report a refusal and record it in the checkpoint, so that only a forced run resumes, and raise it."""
+        try:
+            yield
+        except RefusedError as refusal:
+            self.job.report.refusal = self.progress.refusal = str(refusal)
+            self.progress.is_overridable = isinstance(refusal, ObjectionError)
+            await self.checkpoint.write(self.progress)
+            raise
+
+    async def finish(self) -> None:
+        """Merge the generation and give it its live settings, or graft it into a copy of the live one."""
+        self.job.enter_stage(RunStage.FINISHING)
+        if not self.progress.others or self.progress.live is None:
+            await self.lifecycle.finish(self.index)
+        elif self.progress.phase is BuildPhase.PASSED:
+            graft = Graft(self.context, self.job, self.lifecycle, self.checkpoint, self._move_fence, self.sender)
+            async with self.recorded_refusal():
+                await graft.run(self.progress, self.progress.live, partial(self.catch_up, self.progress.live))
+
+    async def _move_fence(self, index: str) -> None:
+        """Let only this run write into `index`, and no longer into an earlier one."""
+        await builder_fence(self.context, self.lifecycle.alias, self.lock.token, index)
+
+    async def conclude(self) -> None:
+        """Record the run after the swap, and delete what it leaves behind."""
+        report, alias = self.job.report, self.lifecycle.alias
+        newest = self.progress.newest
+        done = RunRecord("reindex", now_milliseconds(), newest, report.read, report.dead, report.dead_letters)
+        await record_last_run(self.context, alias, done)
+        await self.checkpoint.clear()
+        await self.lifecycle.prune(await self.lifecycle.generations())
