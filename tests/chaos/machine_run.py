@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from indexer import RunSummary, rollback
+from indexer import rollback
 from mappings.stored_document import is_move
 from tests.chaos.machine_environment import ALL_COMPANIES
 from tests.chaos.machine_model import (
@@ -22,6 +22,7 @@ from tests.chaos.machine_model import (
     line,
     state_of,
 )
+from tests.indexer.conftest import assert_nothing_refused
 from tests.indexer.expected_state import BEGIN, TeamState
 from tests.records import write
 
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     Change = tuple[int, RecordForm | str]  # a record's place among the identifiers, and what becomes of it
 
 _MOMENTS = 1_000  # seconds between two changes at the source, so that there is room for late ones
-
-
-def assert_nothing_refused(summary: RunSummary | str) -> None:
-    """Fail if a run refused a line or a resource; that an update is older than what is served is not a fault here."""
-    reports = summary.resources if isinstance(summary, RunSummary) else []
-    assert not [report for report in reports if report.dead or report.refusal], summary
 
 
 class MachineRun:
