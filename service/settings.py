@@ -157,6 +157,12 @@ class ServiceSettings:
         20,
         "Requests without a valid key per minute and address that get 401; further ones get 429. 0: no limit.",
     )
+    refusals_per_minute: int = setting(
+        "BROKERAGE_REFUSALS_PER_MINUTE",
+        600,
+        "Refusals (400, 401, 429 and the like) per minute that each worker sends to a key, or to an address without a "
+        "valid key, at once; further ones are sent after three seconds. 0: all at once.",
+    )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )

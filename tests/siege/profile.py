@@ -1,6 +1,6 @@
 """What each attack costs honest keys: `python -m tests.siege.profile [--only ATTACK...] [--together]`.
 
-Runs each attack alone, and with `--together` all of them, in turns with peace. Each is repeated against a decoy that
+Runs each attack alone, and with `--together` all of them, alternating with peace. Each is repeated against a decoy that
 answers as slowly as the service did and does no work: what remains is what the attackers need of the machine.
 """
 
@@ -42,7 +42,7 @@ async def _profile(given: argparse.Namespace) -> None:
         bomb_bytes=0,
         bomb_seconds=0.0,
     )
-    chosen = [(name,) for name in given.only or ATTACKS] + ([tuple(ATTACKS)] if given.together else [])
+    chosen = [(name,) for name in (ATTACKS if given.only is None else given.only)] + ([tuple(ATTACKS)] if given.together else [])
     print(
         "attack | target | answers/s | p50, p99 in peace | p50, p99 in siege | p99 ratio | processors in siege | load"
     )

@@ -1,4 +1,4 @@
-"""One siege: peace and attacks in turns, while honest keys walk and the memory of the workers is watched."""
+"""One siege: peace and attacks alternate, honest keys walk, and the memory of the workers is watched."""
 
 from __future__ import annotations
 
