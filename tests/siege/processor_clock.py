@@ -35,7 +35,8 @@ class ProcessorClock:
         if self._phase:
             self._seconds[self._phase] += at - self._at  # type: ignore[assignment]
             for name, seconds in now.items():
-                self._used[self._phase][name] += seconds - self._last[name]  # type: ignore[assignment]
+                # A process that has ended has no seconds.
+                self._used[self._phase][name] += max(seconds - self._last[name], 0)  # type: ignore[assignment]
         self._phase, self._last, self._at = phase, now, at
 
     def cores(self, phase: str) -> dict[str, float]:

@@ -42,7 +42,9 @@ async def _profile(given: argparse.Namespace) -> None:
         bomb_bytes=0,
         bomb_seconds=0.0,
     )
-    chosen = [(name,) for name in (ATTACKS if given.only is None else given.only)] + ([tuple(ATTACKS)] if given.together else [])
+    chosen = [(name,) for name in (ATTACKS if given.only is None else given.only)] + (
+        [tuple(ATTACKS)] if given.together else []
+    )
     print(
         "attack | target | answers/s | p50, p99 in peace | p50, p99 in siege | p99 ratio | processors in siege | load"
     )
