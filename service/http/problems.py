@@ -80,7 +80,7 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
             # The body was not read: the bytes that follow on this connection could be part of it.
             response.force_close()
         observation.ready_at = time.perf_counter()
-        if (pacer := request.app.get(REFUSAL_PACER)) is not None:
+        if response.status >= HTTPStatus.BAD_REQUEST and (pacer := request.app.get(REFUSAL_PACER)) is not None:
             await pacer.pace(request, response.status, observation.key_id)
         return response
 
