@@ -164,9 +164,9 @@ class ServiceSettings:
     )
     refusals_per_minute: int = setting(
         "BROKERAGE_REFUSALS_PER_MINUTE",
-        600,
+        300,
         "Refusals (400, 401, 429 and the like) per minute that each worker sends to a key, or to an address without a "
-        "valid key, at once; further ones are sent after three seconds. 0: all at once.",
+        "valid key; further ones wait for their turn, at most eight seconds. 0: no limit.",
     )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."

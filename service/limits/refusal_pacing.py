@@ -1,8 +1,8 @@
-"""Refusals of clients that are refused again and again are sent after a pause: what is refused costs, too.
+"""Refusals of clients that are refused again and again are sent at a fixed rate: what is refused costs, too.
 
-Only refusals wait, never other responses, so a client that makes few mistakes and one that shares an address notice
-nothing. A client that sends its next request when the response has arrived is slowed down to one request per
-connection and pause.
+Hundreds of connections that repeat a refused request at once keep an event loop busy, and requests of others wait
+behind theirs. Only refusals wait, never other responses, so a client that makes few mistakes notices nothing, and one
+that shares an address with others delays only their refusals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from aiohttp import web
 from service.http.client_address import client_address, client_network
 from service.limits.local_buckets import LocalBuckets
 from service.limits.rate_policy import RatePolicy, default_burst
-from service.limits.rate_state import RateLimitState
 from service.telemetry.counters import DELAYED_REFUSALS
 
 if TYPE_CHECKING:
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 
     from service.http.client_address import IpNetwork
 
-_PAUSE_SECONDS = 3.0
+# Less than the deadline of a request.
+_LONGEST_SECONDS = 8.0
+_MICROSECONDS = 1_000_000
 # Each costs a connection and some 20 KB; further refusals are sent at once.
 _MOST_WAITING = 2_000
 _MAX_CLIENTS = 10_000
@@ -43,26 +44,33 @@ class RefusalPacer:
     """Counts refusals in this process, by key, or by address without an accepted key."""
 
     def __init__(self, per_minute: int, trusted: Sequence[IpNetwork]) -> None:
-        """Send `per_minute` refusals of each client at once, 0 for all; `trusted` are the proxies in front."""
+        """Send at most `per_minute` refusals to each client, 0 for no limit; `trusted` are the proxies in front."""
         self.waiting = 0
-        self._policy = RatePolicy(per_minute, default_burst(per_minute)) if per_minute else None
+        self._burst = default_burst(per_minute) if per_minute else 0
+        # A place for every refusal that waits; those beyond them wait longest.
+        self._policy = RatePolicy(per_minute, self._burst + round(per_minute * _LONGEST_SECONDS / 60))
         self._trusted = trusted
         self._buckets = LocalBuckets(_MAX_CLIENTS)
 
     async def pace(self, request: web.Request, status: int, key_id: str) -> None:
-        """Wait before a response is sent, if it is one refusal of many; `key_id` is empty without an accepted key."""
-        if self._policy is None or not _is_paced(status, key_id):
+        """Wait for the turn of a response, if it is one refusal of many; `key_id` is empty without an accepted key."""
+        if not self._burst or not _is_paced(status, key_id):
             return
-        client = key_id or client_network(client_address(request, self._trusted))
-        state = RateLimitState(self._policy, self._buckets.take(client, self._policy))
-        if state.is_allowed or self.waiting >= _MOST_WAITING:
+        seconds = self._delay(key_id or client_network(client_address(request, self._trusted)))
+        if seconds <= 0 or self.waiting >= _MOST_WAITING:
             return
         DELAYED_REFUSALS.inc()
         self.waiting += 1
         try:
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(seconds)
         finally:
             self.waiting -= 1
+
+    def _delay(self, client: str) -> float:
+        """Return the seconds until the turn of a client's next refusal; 0 or less if it is now."""
+        policy = self._policy
+        backlog = self._buckets.take(client, policy) - self._burst * policy.interval_microseconds
+        return min(backlog / _MICROSECONDS, _LONGEST_SECONDS)
 
 
 def _is_paced(status: int, key_id: str) -> bool:

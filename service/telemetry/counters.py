@@ -23,7 +23,7 @@ LIMIT_REFUSALS = Counter(
     ["kind"],
 )
 DELAYED_REFUSALS = Counter(
-    "brokerage_refusals_delayed", "Refusals that were sent after a pause, because the client was refused too often."
+    "brokerage_refusals_delayed", "Refusals that waited for their turn, because the client was refused too often."
 )
 ABORTED_CONNECTIONS = Counter(
     "brokerage_connections_aborted",

@@ -34,7 +34,7 @@ def company(stand_in: StandIn) -> None:
 @pytest.fixture(autouse=True)
 def _endless_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits does not end by itself."""
-    monkeypatch.setattr(refusal_pacing, "_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(refusal_pacing, "_LONGEST_SECONDS", 3600.0)
 
 
 def pacer_of(api: TestClient[Any, Any]) -> RefusalPacer:
