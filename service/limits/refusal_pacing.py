@@ -56,7 +56,7 @@ class RefusalPacer:
         """Wait for the turn of a response, if it is one refusal of many; `key_id` is empty without an accepted key."""
         if not self._burst or not _is_paced(status, key_id):
             return
-        seconds = self._delay(key_id or client_network(client_address(request, self._trusted)))
+        seconds = self.delay(key_id or client_network(client_address(request, self._trusted)))
         if seconds <= 0 or self.waiting >= _MOST_WAITING:
             return
         DELAYED_REFUSALS.inc()
@@ -66,7 +66,7 @@ class RefusalPacer:
         finally:
             self.waiting -= 1
 
-    def _delay(self, client: str) -> float:
+    def delay(self, client: str) -> float:
         """Return the seconds until the turn of a client's next refusal; 0 or less if it is now."""
         policy = self._policy
         backlog = self._buckets.take(client, policy) - self._burst * policy.interval_microseconds

@@ -20,7 +20,7 @@ from tests.siege.target import refusal
 _PAUSE_SECONDS = 0.1
 _PAGE_SIZE = 50
 _TIMEOUT_SECONDS = 30
-# Answers in a pause are not counted: what a siege left behind still ends.
+# Answers in a pause are not counted: the service has just started, or what a siege left behind still ends.
 PEACE, SIEGE, PAUSE = "peace", "siege", "pause"
 
 

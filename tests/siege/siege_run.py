@@ -67,9 +67,8 @@ class SiegeScale:
     engine_pid: int = 0  # whose processor time is counted, if it is known
 
     def phases(self) -> list[tuple[str, float]]:
-        """Return the phases in order, with their length in seconds."""
-        one = [(PAUSE, _PAUSE_SECONDS), (PEACE, self.peace), (SIEGE, self.siege)]
-        return (one * self.rounds)[1:]
+        """Return the phases in order, with their length in seconds; the first requests of a service are slow."""
+        return [(PAUSE, _PAUSE_SECONDS), (PEACE, self.peace), (SIEGE, self.siege)] * self.rounds
 
 
 @dataclass

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from service.limits import refusal_pacing
-from service.limits.refusal_pacing import REFUSAL_PACER
+from service.limits import local_buckets, refusal_pacing
+from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
 from tests.service.stand_in import Reply
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
 
-    from service.limits.refusal_pacing import RefusalPacer
     from tests.service.conftest import Open
     from tests.service.stand_in import StandIn
 
@@ -60,6 +60,14 @@ async def refused_late(api: TestClient[Any, Any], path: str, key: str = "") -> b
         await sent
     await until(lambda: pacer_of(api).waiting == waiting)
     return is_late
+
+
+def test_refusals_of_a_client_take_turns_and_wait_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_buckets, "time", SimpleNamespace(monotonic_ns=lambda: 0))
+    monkeypatch.setattr(refusal_pacing, "_LONGEST_SECONDS", 3.0)
+    pacer = RefusalPacer(60, ())
+    assert [pacer.delay("a") for _ in range(26)] == [n - 19 for n in range(22)] + [3.0, 3.0, 3.0, 3.0]
+    assert pacer.delay("b") == -19
 
 
 @pytest.mark.parametrize(
