@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.chaos.scenario_result import ScenarioResult
 
 _PEACE_SHARE = 0.2
-_ROUNDS = 4
+_ROUNDS = 2
 _CONNECTIONS = 100
 _BOMB_BYTES = 1_000_000_000
 _BOMB_SECONDS = 60.0
