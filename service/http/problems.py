@@ -81,7 +81,7 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
             response.force_close()
         observation.ready_at = time.perf_counter()
         if response.status >= HTTPStatus.BAD_REQUEST and (pacer := request.app.get(REFUSAL_PACER)) is not None:
-            await pacer.pace(request, response.status, observation.key_id)
+            await pacer.pace(request, response.status, observation)
         return response
 
     return handle_errors

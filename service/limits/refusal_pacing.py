@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.http.client_address import IpNetwork
+    from service.telemetry.observation import RequestObservation
 
 # Less than the deadline of a request.
 _LONGEST_SECONDS = 8.0
@@ -52,11 +53,11 @@ class RefusalPacer:
         self._trusted = trusted
         self._buckets = LocalBuckets(_MAX_CLIENTS)
 
-    async def pace(self, request: web.Request, status: int, key_id: str) -> None:
-        """Wait for the turn of a response, if it is one refusal of many; `key_id` is empty without an accepted key."""
-        if not self._burst or not _is_paced(status, key_id):
+    async def pace(self, request: web.Request, status: int, seen: RequestObservation) -> None:
+        """Wait for the turn of a response, if it is one refusal of many."""
+        if not self._burst or not _is_paced(status, seen):
             return
-        seconds = self.delay(key_id or client_network(client_address(request, self._trusted)))
+        seconds = self.delay(seen.key_id or client_network(client_address(request, self._trusted)))
         if seconds <= 0 or self.waiting >= _MOST_WAITING:
             return
         DELAYED_REFUSALS.inc()
@@ -73,9 +74,10 @@ class RefusalPacer:
         return min(backlog / _MICROSECONDS, _LONGEST_SECONDS)
 
 
-def _is_paced(status: int, key_id: str) -> bool:
-    """Whether a status is a refusal. 503 is the service's own failure, unless it keeps strangers away."""
-    return status in _FAULTS_OF_CLIENTS or (status == HTTPStatus.SERVICE_UNAVAILABLE and not key_id)
+def _is_paced(status: int, seen: RequestObservation) -> bool:
+    """Whether a status is a refusal. 503 is the service's own failure, unless an operation keeps strangers away."""
+    is_stranger = seen.timer is not None and not seen.key_id
+    return status in _FAULTS_OF_CLIENTS or (status == HTTPStatus.SERVICE_UNAVAILABLE and is_stranger)
 
 
 REFUSAL_PACER = web.AppKey("refusal pacer", RefusalPacer)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from service.health.probes import DRAINING
 from service.limits import local_buckets, refusal_pacing
 from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
 from tests.service.stand_in import Reply
@@ -100,6 +101,13 @@ async def test_what_the_service_fails_to_do_is_said_at_once(open_api: Open, stan
     api, key = await open_api(refusals_per_minute=1), stand_in.grant()
     stand_in.replies["companies"] = Reply(status=503)
     assert [await status(api, COMPANIES, key) for _ in range(3)] == [503] * 3
+
+
+async def test_probes_are_answered_at_once(open_api: Open) -> None:
+    api = await open_api(refusals_per_minute=1)
+    assert api.app is not None
+    api.app[DRAINING].set()
+    assert [await status(api, "/readyz") for _ in range(3)] == [503] * 3
 
 
 async def test_few_wait_at_a_time(open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
