@@ -45,8 +45,12 @@ class DecoyConnection(asyncio.Protocol):
             answer = _REFUSAL % (len(_BODY), _BODY)
             if _FIRST_PAGE in self._received:
                 answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(_LAST_TOKEN), _LAST_TOKEN)
-            asyncio.get_running_loop().call_later(self._pause, self._transport.write, answer)
+            asyncio.get_running_loop().call_later(self._pause, self._answer, answer)
             self._received = b""
+
+    def _answer(self, answer: bytes) -> None:
+        if not self._transport.is_closing():  # attackers end before their pause does
+            self._transport.write(answer)
 
 
 @asynccontextmanager
