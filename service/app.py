@@ -42,6 +42,7 @@ from service.search.company_directory import read_company_directory
 from service.search.engine import SearchEngine
 from service.search.marks import read_mark
 from service.services import Services
+from service.site.api_index import create_index_handler
 from service.site.page_handler import SITE_PATHS, SiteHandler
 from service.telemetry.access_log import AccessLog
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -83,6 +84,9 @@ def create_app(
     for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):
         _route(app, API_ROOT + operation.path, _operation_handler(operation))
     _route(app, API_ROOT + "/openapi.json", create_document_handler())
+    index = create_index_handler(API_ROOT, (operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS)))
+    for path in ("/", API_ROOT):
+        _route(app, path, index)
     site = SiteHandler()
     for path in SITE_PATHS:
         _route(app, path, site.respond)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
-from service.errors import ApiError, InternalError
+from service.errors import ApiError, HttpError, InternalError
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -24,6 +25,19 @@ MAX_PARAMETERS = 100
 # The arguments of the exception are all that distinguishes this error in aiohttp.
 _TOO_MANY_HEADERS = ("Too many headers received",)
 _BODYLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOT_HTTP = "The request is not valid HTTP."
+# What to do, by the beginning of aiohttp's message. The rest of its message repeats the request.
+_ADVICE = {
+    "Bad status line:\n  Expected HTTP/": (
+        "The request line must be a method, a URL and HTTP/1.1. The URL must not contain a space: send it as %20."
+    ),
+    "Bad status line:\n  Invalid HTTP version": "Send HTTP/1.1.",
+    "Invalid char": (
+        "The URL has a character that URLs may not contain: percent-encode it in UTF-8, such as %C3%BC for ü."
+    ),
+    "Missing 'Host'": "Send a Host header, with the name that the URL begins with.",
+    "Duplicate 'Host'": "Send one Host header.",
+}
 
 
 class MalformedRequest(ApiError):
@@ -33,9 +47,17 @@ class MalformedRequest(ApiError):
     code = "malformed-request"
     title = "Malformed request"
 
+    def __init__(self, advice: str = "") -> None:
+        """Add what to do, if it is known; repeat nothing of the request: it may contain a key."""
+        super().__init__(f"{_NOT_HTTP} {advice}".rstrip())
+
+
+class ExpectationRefused(HttpError):
+    """The request has an `Expect` header other than `100-continue`."""
+
     def __init__(self) -> None:
         """Repeat nothing of the request: it may contain a key."""
-        super().__init__("The request is not valid HTTP.")
+        super().__init__(HTTPStatus.EXPECTATION_FAILED, "Expect can only be 100-continue: leave the header out.")
 
 
 class BodyNotAllowed(ApiError):
@@ -99,7 +121,7 @@ def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> N
         raise HeadersTooLarge
     if "#" in request.raw_path:
         # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
-        raise MalformedRequest
+        raise MalformedRequest("The URL must not contain #: send it as %23, or leave out the fragment.")
     if request.body_exists and request.method in _BODYLESS_METHODS:
         raise BodyNotAllowed
 
@@ -111,6 +133,12 @@ def refusal_of(exc: BaseException | None) -> ApiError:
         return UrlTooLong(f"over {MAX_LINE_BYTES}") if exc.args[1] == MAX_LINE_BYTES else HeadersTooLarge()
     if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
         return HeadersTooLarge()
-    if isinstance(exc, HttpProcessingError | MalformedRequest):
-        return MalformedRequest()
+    if isinstance(exc, HttpProcessingError):
+        return MalformedRequest(_advice(exc.message))
+    if isinstance(exc, MalformedRequest | ExpectationRefused):
+        return exc
     return InternalError("failure in the HTTP layer")
+
+
+def _advice(message: str) -> str:
+    return next((advice for start, advice in _ADVICE.items() if message.startswith(start)), "")

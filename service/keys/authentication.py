@@ -26,7 +26,8 @@ _MISSING = f"Send an API key in the {API_KEY_HEADER} header or the {API_KEY_PARA
 _MISSING_BEARER = (
     f"Send an API key as a bearer token, in the {API_KEY_HEADER} header or the {API_KEY_PARAMETER} query parameter."
 )
-# One text for all other reasons, so that an unknown key cannot be distinguished from an expired one.
+_SEVERAL = "Send one API key, once in the header or once in the query. The same key may be in both."
+# One text for all reasons in the key itself, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
 _NO_DIGEST = "0" * 64
 # Keys share slots by id, and that of a stranger is not believed yet.
@@ -81,7 +82,7 @@ def _sent_key(request: web.Request, bearer: list[str] | None) -> str:
     if not sent:
         raise Unauthorized(_MISSING if bearer is None else _MISSING_BEARER)
     if max(len(header), len(query), len(bearer or ())) > 1 or len(sent) > 1:
-        raise Unauthorized(_REFUSED)
+        raise Unauthorized(_SEVERAL)
     return sent.pop()
 
 
