@@ -23,9 +23,9 @@ from service.http.request_limits import (
     MAX_HEADER_BYTES,
     MAX_HEADERS,
     MAX_LINE_BYTES,
-    ExpectationRefused,
     MalformedRequest,
     refusal_of,
+    require_continue,
 )
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -210,12 +210,10 @@ async def _accept(
         # Otherwise the response would claim that version too.
         request._cache["version"] = HttpVersion11  # noqa: SLF001 - see the module docstring
         raise MalformedRequest("Send HTTP/1.1.")
-    if expected := request.headers.getall("Expect", []):
-        if [each.lower() for each in expected] != ["100-continue"]:
-            raise ExpectationRefused
-        # aiohttp would respond to it before the application does. No body is accepted, so there is nothing to expect.
+    if "Expect" in request.headers:
+        # aiohttp would respond to it before the application does.
         headers = request.headers.copy()
-        headers.popall("Expect")
+        require_continue(headers.popall("Expect"))
         request._cache["headers"] = type(request.headers)(headers)  # noqa: SLF001 - see the module docstring
     return await handler(request)
 

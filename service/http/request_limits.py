@@ -10,6 +10,8 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineToo
 from service.errors import ApiError, HttpError, InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import web
 
 MAX_URL_BYTES = 8_192
@@ -112,7 +114,7 @@ class HeadersTooLarge(ApiError):
 
 
 def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> None:
-    """Raise ApiError for a head over its limits, a URL that contains `#`, and a body where none is accepted."""
+    """Raise ApiError for a head over its limits, and a URL that contains `#`."""
     if len(request.raw_path) > max_url_bytes:
         raise UrlTooLong(len(request.raw_path), max_url_bytes)
     if (sent := request.raw_path.count("&") + 1) > MAX_PARAMETERS:
@@ -122,6 +124,16 @@ def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> N
     if "#" in request.raw_path:
         # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
         raise MalformedRequest("The URL must not contain #: send it as %23, or leave out the fragment.")
+
+
+def require_continue(expectations: Sequence[str]) -> None:
+    """Raise ExpectationRefused for values of `Expect` that are not `100-continue`, which needs no response here."""
+    if [each.lower() for each in expectations] != ["100-continue"]:
+        raise ExpectationRefused
+
+
+def refuse_body(request: web.Request) -> None:
+    """Raise BodyNotAllowed for a body where none is accepted."""
     if request.body_exists and request.method in _BODYLESS_METHODS:
         raise BodyNotAllowed
 

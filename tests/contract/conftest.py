@@ -56,7 +56,7 @@ async def open_world(
         store = KeyStore(client, connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
-            yield World(http, keys, _read(source))
+            yield World(http, keys, _read(source), connection)
         await remove_indices(client, connection.prefix)
 
 

@@ -1,4 +1,4 @@
-"""Identifiers in any case: UUIDs wherever they are asked for, mail addresses of agents, and ids within a company."""
+"""Identifiers in any case: UUIDs in every request that names one, mail addresses of agents, ids within a company."""
 
 from __future__ import annotations
 
