@@ -16,6 +16,7 @@ from indexer.indices.lifecycle import LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import scan_rows
 from indexer.reporting.tolerance import tolerated_count
 from mappings import COMPANY, RESOURCES
+from mappings.references import declared_references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from indexer.context import IndexerContext
     from indexer.documents.coverage import Coverage
     from mappings import Resource
-    from mappings.search_fields import SearchField
+    from mappings.references import Reference
 
     Indices = dict[Resource, str | None]
     Query = dict[str, Any]
@@ -32,25 +33,6 @@ if TYPE_CHECKING:
 _MAX_EXAMPLES = 3
 # Elasticsearch's limit of one terms query (index.max_terms_count).
 _MAX_TERMS = 65_536
-
-
-class Reference(NamedTuple):
-    """A search field whose values are identifiers of another resource."""
-
-    resource: Resource
-    field: SearchField
-    target: Resource
-
-
-def declared_references() -> list[Reference]:
-    """Return the references between resources; that of a company to itself is none."""
-    targets = {resource.alias: resource for resource in RESOURCES}
-    return [
-        Reference(resource, field, targets[field.refers_to])
-        for resource in RESOURCES
-        for field in resource.indexed_fields
-        if field.refers_to and resource.alias != field.refers_to
-    ]
 
 
 class DanglingCount(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 _MAX_VALUES = 12
 _MAX_CHARACTERS = 60
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
@@ -18,7 +20,7 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 class FieldSummary:
     """A field: in how many records it has a value, the range of its numbers or texts, and its values if they are few.
 
-    The range of a list is that of its length.
+    The range of a list is that of its length; texts are compared as numbers if all of them are numbers.
     """
 
     name: str
@@ -26,6 +28,9 @@ class FieldSummary:
     lowest: str | float | None = None
     highest: str | float | None = None
     values: dict[str, int] | None = field(default_factory=dict)
+    _are_numbers: bool = field(default=True, init=False)
+    _least_number: str = field(default="", init=False)
+    _greatest_number: str = field(default="", init=False)
 
     def add(self, value: Any) -> None:
         """Count a value."""
@@ -33,6 +38,7 @@ class FieldSummary:
         measure = len(value) if isinstance(value, list | dict) else value
         if isinstance(measure, str):
             measure = measure[:_MAX_CHARACTERS]
+            self._widen_numbers(measure)
         if not isinstance(measure, bool):
             self._widen(measure)
         self._count(str(measure))
@@ -46,6 +52,22 @@ class FieldSummary:
             self.lowest = value
         elif value > self.highest:
             self.highest = value
+
+    def _widen_numbers(self, text: str) -> None:
+        """Extend the range of texts that are numbers; the first other text ends it."""
+        self._are_numbers = self._are_numbers and _NUMBER.fullmatch(text) is not None
+        if not self._are_numbers:
+            return
+        if not self._least_number or float(text) < float(self._least_number):
+            self._least_number = text
+        if not self._greatest_number or float(text) > float(self._greatest_number):
+            self._greatest_number = text
+
+    def finish(self) -> None:
+        """Settle the range, and order the values by frequency."""
+        if self._are_numbers and self._least_number and isinstance(self.lowest, str):
+            self.lowest, self.highest = self._least_number, self._greatest_number
+        self.values = dict(Counter(self.values).most_common()) if self.values else None
 
     def _count(self, text: str) -> None:
         if self.values is None:
@@ -74,5 +96,5 @@ class FieldStatistics:
     def summaries(self) -> list[FieldSummary]:
         """The fields in the order of the contract; values by frequency."""
         for one in self._fields.values():
-            one.values = dict(Counter(one.values).most_common()) if one.values else None
+            one.finish()
         return list(self._fields.values())

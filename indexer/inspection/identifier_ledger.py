@@ -6,9 +6,11 @@ import dataclasses
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING
+from mappings import COMPANY
+from mappings.references import declared_references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,13 +18,6 @@ if TYPE_CHECKING:
     from indexer.documents.builder import PendingDocument
     from mappings import Resource
 
-_LIST_SIDE = {"ListAgentUUID": AGENT, "SecondaryListAgentUUID": AGENT, "ListAgentPlatformOfficeID": OFFICE}
-_BUYER_SIDE = {"BuyerAgentUUID": AGENT, "BuyerAgentPlatformOfficeID": OFFICE}
-_REFERENCES: dict[Resource, dict[str, Resource]] = {
-    AGENT: {"platform_office_id": OFFICE},
-    LISTING: _LIST_SIDE,
-    SOLD_LISTING: _LIST_SIDE | _BUYER_SIDE,
-}
 _MAX_EXAMPLES = 5
 _CACHE_KIB = 16_384
 _SCHEMA = f"""
@@ -69,6 +64,17 @@ class ReferenceCheck:
     examples: list[str] = dataclasses.field(default_factory=list)
 
 
+@cache
+def _references_of(resource: Resource) -> list[tuple[str, Resource]]:
+    """Return the members that refer to other resources; references to companies are checked line by line."""
+    return [
+        (member, reference.target)
+        for reference in declared_references()
+        if reference.resource is resource and reference.target is not COMPANY
+        for member in reference.field.sources
+    ]
+
+
 @contextmanager
 def open_ledger() -> Iterator[IdentifierLedger]:
     """Open an empty ledger, which is removed on exit."""
@@ -94,7 +100,7 @@ class IdentifierLedger:
         references = [
             (resource.alias, name, target.alias, str(record[name]), document.line.file, document.line.number)
             for document, record in documents
-            for name, target in _REFERENCES.get(resource, {}).items()
+            for name, target in _references_of(resource)
             if record.get(name)
         ]
         self._database.executemany(
@@ -117,7 +123,7 @@ class IdentifierLedger:
 
     def references(self, resource: Resource) -> list[ReferenceCheck]:
         """Return the references of a resource."""
-        return [self._reference(resource, name, target) for name, target in _REFERENCES.get(resource, {}).items()]
+        return [self._reference(resource, name, target) for name, target in _references_of(resource)]
 
     def _reference(self, resource: Resource, name: str, target: Resource) -> ReferenceCheck:
         one = self._database.execute

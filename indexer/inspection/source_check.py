@@ -14,7 +14,7 @@ from indexer.inspection.identifier_ledger import IdentifierLedger, MergedIdentif
 from indexer.reporting.fault_tally import FaultKind, FaultTally
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, ignore_progress
 from indexer.settings import IndexerSettings
-from indexer.source.tables.table_source import TableSource
+from indexer.source.tables.table_source import TableSource, skipped_rows
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def check_source(
     with open_ledger() as ledger:
         checks = {one: _Inspection(source, one, ledger, on_progress).run(companies, settings) for one in present}
         ledger.index()
+        skipped = skipped_rows(source)
         for resource, check in checks.items():
+            check.skipped = skipped.get(resource.alias, 0)
             check.merged, check.references = ledger.merged(resource), ledger.references(resource)
     tables = source if isinstance(source, TableSource) else None
-    for check in checks.values():
-        check.skipped = tables.skipped.get(check.resource, 0) if tables else 0
     named = sorted(companies.keys) if isinstance(companies, _AnyCompanies) else []
     return SourceCheck(tables.notes if tables else [], named, list(checks.values()))
 

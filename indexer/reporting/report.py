@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from indexer.reporting.fault_tally import FaultKind
 
@@ -60,6 +60,7 @@ class ResourceReport:
     resumed_at: int = 0  # the line after which an interrupted build resumed
     is_taken: bool = False  # the candidate was built and refused by an earlier run
     read: int = 0  # envelopes
+    skipped: int = 0  # rows of tables that `skip_if` left out, which are not in `read`
     indexed: int = 0  # envelopes that created, changed or deleted a record
     unchanged: int = 0  # envelopes with the content that the index has
     stale: int = 0  # envelopes older than the index, or in updates than another one in the source
@@ -145,6 +146,11 @@ class RunSummary:
     def report_for(self, alias: str) -> ResourceReport:
         """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
+
+    def add_skipped(self, rows: Mapping[str, int]) -> None:
+        """Add the numbers of rows that the source left out, by resource."""
+        for report in self.resources:
+            report.skipped = rows.get(report.resource, 0)
 
     def resources_at(self, *stages: RunStage) -> list[str]:
         """Return the resources whose work ended at one of some stages."""

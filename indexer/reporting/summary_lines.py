@@ -42,7 +42,8 @@ def _counts_line(report: ResourceReport) -> str:
         "OnMarket values corrected": report.corrected,
         "retries": report.retries,
     }
-    details = [f"{report.read:,} read", *(f"{count:,} {name}" for name, count in counts.items() if count)]
+    skipped = [f"{report.skipped:,} rows left out by skip_if"] if report.skipped else []
+    details = [f"{report.read:,} read", *skipped, *(f"{count:,} {name}" for name, count in counts.items() if count)]
     details += [_rounded(report)] if report.rounded else []
     starts = {
         RunStage.SWAPPED: f" {report.documents:,} live in {report.generation};",

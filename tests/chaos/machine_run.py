@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer import rollback
 from mappings.stored_document import is_move
+from tests.chaos.machine_environment import ALL_COMPANIES
 from tests.chaos.machine_model import (
     ENDS,
     LONE,
@@ -21,6 +22,7 @@ from tests.chaos.machine_model import (
     line,
     state_of,
 )
+from tests.indexer.conftest import assert_nothing_refused
 from tests.indexer.expected_state import BEGIN, TeamState
 from tests.records import write
 
@@ -120,7 +122,7 @@ class MachineRun:
                 room,
             )
             return
-        assert (await self.corner.bench.update(lines)).exit_code == 0
+        assert_nothing_refused(await self.corner.bench.update(lines))
         self.truth.update(changes, self._since(begin))
         self._notice()
 
@@ -135,7 +137,7 @@ class MachineRun:
         source = {name: state if state.name else state._replace(reason="deleted") for name, state in source.items()}
         self.truth.model.written = set()
         self._finish = self._swap
-        work = self.corner.gated.build_folder([self.resource], force=True)
+        work = self.corner.gated.build_folder([self.resource], force=True, covered=ALL_COMPANIES)
         await self._begin(work, lambda: self.truth.rebuilt(before, source, moment), room)
 
     async def roll_back(self, room: float, on_done: Callable[[], None]) -> None:
@@ -202,7 +204,7 @@ class MachineRun:
         holding.cancel()
         if self._work.done():
             work, self._work = self._work, None
-            assert getattr(work.result(), "exit_code", 0) == 0, work.result()
+            assert_nothing_refused(work.result())
             self._finish()
             self._outcome = None
             self._notice()

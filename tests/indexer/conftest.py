@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
 
 
+def assert_nothing_refused(summary: RunSummary | str) -> None:
+    """Fail if a run refused a line or a resource; that an update is older than what is served is no fault here."""
+    reports = summary.resources if isinstance(summary, RunSummary) else []
+    assert not [report for report in reports if report.dead or report.refusal], summary
+
+
 @dataclass
 class Bench:
     """An index prefix of its own with an indexer to exercise."""

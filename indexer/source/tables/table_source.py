@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from indexer.source.lines import ChangeStream
+    from indexer.source.lines import ChangeStream, Source
     from mappings import Resource
 
 _encode = msgspec.json.Encoder().encode
@@ -74,7 +75,10 @@ class TableSource:
     @property
     def skipped(self) -> dict[str, int]:
         """How many rows `skip_if` left out in the last complete pass, by resource."""
-        return {table.resource.alias: table.skipped for table in self._tables if table.skipped}
+        rows: Counter[str] = Counter()
+        for table in self._tables:
+            rows[table.resource.alias] += table.skipped
+        return {resource: count for resource, count in rows.items() if count}
 
     def has(self, resource: Resource) -> bool:
         """Whether rows belong to the resource, or a column map declares a company."""
@@ -153,3 +157,8 @@ class _TableChain:
                         yield line
                         before = line.position
                 self.done, self.current = self.done + file.size, int
+
+
+def skipped_rows(source: Source) -> dict[str, int]:
+    """Return how many rows a source left out by `skip_if` in its last complete pass, by resource."""
+    return source.skipped if isinstance(source, TableSource) else {}

@@ -8,8 +8,8 @@ import pytest
 
 from indexer import RunStage
 from indexer.build.identity_gate import CompanyRemovals, removal_objection
-from indexer.build.reference_gate import declared_references
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
+from mappings.references import declared_references
 from tests.records import deletion, envelope, write
 
 if TYPE_CHECKING:

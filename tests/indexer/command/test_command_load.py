@@ -44,6 +44,18 @@ def written(path: Path, sent: list[Any]) -> Path:
     return path
 
 
+async def test_rows_that_a_column_map_leaves_out_are_counted(bench: Bench, tmp_path: Path) -> None:
+    await start(bench)
+    (tmp_path / "teams.csv").write_text("platform_team_id,uuid,state\nnew,new,live\nold,old,draft\n")
+    head = 'resource = "teams"\nfile = "teams.csv"\nupdated_at = "2026-02-01"\npass_through = true\n'
+    table = tmp_path / "teams.toml"
+    table.write_text(f'{head}skip_if = {{state = "draft"}}\nplatform_company_id = "1"\n')
+    _, plain, _ = await run(bench, "update", table)
+    assert "teams: 1 read, 1 rows left out by skip_if" in plain
+    _, printed, _ = await run(bench, "update", table, "--json")
+    assert lines(printed)[-1]["resources"]["teams"]["skipped"] == 1
+
+
 APPLIED = {"team-1": "newer", "new": "name of a test", "gone": None}
 
 

@@ -78,6 +78,15 @@ def test_fields_have_shares_ranges_and_values(listings: str) -> None:
     assert fields["TaxYear"].filled == 0
 
 
+def test_texts_are_compared_as_numbers_if_all_of_them_are(tmp_path: Path) -> None:
+    rows = "id,Longitude,PostalCode\n1,-81.5,10580\n2,-9.25,9100 AB\n3,-100,10001\n"
+    (tmp_path / "table.csv").write_text(rows)
+    name = write_map(tmp_path, f'{LISTINGS}file = "table.csv"\npass_through = true\n{IDENTIFIER}Status = "Active"\n')
+    fields = {one.name: one for one in checked(name).resources[0].fields}
+    assert (fields["Longitude"].lowest, fields["Longitude"].highest) == ("-100", "-9.25")
+    assert (fields["PostalCode"].lowest, fields["PostalCode"].highest) == ("10001", "9100 AB")
+
+
 def test_identifiers_that_merge_and_references_that_dangle(listings: str) -> None:
     check = checked(listings).resources[1]
     assert check.merged is not None

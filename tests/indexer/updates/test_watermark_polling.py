@@ -15,6 +15,7 @@ import pytest
 
 from indexer.build.reconciliation import reconcile
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from tests.indexer.conftest import assert_nothing_refused
 from tests.indexer.updates.polling_consumers import PollingConsumer, ServedFeed, SourceClock, open_feed
 from tests.records import envelope, write
 
@@ -89,7 +90,7 @@ async def apply_all(bench: Bench, script: Script, run: int) -> None:
         for number, lines in enumerate(runs):
             if number == len(runs) // 3:
                 rebuilds.create_task(rebuild(bench, script.full))
-            assert (await bench.update({LISTING: lines}, **SETTINGS)).exit_code == 0
+            assert_nothing_refused(await bench.update({LISTING: lines}, **SETTINGS))
     await rebuild(bench, script.full)
 
 
