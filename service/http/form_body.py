@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from aiohttp import ClientPayloadError, web
+from aiohttp import web
 
 from service.http.request_limits import MAX_URL_BYTES, MalformedRequest
 
 # The templates of paths whose operations decide about a form; all other paths refuse every body unread.
 FORM_PATHS: web.AppKey[frozenset[str]] = web.AppKey("paths that may receive a form", frozenset)
 _FORM = "application/x-www-form-urlencoded"
-_ENCODED = re.compile(r"[!-\"$-~]*", re.ASCII)
+_ENCODED = re.compile(rb"[!-\"$-~]*")
 
 
 def announces_form(request: web.Request) -> bool:
@@ -29,10 +29,7 @@ def announces_form(request: web.Request) -> bool:
 
 async def read_form(request: web.Request) -> str:
     """Return the body of a request with `announces_form`, a query string; raise MalformedRequest."""
-    try:
-        text = (await request.content.read()).decode("ascii")
-    except (UnicodeDecodeError, ClientPayloadError, ConnectionError, web.RequestPayloadError):
-        text = " "
-    if not _ENCODED.fullmatch(text):
-        raise MalformedRequest("The form in the body must be complete and percent-encoded.")
-    return text
+    body = await request.content.read()
+    if not _ENCODED.fullmatch(body):
+        raise MalformedRequest("The form in the body must be percent-encoded.")
+    return body.decode()
