@@ -16,6 +16,10 @@ CONTROL_BODY: dict[str, Any] = {
 }
 
 
+# Milliseconds: how far back a reader without a watermark starts.
+_LONGEST_VOID = 7 * 86_400_000
+
+
 class Mark(msgspec.Struct, frozen=True):
     """The published watermark of a resource: all changes stamped up to here are visible to searches.
 
@@ -31,8 +35,9 @@ class Mark(msgspec.Struct, frozen=True):
     1970: readers by time that have stopped before it read everything once more. `index` and `control` are the
     identities of the generation and of the control index (`cluster.index_identity`), empty if unknown.
 
-    Clocks above `repaired` up to `void` were published by an indexer whose own clock was ahead. Their changes were
-    stamped again from `repaired` on; so a reader that continues from such a clock continues from there.
+    Clocks above `repaired`, and above `resend_before`, up to `void` were published by an indexer whose own clock was
+    ahead. Their changes were stamped again from `repaired` on; so a reader that continues from such a clock continues
+    from there (decision 31).
     """
 
     clock: int
@@ -52,7 +57,22 @@ class Mark(msgspec.Struct, frozen=True):
         """Return the clock from which a reader must continue that was given `clock`."""
         if clock < self.resend_before:
             return 0
-        return self.repaired if self.clock < clock <= self.void else clock
+        return self.repaired if self._is_void(clock) else clock
+
+    @property
+    def is_void_long(self) -> bool:
+        """Whether void clocks are believed once their time has come, because true ones would repeat too much.
+
+        Up to a week, a reader with a true one receives at most what a reader without a watermark does.
+        """
+        return self.void - self._void_from > _LONGEST_VOID
+
+    @property
+    def _void_from(self) -> int:
+        return max(self.repaired, self.resend_before)
+
+    def _is_void(self, clock: int) -> bool:
+        return self._void_from < clock <= self.void and (clock > self.clock or not self.is_void_long)
 
 
 def mark_id(alias: str) -> str:

@@ -32,7 +32,7 @@ def write_block(error: object) -> str:
     if not isinstance(error, dict) or error.get("type") != "cluster_block_exception":
         return ""
     reason = str(error.get("reason"))
-    return "" if _TRANSIENT in reason else reason
+    return "" if _TRANSIENT in reason else reason.rstrip(";")
 
 
 def is_flood_block(reason: str) -> bool:

@@ -48,7 +48,8 @@ class BlockedError(ElasticsearchError):
     """An index refuses writes, as all do while disks are full; waiting does not help."""
 
     def __init__(self, body: object) -> None:
-        super().__init__(f"Elasticsearch rejects writes: {error_reason(body)}. Free disk space or remove the block.")
+        reason = error_reason(body).rstrip(";")
+        super().__init__(f"Elasticsearch rejects writes: {reason}. Free disk space or remove the block.")
 
 
 class LockedError(IndexerError):

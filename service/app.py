@@ -34,6 +34,7 @@ from service.keys.usage import KeyUsage
 from service.limits.admission import AdmissionControl
 from service.limits.auth_failures import AuthFailureLimiter
 from service.limits.key_limiter import create_limiter
+from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
 from service.openapi.document_handler import create_document_handler
 from service.reso.entity_events.event_ledger import EventLedgerReader
 from service.reso.operations import RESO_OPERATIONS
@@ -81,6 +82,7 @@ def create_app(
         middlewares.insert(0, tracing.middleware)
     app = web.Application(middlewares=middlewares)
     app._router = BoundedRouter()  # noqa: SLF001 - the argument of the constructor is deprecated without a successor
+    app[REFUSAL_PACER] = RefusalPacer(settings.refusals_per_minute, read_networks(settings.trusted_proxies))
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
     for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):

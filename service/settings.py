@@ -10,7 +10,7 @@ from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
-from service.limits.redis_url import require_redis_url
+from service.limits.redis_url import REDIS_ALLOW_PLAIN_SETTING, require_encrypted_password, require_redis_url
 from service.telemetry.access_log import AccessLogMode
 from service.telemetry.logs import LogFormat
 
@@ -142,6 +142,11 @@ class ServiceSettings:
         "Redis in which all processes and hosts share the limits of keys. Without it each process has its own limits.",
         secret=True,
     )
+    redis_allow_plain: bool = setting(
+        REDIS_ALLOW_PLAIN_SETTING,
+        default=False,
+        note="Send the password of BROKERAGE_REDIS_URL to another host without TLS.",
+    )
     key_concurrency: int = setting(
         "BROKERAGE_KEY_CONCURRENCY",
         16,
@@ -157,6 +162,12 @@ class ServiceSettings:
         20,
         "Requests without a valid key per minute and address that get 401; further ones get 429. 0: no limit.",
     )
+    refusals_per_minute: int = setting(
+        "BROKERAGE_REFUSALS_PER_MINUTE",
+        300,
+        "Refusals (400, 401, 429 and the like) per minute that each worker sends to a key, or to an address without a "
+        "valid key; further ones wait for their turn, at most eight seconds. 0: no limit.",
+    )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
@@ -166,6 +177,8 @@ class ServiceSettings:
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
+        if not self.redis_allow_plain:
+            require_encrypted_password(self.redis_url)
         require_host_names(self.metrics_allowed_hosts)
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)

@@ -1,35 +1,48 @@
-"""Blocks of live indices against writes as `brokerage doctor` finds them: left by a killed rebuild, or set by hand."""
+"""Blocks of indices against writes as `brokerage doctor` finds them: of full disks, of a killed rebuild, set by hand.
+
+A restored index has the blocks that it had when it was backed up.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cluster.write_blocks import FLOOD_BLOCK_SETTING
 from mappings import RESOURCES
 from mappings.live_block import BLOCK_NOTE, BLOCK_SETTING
-from service.health.checks import Finding, FindingState
+from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cluster.connection import ConnectionSettings
     from service.health.index_checks import IndexInventory
 
+_SETTINGS = (BLOCK_SETTING, FLOOD_BLOCK_SETTING, "index.blocks.read_only")
+
 
 def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
-    """Yield a warning for each live index that refuses writes."""
-    for resource in RESOURCES:
-        for index, facts in (indices.by_name[connection.alias(resource)] or {}).items():
-            if facts["settings"].get(BLOCK_SETTING) == "true":
-                copy = facts["mappings"].get("_meta", {}).get(BLOCK_NOTE)
-                yield _finding(resource.alias, index, copy)
+    """Yield a warning for each block of an index against writes."""
+    subjects = {connection.alias(resource): resource.alias for resource in RESOURCES}
+    subjects |= {connection.keys_index: KEYS_SUBJECT, connection.control_index: CONTROL_SUBJECT}
+    for name, subject in subjects.items():
+        for index, facts in (indices.by_name[name] or {}).items():
+            for setting in _SETTINGS:
+                if facts["settings"].get(setting) == "true":
+                    yield _finding(subject, index, setting, facts)
 
 
-def _finding(subject: str, index: str, copy: str | None) -> Finding:
+def _finding(subject: str, index: str, setting: str, facts: Mapping[str, Any]) -> Finding:
+    copy = facts["mappings"].get("_meta", {}).get(BLOCK_NOTE) if setting == BLOCK_SETTING else None
+    lift = f'`PUT {index}/_settings` with {{"{setting}": null}} lifts it.'
     if copy:
         detail = f"{index} is being copied to {copy}, or the rebuild that copied it was killed."
         remedy = "If no rebuild runs, the next update or rebuild lifts the block: run either."
+    elif setting == FLOOD_BLOCK_SETTING:
+        detail = f"{setting} of {index} is true: disks are full, or were when it was backed up."
+        remedy = f"Free disk space: Elasticsearch lifts the block within a minute. If it does not, {lift}"
     else:
-        detail = f"{BLOCK_SETTING} of {index} is true, and the indexer did not set it."
-        remedy = f'`PUT {index}/_settings` with {{"{BLOCK_SETTING}": null}} lifts it.'
+        detail = f"{setting} of {index} is true, and the indexer did not set it."
+        remedy = lift
     problem = "its index refuses updates"
     return Finding(subject=subject, state=FindingState.WARNING, problem=problem, detail=detail, remedy=remedy)

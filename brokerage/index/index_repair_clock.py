@@ -37,8 +37,9 @@ def repair_clock(*, resources: tuple[str, ...], as_json: bool) -> None:
     """Repair what a run under a clock that was ahead has left: stamps and watermarks in the future.
 
     Their changes are stamped with the present. Consumers that hold such a watermark receive them again and miss
-    nothing; tokens of /v1/changes stay valid. Without RESOURCE, all are repaired; one without a watermark in the future
-    stays as it is. The clocks of this host and of Elasticsearch must be right first.
+    nothing; if it is more than a week ahead, they must ask before its time has come. Tokens of /v1/changes stay valid.
+    Without RESOURCE, all are repaired; one without a watermark in the future stays as it is. The clocks of this host
+    and of Elasticsearch must be right first.
     """
     repairs = run_on_cluster(partial(_repair_all, resources=resources or tuple(RESOURCES_BY_NAME)))
     if as_json:
@@ -58,7 +59,12 @@ def _line(name: str, repair: indexer.ClockRepair | None) -> str:
     if repair is None:
         return f"{name}: nothing to repair."
     before, after = _time(repair.before), _time(repair.after)
-    return f"{name}: watermark {before} -> {after}, {repair.documents:,} documents stamped again."
+    line = f"{name}: watermark {before} -> {after}, {repair.documents:,} documents stamped again."
+    if not repair.late_readers_start_over:
+        return f"{line} Until {before}, polls with a later watermark than {after} repeat the changes since then."
+    return (
+        f"{line}\n  Consumers that received a later updated_since must send it before its time has come, or start over."
+    )
 
 
 def _time(milliseconds: int) -> str:

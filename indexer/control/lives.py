@@ -89,6 +89,7 @@ def begin_life(mark: Mark, stored: StoredIdentities) -> Mark:
         life=_new_name(),
         named_at=-1,
         resend_before=second,
+        repaired=0,  # a repair of an earlier life: who was given its void clocks reads everything, too
         control=stored.control,
     )
 

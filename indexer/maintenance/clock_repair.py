@@ -34,12 +34,15 @@ _SECOND = 1_000  # milliseconds
 class ClockRepair:
     """What was repaired of a resource: the watermark's clock before and after, and the restamped documents.
 
-    Clocks are in milliseconds since 1970. `documents` counts every generation.
+    Clocks are in milliseconds since 1970. `documents` counts every generation. `late_readers_start_over` says that
+    readers by time which were given a watermark from the future, and do not ask before its time has come, miss changes
+    unless they start over.
     """
 
     before: int
     after: int
     documents: int
+    late_readers_start_over: bool
 
 
 async def repair_clock(
@@ -70,7 +73,7 @@ async def _repair(session: WriteSession) -> ClockRepair | None:
     await session.lock.verify()
     mark = repaired_mark(session.stamps.mark, now)
     await session.publish_mark(structs.replace(mark, generation=session.live, index=session.identity))
-    return ClockRepair(before, now, documents)
+    return ClockRepair(before, now, documents, mark.is_void_long)
 
 
 def repaired_mark(mark: Mark, now: int) -> Mark:

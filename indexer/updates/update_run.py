@@ -16,6 +16,7 @@ from indexer.documents.companies import companies_from_index, named_coverage
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.dead_letters import check_folder
@@ -49,10 +50,12 @@ async def update(
     If `covered`, or the source, names companies, lines and records of any other company are refused.
 
     An interrupted update of a file resumes after the last published line. Each resource must have been built before.
-    Raises SourceError, ElasticsearchError, RefusedError or LockedError.
+    Raises SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
     """
     check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
+        # A clock that is behind would find the times of all lines in the future.
+        await ClockWatch(context).check()
         await preflight(context.client, needed_bytes=0, force=False)
         lives = await begin_due_lives(context, ignore_wait)
         companies = await companies_from_index(context.client, context.connection.alias(COMPANY))

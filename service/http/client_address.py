@@ -18,6 +18,8 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 TRUSTED_PROXIES_SETTING = "BROKERAGE_TRUSTED_PROXIES"
 # Addresses that are read from the right of `X-Forwarded-For`; chains of proxies are a handful long.
 MAX_PROXIES = 16
+# Providers assign at least this prefix to a customer, who can use any address within it.
+_IPV6_PREFIX_BITS = 64
 
 
 def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
@@ -40,6 +42,13 @@ def is_trusted_proxy(peer: str, trusted: Sequence[IpNetwork]) -> bool:
 def client_address(request: web.BaseRequest, trusted: Sequence[IpNetwork]) -> IpAddress | None:
     """Return the address of a client; None if its connection has none, as over a Unix socket."""
     return forwarded_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()), trusted)
+
+
+def client_network(address: IpAddress | None) -> str:
+    """Return what clients are counted by: the address, or the network of one of version 6."""
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((address, _IPV6_PREFIX_BITS), strict=False))
+    return str(address)
 
 
 def forwarded_address(peer_text: str, lines: Sequence[str], trusted: Sequence[IpNetwork]) -> IpAddress | None:

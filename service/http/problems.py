@@ -27,6 +27,7 @@ from service.http.negotiation import JSON
 from service.http.profile import PROFILE_HEADERS, accepts_profile, compatible_problem
 from service.http.request_limits import MAX_URL_BYTES, check_request, refuse_body
 from service.keys.redaction import mask_keys
+from service.limits.refusal_pacing import REFUSAL_PACER
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
             # The body was not read: the bytes that follow on this connection could be part of it.
             response.force_close()
         observation.ready_at = time.perf_counter()
+        if response.status >= HTTPStatus.BAD_REQUEST and (pacer := request.app.get(REFUSAL_PACER)) is not None:
+            await pacer.pace(request, response.status, observation)
         return response
 
     return handle_errors

@@ -70,7 +70,9 @@ async def _find_key(sent: str, keys: KeyRing, strangers: AdmissionLane) -> ApiKe
         async with strangers.slot(_STRANGER):
             await keys.renew()
         key = keys.recall(text.key_id)
-    return _require_usable(key, text)
+        if not _is_secret_of(key, text):
+            raise Unauthorized(_REFUSED)
+    return _require_usable(key)
 
 
 async def confirm(key: ApiKey, keys: KeyRing) -> ApiKey:
@@ -88,8 +90,8 @@ def _is_secret_of(key: ApiKey | None, text: KeyText) -> bool:
     return hmac.compare_digest(_NO_DIGEST if key is None else key.digest, text.digest)
 
 
-def _require_usable(key: ApiKey | None, text: KeyText) -> ApiKey:
-    if not _is_secret_of(key, text) or key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
+def _require_usable(key: ApiKey | None) -> ApiKey:
+    if key is None or not key.is_usable(dt.datetime.now(dt.UTC)):
         raise Unauthorized(_REFUSED)
     return key
 

@@ -5,9 +5,9 @@ Checked only after a key was found invalid: clients with valid keys behind the s
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
+from service.http.client_address import client_network
 from service.limits.limit_errors import AuthFailuresLimited
 from service.limits.local_buckets import LocalBuckets
 from service.limits.rate_policy import RatePolicy
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from service.http.client_address import IpAddress
 
 _MAX_ADDRESSES = 10_000
-# Providers assign at least this prefix to a customer, who can use any address within it.
-_IPV6_PREFIX_BITS = 64
 
 
 class AuthFailureLimiter:
@@ -34,13 +32,7 @@ class AuthFailureLimiter:
         """Count a failure; raise AuthFailuresLimited beyond the limit. Unknown addresses share one limit."""
         if self._policy is None:
             return
-        state = RateLimitState(self._policy, self._buckets.take(_network(address), self._policy))
+        state = RateLimitState(self._policy, self._buckets.take(client_network(address), self._policy))
         if not state.is_allowed:
             LIMIT_REFUSALS.labels("failures").inc()
             raise AuthFailuresLimited(state.retry_after)
-
-
-def _network(address: IpAddress | None) -> str:
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(ipaddress.IPv6Network((address, _IPV6_PREFIX_BITS), strict=False))
-    return str(address)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+from cluster.plain_http import is_loopback
 from cluster.settings import SettingError
 
 REDIS_URL_SETTING = "BROKERAGE_REDIS_URL"
+REDIS_ALLOW_PLAIN_SETTING = "BROKERAGE_REDIS_ALLOW_PLAIN"
 _SCHEMES = {"redis", "rediss", "unix"}
 
 
@@ -20,4 +22,15 @@ def require_redis_url(url: str) -> None:
     if url and not is_usable:
         raise SettingError(
             f"{REDIS_URL_SETTING} is not of the form redis://host:port/0, rediss://… (TLS) or unix://path."
+        )
+
+
+def require_encrypted_password(url: str) -> None:
+    """Raise SettingError if a valid URL has a password that would be sent to another host unencrypted."""
+    address = urlsplit(url)
+    has_password = bool(address.password) or "password" in parse_qs(address.query)
+    if address.scheme == "redis" and has_password and not is_loopback(address.hostname or "localhost"):
+        raise SettingError(
+            f"{REDIS_URL_SETTING} has a password, which would be sent to another host unencrypted: use rediss://, or "
+            f"set {REDIS_ALLOW_PLAIN_SETTING}=true if you trust the network."
         )

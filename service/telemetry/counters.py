@@ -22,6 +22,9 @@ LIMIT_REFUSALS = Counter(
     "failed authentications of the address.",
     ["kind"],
 )
+DELAYED_REFUSALS = Counter(
+    "brokerage_refusals_delayed", "Refusals that waited for their turn, because the client was refused too often."
+)
 ABORTED_CONNECTIONS = Counter(
     "brokerage_connections_aborted",
     "Connections aborted because the client took too little of a response in time (stalled), or because too many bytes "

@@ -66,7 +66,7 @@ class Compatible:
 async def compatible(world: World) -> AsyncIterator[Compatible]:
     """The service over the generated data."""
     everything: dict[str, Any] = {"all_companies": True, "rate": None}
-    settings = ServiceSettings(key_concurrency=0)
+    settings = ServiceSettings(key_concurrency=0, failures_per_minute=0, refusals_per_minute=0)
     async with connect(world.connection, connections=2, timeout=60) as client:
         store = KeyStore(client, world.connection.keys_index)
         plain = await store.create(KeyGrant("plain", **everything))

@@ -42,6 +42,7 @@ _PATIENT = {
     "BROKERAGE_QUEUE_SECONDS": "60",
     "BROKERAGE_OUTAGE_SECONDS": "600",
     "BROKERAGE_FAILURES_PER_MINUTE": "0",  # wrong keys are among what is made up: each is to be answered 401
+    "BROKERAGE_REFUSALS_PER_MINUTE": "0",
 }
 
 

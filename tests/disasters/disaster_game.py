@@ -14,11 +14,10 @@ from tests.disasters.disaster_world import FOLLOWED, HOME
 from tests.disasters.readers import PullClient, TokenFollower, WatermarkPoller
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from mappings import Resource
     from tests.disasters.disaster_world import DisasterWorld
     from tests.disasters.readers import Reader
+    from tests.disasters.run_log import RunLog
     from tests.disasters.source_records import Change
 
 _CHILD, _TWO = frozenset(CHILDREN[:1]), frozenset((CHILDREN[0], LONE))
@@ -29,27 +28,31 @@ class Lie(AssertionError):
     """A consumer believes that its copy is current, and it is not."""
 
 
+class Stop(AssertionError):
+    """Everything is repaired, and someone still cannot continue."""
+
+
 class DisasterGame:
     """One run and its consumers."""
 
-    def __init__(self, world: DisasterWorld, tally: Counter[str]) -> None:
+    def __init__(self, world: DisasterWorld, log: RunLog) -> None:
         """Make the consumers: followers and pollers of both resources, and the client of the product."""
-        tally["runs"] += 1
-        self.tally = tally
+        log.begin()
+        self.log = log
         self.is_unseen = False  # what befell the indices, by the service
         name = f"run-{secrets.token_hex(4)}"
-        self.run = DisasterRun(world, name, tally)
+        self.run = DisasterRun(world, name, log)
         folder = world.folder / "copies" / name
         folder.mkdir(parents=True)
         self.pollers = [
-            WatermarkPoller(FeedQuery(LISTING, "two", {"platform_company_id": CHILDREN[0]}, _CHILD), 2, tally),
-            WatermarkPoller(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, tally),
+            WatermarkPoller(FeedQuery(LISTING, "two", {"platform_company_id": CHILDREN[0]}, _CHILD), 2, log),
+            WatermarkPoller(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, log),
         ]
         self.readers: list[Reader] = [
-            TokenFollower(FeedQuery(LISTING, "child", {}, _CHILD), 2, tally),
-            TokenFollower(FeedQuery(LISTING, "two", {}, _TWO, "on-market"), 5, tally),
-            TokenFollower(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, tally),
-            PullClient(folder, tally),
+            TokenFollower(FeedQuery(LISTING, "child", {}, _CHILD), 2, log),
+            TokenFollower(FeedQuery(LISTING, "two", {}, _TWO, "on-market"), 5, log),
+            TokenFollower(FeedQuery(SOLD_LISTING, "all", {}, frozenset(NUMBERS)), 3, log),
+            PullClient(folder, log),
             *self.pollers,
         ]
 
@@ -79,11 +82,11 @@ class DisasterGame:
                     f"{type(reader).__name__}: nothing is served of {resource.alias}, and it is current: {reader}"
                 )
             if not served.is_settled:
-                self.tally["unsettled"] += 1
+                self.log.counts["unsettled"] += 1
             elif missing := reader.missing(resource, served.names):
                 raise Lie(f"{type(reader).__name__}, {resource.alias}: served and copied: {missing} {reader}")
             else:
-                self.tally["proofs of being current"] += 1
+                self.log.counts["proofs of being current"] += 1
 
     def announce(self) -> None:
         """Ask readers by time to start over: their watermarks are those of foreign indices."""
@@ -126,12 +129,13 @@ class DisasterGame:
         run = self.run
         await run.go_on()
         run.set_clocks()
-        await run.open()
-        await run.fill_disk(is_full=False)
+        await self._repair()
         for _ in range(2 * _ATTEMPTS):
             if run.steps:
                 await self.step()
-        assert not run.steps, f"operators cannot go on: {self.tally}"
+                await self._repair()  # a backup may have been taken of closed indices, or while disks were full
+        if run.steps:
+            raise Stop("operators cannot take their next step")
         await self.move_service(HOME)
         for resource in FOLLOWED:
             await self._publish(resource)
@@ -139,12 +143,16 @@ class DisasterGame:
         for number, reader in enumerate(self.readers):
             await self._become_current(reader, number % 2)
 
+    async def _repair(self) -> None:
+        await self.run.open()
+        await self.run.fill_disk(is_full=False)
+
     async def _publish(self, resource: Resource) -> None:
         for attempt in range(_ATTEMPTS):
             lines = self.run.sources[resource].changed([(attempt, RecordForm(CHILDREN[0], "Active"))])
             if await self.run.update(resource, lines):
                 return
-        self.tally["stuck"] += 1
+        raise Stop(f"{resource.alias} cannot be published")
 
     async def _become_current(self, reader: Reader, process: int) -> None:
         for _ in range(_ATTEMPTS):
@@ -152,7 +160,7 @@ class DisasterGame:
                 await self._check(reader)
                 return
             await self.run.look()
-        raise Lie(f"{type(reader).__name__} never becomes current: {self.tally} {reader}")
+        raise Stop(f"{type(reader).__name__} never becomes current: {reader}")
 
     async def end(self) -> None:
         """Clean up."""

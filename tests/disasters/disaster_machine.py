@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from indexer import rollback
-from tests.chaos.machine_model import FORMS
+from tests.chaos.machine_model import CHILDREN, FORMS, LONE
 from tests.disasters.disaster_game import DisasterGame
 from tests.disasters.disaster_world import FOLLOWED, FOREIGN, HOME
+from tests.disasters.run_log import RunLog
 from tests.disasters.source_records import RECORDS
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ some_changes = st.lists(one_change, min_size=1, max_size=4, unique_by=lambda one
 # How many steps the indexer may take before it pauses.
 rooms = st.sampled_from([math.inf, math.inf, math.inf, 0, 1, 2, 3])
 scopes = st.sampled_from(["everything", "one resource", "control"])
+companies = st.sampled_from(["", CHILDREN[0], LONE])
 some_readers = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 numbers, two = st.integers(0, 11), st.integers(0, 1)
 # Wrong by more than BROKERAGE_CLOCK_SECONDS, the indexer refuses to write; by less, it writes.
@@ -47,28 +48,28 @@ class DisasterMachine(RuleBasedStateMachine):
 
     world: ClassVar[DisasterWorld]
     runner: ClassVar[asyncio.Runner]
-    tally: ClassVar[Counter[str]] = Counter()
+    log: ClassVar[RunLog] = RunLog()
     game: DisasterGame
     rebuilds = 0
     is_sound = False
     began: float
-    told: list[str]  # the steps so far
+    steps = 0
 
     @property
     def run(self) -> DisasterRun:
         """The indices of the run."""
         return self.game.run
 
-    def do(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:
+    def do(self, name: str, work: Coroutine[Any, Any, Any], detail: object = "") -> Any:
         """Run a step and count it; if it fails, that is printed, and the run is not settled at its end."""
         self.is_sound = False
-        self.tally[name] += 1
-        self.tally["steps"] += name not in {"run", "settled"}
-        self.told.append(name)
+        self.steps += 1
+        self.log.counts["steps"] += name not in {"run", "settled"}
+        self.log.add(name, detail)
         try:
             result = self.runner.run(work)
         except Exception as error:
-            self._print(f"{type(error).__name__}: {error}\n  after {', '.join(self.told)}")
+            self._print(f"{type(error).__name__}: {error}" + "".join(f"\n  {event}" for event in self.log.events))
             raise
         self.game.is_unseen = self.game.is_unseen or name not in {"read", "update", "service restarted"}
         self.is_sound = True
@@ -77,7 +78,7 @@ class DisasterMachine(RuleBasedStateMachine):
     @initialize(given=st.lists(st.sampled_from(FORMS), min_size=4, max_size=RECORDS))
     def start(self, given: list[Any]) -> None:
         """Load some records; the consumers have nothing yet."""
-        self.game, self.began, self.told = DisasterGame(self.world, self.tally), time.monotonic(), []
+        self.game, self.began = DisasterGame(self.world, self.log), time.monotonic()
         self.do("run", self.game.start(list(enumerate(given))))
 
     @property
@@ -89,39 +90,44 @@ class DisasterMachine(RuleBasedStateMachine):
     @rule(alias=aliases, changes=some_changes, room=rooms)
     def update(self, alias: str, changes: list[Change], room: float) -> None:
         """Insert, change, move, delete or touch records."""
-        self.do("update", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].changed(changes), room))
+        lines = self.run.sources[RESOURCES[alias]].changed(changes)
+        self.do("update", self.run.update(RESOURCES[alias], lines, room), f"{alias} {changes} {room}")
 
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases)
     def send_again(self, alias: str) -> None:
         """Send the present state of every record, as sources do after a restore."""
-        self.do("everything sent again", self.run.update(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full()))
+        lines = self.run.sources[RESOURCES[alias]].full()
+        self.do("everything sent again", self.run.update(RESOURCES[alias], lines), alias)
 
     @precondition(lambda self: self.may_write and self.rebuilds < _REBUILDS)
-    @rule(alias=aliases, lacking=st.frozensets(records, max_size=3), room=rooms)
-    def rebuild(self, alias: str, lacking: frozenset[int], room: float) -> None:
-        """Rebuild from a full source that lacks some records."""
+    @rule(alias=aliases, lacking=st.frozensets(records, max_size=3), room=rooms, company=companies)
+    def rebuild(self, alias: str, lacking: frozenset[int], room: float, company: str) -> None:
+        """Rebuild from a full source, of all companies or one, that lacks some records."""
         self.rebuilds += 1
-        self.do("rebuild", self.run.rebuild(RESOURCES[alias], self.run.sources[RESOURCES[alias]].full(lacking), room))
+        lines = self.run.sources[RESOURCES[alias]].full(lacking, company)
+        work = self.run.rebuild(RESOURCES[alias], lines, room, company)
+        name = "rebuild of a company" if company else "rebuild"
+        self.do(name, work, f"{alias} {company} lacking {sorted(lacking)} {room}")
 
     @precondition(lambda self: self.may_write and self.rebuilds)
     @rule(alias=aliases, room=rooms)
     def roll_back(self, alias: str, room: float) -> None:
         """Roll back to the previous generation."""
         work = rollback(self.run.gated.engine(), RESOURCES[alias])
-        self.do("rollback", self.run.roll_back(RESOURCES[alias], work, room))
+        self.do("rollback", self.run.roll_back(RESOURCES[alias], work, room), f"{alias} {room}")
 
     @precondition(lambda self: not self.run.is_idle)
     @rule(room=st.sampled_from([1, 1, 2, math.inf]))
     def go_on(self, room: float) -> None:
         """Resume the paused indexer."""
-        self.do("indexer resumed", self.run.go_on(room))
+        self.do("indexer resumed", self.run.go_on(room), room)
 
     @rule(which=some_readers, pages=st.sampled_from([1, 2, math.inf, math.inf]), process=two)
     def read(self, which: list[int], pages: float, process: int) -> None:
         """Let consumers read; one that believes to be current must be."""
         for number in which:
-            self.do("read", self.game.read(number, pages, process))
+            self.do("read", self.game.read(number, pages, process), f"{number} {pages} {process}")
 
     @precondition(lambda self: self.may_write)
     @rule(alias=aliases, changes=some_changes, which=some_readers, process=two)
@@ -143,7 +149,8 @@ class DisasterMachine(RuleBasedStateMachine):
     def restore(self, which: int, scope: str, alias: str, is_declared: bool) -> None:
         """Lose indices; operators restore them step by step."""
         backup = self.run.backups[which % len(self.run.backups)]
-        self.do(f"restore of {scope}", self.game.restore(backup, scope, RESOURCES[alias], is_declared=is_declared))
+        work = self.game.restore(backup, scope, RESOURCES[alias], is_declared=is_declared)
+        self.do(f"restore of {scope}", work, f"{backup} {alias} {is_declared}")
 
     @precondition(lambda self: not self.run.steps and self.rebuilds < _REBUILDS)
     @rule()
@@ -162,7 +169,7 @@ class DisasterMachine(RuleBasedStateMachine):
     def set_clocks(self, indexer: float, service: float) -> None:
         """Set the clocks of indexer and service to wrong times, or right."""
         self.run.set_clocks(indexer, service)
-        self.do(f"clocks {_signed(indexer)} {_signed(service)}", self.game.pass_by())
+        self.do(f"clocks {_signed(indexer)} {_signed(service)}", self.game.pass_by(), f"{indexer} {service}")
 
     @precondition(lambda self: not self.run.steps)
     @rule(place=st.sampled_from([HOME, *FOREIGN]))
@@ -180,7 +187,7 @@ class DisasterMachine(RuleBasedStateMachine):
     @rule(alias=aliases)
     def close(self, alias: str) -> None:
         """Close an index."""
-        self.do("index closed", self.run.close(RESOURCES[alias]))
+        self.do("index closed", self.run.close(RESOURCES[alias]), alias)
 
     @precondition(lambda self: self.run.closed)
     @rule()
@@ -209,8 +216,8 @@ class DisasterMachine(RuleBasedStateMachine):
             self._print("no lie")
 
     def _print(self, outcome: str) -> None:
-        steps, seconds = len(self.told), time.monotonic() - self.began
-        print(f"run {self.tally['runs']}: {steps} steps, {seconds:.1f} s: {outcome}", flush=True)
+        seconds = time.monotonic() - self.began
+        print(f"run {self.log.counts['runs']}: {self.steps} steps, {seconds:.1f} s: {outcome}", flush=True)
 
 
 def _signed(seconds: float) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch import ApiError, NotFoundError
 
 from indexer import begin_new_lives
+from indexer.documents.coverage import CoverageRequest
 from indexer.errors import IndexerError
 from mappings import LISTING
 from service.health.probes import HEALTH_MONITOR
@@ -23,12 +24,12 @@ from tests.disasters.source_records import SourceRecords
 from tests.records import write
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Awaitable, Callable, Coroutine
 
     from mappings import Resource
     from tests.chaos.machine_control import ControlledReplica
     from tests.disasters.disaster_world import DisasterWorld
+    from tests.disasters.run_log import RunLog
 
     Named = dict[str, str]
 
@@ -42,7 +43,7 @@ class DisasterRun:
 
     world: DisasterWorld
     repository: str
-    tally: Counter[str]
+    log: RunLog
     sources: dict[Resource, SourceRecords] = field(
         default_factory=lambda: {resource: SourceRecords(resource) for resource in FOLLOWED}
     )
@@ -102,10 +103,12 @@ class DisasterRun:
         """Apply updates; return whether they are published. With less room, the work pauses."""
         return await self._begin(self.gated.update({resource: lines}), resource, room, refreshes=True)
 
-    async def rebuild(self, resource: Resource, lines: list[dict[str, Any]], room: float = math.inf) -> bool:
-        """Rebuild a resource from a full source."""
+    async def rebuild(self, resource: Resource, lines: list[dict[str, Any]], room: float, company: str = "") -> bool:
+        """Rebuild a resource from a full source, of all companies by default."""
         write(self.bench.folder, {resource: lines})
-        return await self._begin(self.gated.build_folder([resource], force=True), resource, room, refreshes=False)
+        covered = CoverageRequest((company,) if company else ())
+        work = self.gated.build_folder([resource], force=True, covered=covered)
+        return await self._begin(work, resource, room, refreshes=False)
 
     async def roll_back(self, resource: Resource, rollback: Coroutine[Any, Any, Any], room: float) -> bool:
         """Roll back to the previous generation."""
@@ -141,11 +144,12 @@ class DisasterRun:
     def _is_done(self, work: asyncio.Task[Any]) -> bool:
         """Count the errors of the indexer: it may refuse, it may not be wrong about it."""
         try:
-            code = getattr(work.result(), "exit_code", 0)
+            summary = work.result()
         except IndexerError as error:
-            self.tally[f"indexer: {type(error).__name__}"] += 1
+            self.log.add(f"indexer, {type(error).__name__}", error)
             return False
-        self.tally["indexer: " + ("done" if code == 0 else f"exit code {code}")] += 1
+        code = getattr(summary, "exit_code", 0)
+        self.log.add("indexer, " + ("done" if code == 0 else f"exit code {code}"), summary if code else "")
         return code == 0
 
     # What is served.
@@ -184,11 +188,11 @@ class DisasterRun:
         """Build everything again from the source, as after a loss; return whether that was possible."""
         self.undeclared |= set(FOLLOWED)
         write(self.bench.folder, {resource: source.full() for resource, source in self.sources.items()})
-        await self.world.store_keys(self.bench.connection)
         try:
+            await self.world.store_keys(self.bench.connection)
             summary = await self.bench.build_folder(ALL, force=True)
-        except IndexerError as error:
-            self.tally[f"reindex: {type(error).__name__}"] += 1
+        except (IndexerError, ApiError) as error:
+            self.log.add(f"reindex, {type(error).__name__}", error)
             return False
         return summary.exit_code == 0
 
@@ -197,7 +201,7 @@ class DisasterRun:
         try:
             await begin_new_lives(self.bench.engine())
         except IndexerError as error:
-            self.tally[f"index restored: {type(error).__name__}"] += 1
+            self.log.add(f"index restored, {type(error).__name__}", error)
             return False
         self.undeclared.clear()
         return True

@@ -18,12 +18,12 @@ from tests.disasters.disaster_world import FOLLOWED
 from tests.indexer.expected_state import TeamState
 
 if TYPE_CHECKING:
-    from collections import Counter
     from pathlib import Path
 
     from mappings import Resource
     from tests.chaos.machine_control import ControlledReplica
     from tests.chaos.machine_queries import FeedQuery
+    from tests.disasters.run_log import RunLog
 
     Named = dict[str, str]  # names of states by identifier
 
@@ -56,11 +56,11 @@ class Reader(Protocol):
 
 @dataclass
 class HttpReader:
-    """Requests of one key, whose refusals are counted."""
+    """Requests of one key, whose refusals are logged."""
 
     ask: FeedQuery
     size: int
-    refusals: Counter[str]
+    log: RunLog = field(repr=False)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -75,7 +75,7 @@ class HttpReader:
         async with replica.http.get(url, params=query, headers=headers) as answer:
             body = await answer.read()
             if answer.status in _REFUSALS:
-                self.refusals[f"refused with {answer.status}"] += 1
+                self.log.add(f"refused with {answer.status}", f"{path} {query} {body.decode()}")
                 raise Refused(str(answer.status))
             assert answer.status == 200, body
             return body, answer.headers.get("X-Next-Updated-Since")
@@ -188,7 +188,7 @@ class PullClient:
     """`consumer.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
 
     folder: Path
-    refusals: Counter[str]
+    log: RunLog = field(repr=False)
     resources: tuple[Resource, ...] = FOLLOWED
     is_rejected: bool = False
 
@@ -200,7 +200,7 @@ class PullClient:
                 try:
                     await CopyUpdater(feed, copy, names, lambda _: None).catch_up()
                 except (FeedUnavailable, FeedRequestRejected) as error:
-                    self.refusals[f"pull: {type(error).__name__}"] += 1
+                    self.log.add(f"pull, {type(error).__name__}", error)
                     return False
         return True
 

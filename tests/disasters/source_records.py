@@ -47,9 +47,10 @@ class SourceRecords:
         form = change if isinstance(change, RecordForm) else RecordForm(LONE, "Active")
         return TeamState(moment, form.name(self._number))
 
-    def full(self, lacking: frozenset[int] = frozenset()) -> list[dict[str, Any]]:
-        """Return the lines of a full source, without some records."""
-        return self._lines([name for name in self.live if int(name[1:]) not in lacking])
+    def full(self, lacking: frozenset[int] = frozenset(), company: str = "") -> list[dict[str, Any]]:
+        """Return the lines of a full source, without some records, of all companies by default."""
+        owned = [name for name in self.live if company in {"", self._owner.get(name, LONE)}]
+        return self._lines([name for name in owned if int(name[1:]) not in lacking])
 
     def _lines(self, names: Sequence[str]) -> list[dict[str, Any]]:
         return [line(self.resource, name, self.live[name], self._owner.get(name, LONE)) for name in names]

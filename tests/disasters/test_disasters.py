@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +16,7 @@ from tests.chaos.machine_model import FORMS
 from tests.disasters.disaster_game import DisasterGame, Lie
 from tests.disasters.disaster_machine import DisasterMachine
 from tests.disasters.disaster_world import DisasterWorld, opened_world
+from tests.disasters.run_log import RunLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def world(
 
 async def _restore_unnoticed(world: DisasterWorld, *, is_declared: bool) -> None:
     """Undo a change by a restore, and publish as many changes afterwards as were undone."""
-    game = DisasterGame(world, Counter())
+    game = DisasterGame(world, RunLog())
     run, listings = game.run, game.run.sources[LISTING]
 
     async def publish(*changes: Change) -> None:
@@ -84,7 +84,7 @@ def test_a_lie_is_found_without_lives(
 def test_no_consumer_is_told_a_lie(
     world: DisasterWorld, runner: asyncio.Runner, amount: Callable[[int, int], int]
 ) -> None:
-    DisasterMachine.world, DisasterMachine.runner, DisasterMachine.tally = world, runner, Counter()
+    DisasterMachine.world, DisasterMachine.runner, DisasterMachine.log = world, runner, RunLog()
     try:
         run_state_machine_as_test(
             DisasterMachine,
@@ -98,5 +98,26 @@ def test_no_consumer_is_told_a_lie(
             ),
         )
     finally:
-        for name, count in sorted(DisasterMachine.tally.items()):
+        for name, count in sorted(DisasterMachine.log.counts.items()):
             print(f"{count:7,} {name}")
+
+
+async def _restore_what_was_damaged(world: DisasterWorld, damage: str) -> None:
+    """Restore a backup that was taken while an index was closed, or all indices refused writes."""
+    game = DisasterGame(world, RunLog())
+    try:
+        await game.start([(0, FORMS[5]), (1, FORMS[6])])
+        await (game.run.close(LISTING) if damage == "closed index" else game.run.fill_disk(is_full=True))
+        await game.run.back_up()
+        await game.settle()
+        await game.restore(game.run.backups[0], "everything", LISTING, is_declared=False)
+        await game.settle()
+    finally:
+        await game.end()
+
+
+@pytest.mark.parametrize("damage", ["closed index", "full disks"])
+def test_everyone_continues_after_a_restore_of_what_was_damaged(
+    world: DisasterWorld, runner: asyncio.Runner, damage: str
+) -> None:
+    runner.run(_restore_what_was_damaged(world, damage))

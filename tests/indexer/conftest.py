@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def assert_nothing_refused(summary: RunSummary | str) -> None:
-    """Fail if a run refused a line or a resource; that an update is older than what is served is no fault here."""
+    """Fail if a run refused a line or a resource; that an update is older than what is served does not count."""
     reports = summary.resources if isinstance(summary, RunSummary) else []
     assert not [report for report in reports if report.dead or report.refusal], summary
 

@@ -42,7 +42,7 @@ async def odata_over_socket(world: World) -> AsyncIterator[ODataClient]:
     """The same behind connections of the service's own, which take long lines; wrong keys are not counted."""
     app = world.http.app
     assert app is not None
-    settings = ServiceSettings(failures_per_minute=0)
+    settings = ServiceSettings(failures_per_minute=0, refusals_per_minute=0)
     async with (
         listening(create_app(settings, app[SERVICES].connection), settings) as port,
         ClientSession() as session,

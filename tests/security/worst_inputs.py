@@ -71,6 +71,7 @@ async def serve_worst(stand_in: StandIn) -> AsyncIterator[tuple[int, str]]:
     settings: dict[str, Any] = {
         "trusted_proxies": ("127.0.0.0/8", "::1/128"),
         "failures_per_minute": 100_000,
+        "refusals_per_minute": 0,
         "key_concurrency": 0,
     }
     async with serve_raw(stand_in.url, **settings) as port:

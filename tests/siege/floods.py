@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _QUERY_BYTES = 7_900
 _RETRY_SECONDS = 0.5
+_LONG_POLLS = "long-poll hoarders"
 _MISSPELLED = "platform_compny_id", "updatd_since", "markt_status", "property_typs", "last_platform_listng_id"
 
 
@@ -53,7 +54,7 @@ async def hoard_long_polls(target: SiegeTarget) -> None:
     """Wait for changes at the end of the feed, with as many connections as possible."""
     async with _session(target) as session:
         token = await _last_token(session, target)
-    await _flood(target, "long-poll hoarders", f"{target.url}/v1/changes?since={token}&wait=30")
+    await _flood(target, _LONG_POLLS, f"{target.url}/v1/changes?since={token}&wait=30")
 
 
 async def _last_token(session: aiohttp.ClientSession, target: SiegeTarget) -> str:
@@ -64,6 +65,8 @@ async def _last_token(session: aiohttp.ClientSession, target: SiegeTarget) -> st
         async with session.get(url, headers={"x-api-key": target.key(0)}) as answer:
             page = await answer.json(content_type=None)
         if answer.status != HTTPStatus.OK:
+            # Other attackers use up the rate of the key.
+            target.counter(_LONG_POLLS)[f"{answer.status} {page.get('code', '')}"] += 1
             await asyncio.sleep(_RETRY_SECONDS)
             continue
         if page["at_end"]:

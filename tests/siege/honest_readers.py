@@ -1,6 +1,6 @@
 """Honest keys that walk all the while, in a process of their own: `python -m tests.siege.honest_readers FILE`.
 
-The plan is read from standard input. A line on standard output says that peace is over; the observations go to FILE.
+The plan is read from standard input. Each phase is announced by a line on standard output; the observations go to FILE.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from tests.siege.target import refusal
 _PAUSE_SECONDS = 0.1
 _PAGE_SIZE = 50
 _TIMEOUT_SECONDS = 30
-PEACE, SIEGE = "peace", "siege"
+# Answers in a pause are not counted: the service has just started, or what a siege left behind still ends.
+PEACE, SIEGE, PAUSE = "peace", "siege", "pause"
 
 
 class HonestPlan(msgspec.Struct, frozen=True):
-    """The service, a key per reader, the company they walk, and the length of each phase in seconds."""
+    """The service, a key per reader, the company they walk, and the phases with their length in seconds."""
 
     url: str
     keys: list[str]
     company: str
-    peace: float
-    siege: float
+    phases: list[tuple[str, float]]
 
 
 class HonestReport(msgspec.Struct):
     """What the readers observed, by phase; answers in seconds."""
 
-    answers: dict[str, list[float]] = msgspec.field(default_factory=lambda: {PEACE: [], SIEGE: []})
-    failures: dict[str, dict[str, int]] = msgspec.field(default_factory=lambda: {PEACE: {}, SIEGE: {}})
+    answers: dict[str, list[float]] = msgspec.field(default_factory=lambda: {PEACE: [], SIEGE: [], PAUSE: []})
+    failures: dict[str, dict[str, int]] = msgspec.field(default_factory=lambda: {PEACE: {}, SIEGE: {}, PAUSE: {}})
     walks: int = 0
     wrong: int = 0  # walks that differ from the first
     longest_gap: float = 0.0  # seconds without a good answer to any reader
@@ -61,9 +61,9 @@ class HonestReaders:
         self._good_at = time.monotonic()
 
     async def run(self) -> None:
-        """Walk through both phases; all of a phase's requests end before the next is announced."""
+        """Walk through all phases; all of a phase's requests end before the next is announced."""
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)) as session:
-            for phase, seconds in ((PEACE, self._plan.peace), (SIEGE, self._plan.siege)):
+            for phase, seconds in self._plan.phases:
                 self._phase = phase
                 print(phase, flush=True)
                 end = time.monotonic() + seconds

@@ -59,6 +59,9 @@ def _figures(found: SiegeObservations) -> Iterator[tuple[str, str]]:
         f"{rest / _MEGABYTE:.0f} -> {found.peak.get(pid, 0) / _MEGABYTE:.0f} MB" for pid, rest in found.rest.items()
     )
     yield "memory of the workers", f"{memory}: {growth(found):.1f} times (at most {_MAX_GROWTH:g})"
+    for phase, cores in found.cores.items():
+        used = ", ".join(f"{name} {number:.2f}" for name, number in cores.items())
+        yield f"processors used in {phase}", used
     for attack, outcomes in sorted(found.target.outcomes.items()):
         yield attack, ", ".join(f"{reason}: {count:,}" for reason, count in outcomes.most_common())
     for bomb in found.bombs:

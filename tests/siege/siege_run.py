@@ -1,4 +1,4 @@
-"""One siege: peace, then all attacks at once, while honest keys walk and the memory of the workers is watched."""
+"""One siege: peace and attacks alternate, honest keys walk, and the memory of the workers is watched."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +20,14 @@ from service.keys.store import KeyGrant, KeyStore
 from tests.processes import workers_of
 from tests.siege import floods, slow_readers
 from tests.siege.bombs import attack_clients
-from tests.siege.honest_readers import SIEGE, HonestPlan, HonestReport
+from tests.siege.decoy import running_decoy
+from tests.siege.honest_readers import PAUSE, PEACE, SIEGE, HonestPlan, HonestReport
+from tests.siege.processor_clock import ProcessorClock
 from tests.siege.target import SiegeTarget
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.chaos.loaded_service import LoadedCluster, RunningServe
     from tests.siege.bombs import BombOutcome
     from tests.siege.target import Attack
@@ -45,29 +49,38 @@ _HOSTILE_KEYS = 2
 _SAMPLE_SECONDS = 0.25
 _HOLD_SECONDS = 60.0
 _PATIENCE_SECONDS = 120.0
+_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiegeScale:
-    """The extent of a siege."""
+    """The extent of a siege: `rounds` times peace and then attacks."""
 
     peace: float  # seconds
     siege: float  # seconds
     connections: int  # of each attack
-    bomb_bytes: int  # unpacked
+    bomb_bytes: int  # unpacked; 0 for no bombs
     bomb_seconds: float  # that a client may read a bomb
     attacks: tuple[str, ...] = tuple(ATTACKS)
+    rounds: int = 1
+    decoy_pause: float | None = None  # attack a decoy that answers after so many seconds instead of the service
+    engine_pid: int = 0  # whose processor time is counted, if it is known
+
+    def phases(self) -> list[tuple[str, float]]:
+        """Return the phases in order, with their length in seconds; the first requests of a service are slow."""
+        return [(PAUSE, _PAUSE_SECONDS), (PEACE, self.peace), (SIEGE, self.siege)] * self.rounds
 
 
 @dataclass
 class SiegeObservations:
-    """What was observed; memory in bytes, by worker process."""
+    """What was observed; memory in bytes by worker process, processors used by phase and by who used them."""
 
     honest: HonestReport
     target: SiegeTarget
-    bombs: list[BombOutcome]
+    bombs: list[BombOutcome] = field(default_factory=list)
     rest: dict[int, int] = field(default_factory=dict)
     peak: dict[int, int] = field(default_factory=dict)
+    cores: dict[str, dict[str, float]] = field(default_factory=dict)
     log: str = ""
     is_ready_after: bool = False
 
@@ -77,12 +90,22 @@ async def besiege(stage: LoadedCluster, scale: SiegeScale) -> SiegeObservations:
     honest, hostile = await _keys(stage)
     # Limits of keys are those of an installation, not those of scenarios that share a key.
     async with stage.service("--workers", str(_WORKERS), key_concurrency=8, access_log="none") as serving:
-        target = SiegeTarget(serving.url, hostile, scale.connections, min(_HOLD_SECONDS, scale.siege / 3))
-        with tempfile.TemporaryDirectory(prefix="brokerage-siege-") as folder:
-            found = await _run(stage, serving, target, honest, scale, Path(folder))
+        async with _attacked(serving.url, scale) as url:
+            target = SiegeTarget(url, hostile, scale.connections, min(_HOLD_SECONDS, scale.siege / 3))
+            found = await _Siege(stage, serving, scale, target).run(honest)
         await serving.ready()
         found.is_ready_after, found.log = True, serving.log.read_text()
     return found
+
+
+@asynccontextmanager
+async def _attacked(url: str, scale: SiegeScale) -> AsyncIterator[str]:
+    """Yield the address that is attacked: of the service or of a decoy."""
+    if scale.decoy_pause is None:
+        yield url
+        return
+    async with running_decoy(scale.decoy_pause) as decoy:
+        yield decoy
 
 
 async def _keys(stage: LoadedCluster) -> tuple[list[str], tuple[str, ...]]:
@@ -100,42 +123,82 @@ async def _keys(stage: LoadedCluster) -> tuple[list[str], tuple[str, ...]]:
     return honest, tuple(hostile)
 
 
-async def _run(
-    stage: LoadedCluster,
-    serving: RunningServe,
-    target: SiegeTarget,
-    honest: list[str],
-    scale: SiegeScale,
-    folder: Path,
-) -> SiegeObservations:
-    file, workers = folder / "honest.json", await _all_workers(serving)
-    plan = HonestPlan(serving.url, honest, COMPANY, scale.peace, scale.siege)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.siege.honest_readers",
-        str(file),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    found = SiegeObservations(HonestReport(), target, [])
-    ended = asyncio.create_task(_read(process, plan, found, workers))
-    await ended
-    environment = {**os.environ, "ELASTICSEARCH_URL": stage.connection.url[0]}
-    environment |= {"BROKERAGE_INDEX_PREFIX": stage.connection.prefix}
-    attacking = asyncio.create_task(_attack(target, scale))
-    watching = asyncio.create_task(_watch(workers, found.peak))
-    found.bombs = await attack_clients(folder, scale.bomb_bytes, scale.bomb_seconds, environment)
-    await process.wait()
-    await _all_made(target, scale)
-    for task in (attacking, watching):
-        task.cancel()
-    with suppress(asyncio.CancelledError):
-        await attacking
-    if process.returncode:
-        raise RuntimeError(f"The honest readers ended with {process.returncode}.")
-    found.honest = msgspec.json.decode(file.read_bytes(), type=HonestReport)
-    return found
+class _Siege:
+    """A siege in progress."""
+
+    def __init__(self, stage: LoadedCluster, serving: RunningServe, scale: SiegeScale, target: SiegeTarget) -> None:
+        self._stage, self._serving, self._scale = stage, serving, scale
+        self._found = SiegeObservations(HonestReport(), target)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._workers: list[int] = []
+
+    async def run(self, honest: list[str]) -> SiegeObservations:
+        """Run all phases, which the honest readers time."""
+        self._workers = await _all_workers(self._serving)
+        with tempfile.TemporaryDirectory(prefix="brokerage-siege-") as name:
+            file = Path(name) / "honest.json"
+            plan = HonestPlan(self._serving.url, honest, COMPANY, self._scale.phases())
+            process = await _readers(file, plan)
+            bombing = asyncio.create_task(self._bomb(Path(name)))
+            clock = self._clock(process.pid)
+            await self._follow(process, clock)
+            await bombing
+            await _all_made(self._found.target, self._scale)
+            await self._end_attacks()
+            self._found.cores = {phase: clock.cores(phase) for phase in (PEACE, SIEGE)}
+            self._found.honest = msgspec.json.decode(file.read_bytes(), type=HonestReport)
+        return self._found
+
+    def _clock(self, honest: int) -> ProcessorClock:
+        engine = self._scale.engine_pid
+        return ProcessorClock({"service": self._serving.pid, "Elasticsearch": engine, "honest readers": honest})
+
+    async def _follow(self, process: asyncio.subprocess.Process, clock: ProcessorClock) -> None:
+        """Enter each phase that the readers announce, until they end."""
+        assert process.stdout is not None
+        async for line in process.stdout:
+            phase = line.decode().strip()
+            if phase != SIEGE:
+                await self._end_attacks()
+            clock.enter(phase)
+            if phase == SIEGE:
+                self._begin_attacks()
+        clock.enter(PAUSE)
+        if await process.wait():
+            raise RuntimeError(f"The honest readers ended with {process.returncode}.")
+
+    def _begin_attacks(self) -> None:
+        found = self._found
+        found.rest = found.rest or {pid: resident_bytes(pid) for pid in self._workers}
+        attacks = _attack(found.target, self._scale), _watch(self._workers, found.peak)
+        self._tasks = [asyncio.create_task(one) for one in attacks]
+
+    async def _end_attacks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def _bomb(self, folder: Path) -> None:
+        """Attack the clients as soon as the service is attacked."""
+        if not self._scale.bomb_bytes:
+            return
+        while not self._tasks:  # noqa: ASYNC110 - attacks begin and end more than once
+            await asyncio.sleep(_SAMPLE_SECONDS)
+        environment = {**os.environ, "ELASTICSEARCH_URL": self._stage.connection.url[0]}
+        environment |= {"BROKERAGE_INDEX_PREFIX": self._stage.connection.prefix}
+        self._found.bombs = await attack_clients(folder, self._scale.bomb_bytes, self._scale.bomb_seconds, environment)
+
+
+async def _readers(file: Path, plan: HonestPlan) -> asyncio.subprocess.Process:
+    """Start the honest readers."""
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", "tests.siege.honest_readers", str(file))
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(plan))
+    process.stdin.close()
+    return process
 
 
 async def _all_workers(serving: RunningServe) -> list[int]:
@@ -144,20 +207,6 @@ async def _all_workers(serving: RunningServe) -> list[int]:
         while len(workers := workers_of(serving.process.pid)) < _WORKERS:  # noqa: ASYNC110 - of another process
             await asyncio.sleep(_SAMPLE_SECONDS)
     return sorted(workers)
-
-
-async def _read(
-    process: asyncio.subprocess.Process, plan: HonestPlan, found: SiegeObservations, workers: list[int]
-) -> None:
-    """Start the honest readers; return when peace is over, with the memory of the workers at that time."""
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("The honest readers have no pipes.")
-    process.stdin.write(msgspec.json.encode(plan))
-    process.stdin.close()
-    while (line := await process.stdout.readline()).strip() != SIEGE.encode():
-        if not line:
-            raise RuntimeError("The honest readers ended in peace.")
-    found.rest = {pid: resident_bytes(pid) for pid in workers}
 
 
 async def _attack(target: SiegeTarget, scale: SiegeScale) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -44,11 +44,13 @@ class SiegeTarget:
     async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """Open a connection that takes as little as possible."""
         address = urlsplit(self.url)
-        raw = socket.socket()
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-        raw.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(raw, (address.hostname, address.port))
-        reader, writer = await asyncio.open_connection(sock=raw, limit=_RECEIVE_BYTES)
+        with ExitStack() as stack:
+            raw = stack.enter_context(socket.socket())
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+            raw.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(raw, (address.hostname, address.port))
+            reader, writer = await asyncio.open_connection(sock=raw, limit=_RECEIVE_BYTES)
+            stack.pop_all()
         try:
             yield reader, writer
         finally:

@@ -17,7 +17,7 @@ from tests.siege.target import SiegeTarget
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SMALL = SiegeScale(peace=0.5, siege=3.0, connections=3, bomb_bytes=16_000_000, bomb_seconds=60.0)
+_SMALL = SiegeScale(peace=0.5, siege=1.5, rounds=2, connections=3, bomb_bytes=16_000_000, bomb_seconds=60.0)
 _MEGABYTE = 1_000_000
 
 
@@ -32,6 +32,7 @@ async def test_in_a_siege_every_attack_is_made_and_honest_keys_read_what_is_righ
     assert "Traceback" not in found.log
     assert found.honest.wrong == 0
     assert found.honest.answers[PEACE]
+    assert {"service", "attackers"} < found.cores[SIEGE].keys() == found.cores[PEACE].keys()
     assert found.rest.keys() == found.peak.keys()
     assert [one.command for one in found.bombs] == ["brokerage pull", "brokerage index replicate"]
 

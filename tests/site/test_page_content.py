@@ -154,6 +154,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
         f"| {MAX_HEADERS}, of {MAX_HEADER_BYTES:,} bytes each, {MAX_HEAD_BYTES:,} bytes in all |",
         f"{settings.key_concurrency} concurrent requests per key",
         f"After {settings.failures_per_minute} of them per minute",
+        f"After {settings.refusals_per_minute} refusals",
         f"deadline of {settings.deadline_seconds:.0f} seconds",
         f'"burst";q={default_burst(300)};w=10,"minute";q=300;w=60',
     ):

@@ -140,14 +140,17 @@ def test_the_sum_counts_by_state_and_says_whether_all_can_be_served() -> None:
     )
 
 
-def test_a_live_index_that_refuses_writes_is_reported_with_its_remedy() -> None:
+def _block_findings(name: str, settings: dict[str, str | None], meta: dict[str, str] | None = None) -> list[Finding]:
     connection = ConnectionSettings()
     names = [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
+    facts = {"settings": settings, "mappings": {"_meta": meta or {}}, "aliases": {}}
+    indices: dict[str, dict[str, Any]] = {each: {} for each in names} | {name: {f"{name}-v0001": facts}}
+    return list(block_findings(IndexInventory(indices), connection))
 
+
+def test_a_live_index_that_refuses_writes_is_reported_with_its_remedy() -> None:
     def found(meta: dict[str, str], blocked: str | None) -> list[Finding]:
-        facts = {"settings": {"index.blocks.write": blocked}, "mappings": {"_meta": meta}, "aliases": {}}
-        indices: dict[str, dict[str, Any]] = {name: {} for name in names} | {"teams": {"teams-v0001": facts}}
-        return list(block_findings(IndexInventory(indices), connection))
+        return _block_findings("teams", {"index.blocks.write": blocked}, meta)
 
     assert found({}, None) == found({"blocked_for": "teams-v0002"}, "false") == []
     (left,) = found({"blocked_for": "teams-v0002"}, "true")
@@ -155,3 +158,13 @@ def test_a_live_index_that_refuses_writes_is_reported_with_its_remedy() -> None:
     assert "the next update or rebuild lifts the block" in left.remedy
     (by_hand,) = found({}, "true")
     assert "`PUT teams-v0001/_settings`" in by_hand.remedy
+
+
+@pytest.mark.parametrize("name", ["teams", "control", "api_keys"])
+@pytest.mark.parametrize("block", ["index.blocks.read_only_allow_delete", "index.blocks.read_only"])
+def test_each_block_of_each_index_is_reported(name: str, block: str) -> None:
+    """A backup that was taken while disks were full brings their block back."""
+    assert _block_findings(name, {block: "false"}) == []
+    (finding,) = _block_findings(name, {block: "true"})
+    assert f'`PUT {name}-v0001/_settings` with {{"{block}": null}}' in finding.remedy
+    assert ("full" in finding.detail) == block.endswith("allow_delete")

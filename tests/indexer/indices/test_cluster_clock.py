@@ -36,7 +36,9 @@ def test_this_host_is_compared_with_most_nodes_and_the_request_does_not_count(cl
     assert milliseconds_ahead(clocks, 1_000, 1_100) == ahead
 
 
-@pytest.mark.parametrize(("ahead", "said"), [(YEAR_AND_MORE, "s ahead of"), (-300.0, "s behind")])
+@pytest.mark.parametrize(
+    ("ahead", "said"), [(YEAR_AND_MORE, "s ahead of"), (-300.0, "s behind"), (-YEAR_AND_MORE, "s behind")]
+)
 async def test_nothing_is_built_or_updated_under_a_wrong_clock(bench: Bench, ahead: float, said: str) -> None:
     with shifted_clock(ahead), pytest.raises(ClockError, match=said):
         await bench.build({COMPANY: [envelope(COMPANY)]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -24,6 +25,8 @@ from tests.records import envelope
 from tests.waiting import until_true
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from service.health.checks import Finding
     from tests.indexer.conftest import Bench
 
@@ -130,10 +133,9 @@ def listing(name: str, day: int) -> dict[str, Any]:
     return envelope(LISTING, changes, updated_at=f"2026-01-{day:02}T00:00:00Z")
 
 
-async def test_a_consumer_with_a_watermark_from_the_future_misses_nothing(bench: Bench) -> None:
-    await bench.build({COMPANY: [envelope(COMPANY)], LISTING: [listing("a", 1), listing("b", 1), listing("c", 1)]})
-    with shifted_clock(YEAR_AND_MORE):
-        await bench.update({LISTING: [listing("a", 2)]}, clock_seconds=math.inf)
+@asynccontextmanager
+async def opened_feed(bench: Bench) -> AsyncIterator[Callable[[str], Awaitable[tuple[str, list[str]]]]]:
+    """Return a function that polls listings from a watermark and returns the next one and the identifiers."""
     settings = ServiceSettings(fresh_seconds=0.001, stale_seconds=0.001, shared_seconds=0.001)
     grant = KeyGrant("all", all_companies=True, rate=None)
     key = (await KeyStore(bench.client, bench.connection.keys_index).create(grant)).reveal()
@@ -146,10 +148,27 @@ async def test_a_consumer_with_a_watermark_from_the_future_misses_nothing(bench:
                 found = [one["PlatformListingId"] for one in (await answer.json())["Listings"]]
                 return answer.headers["X-Next-Updated-Since"], found
 
+        yield poll
+
+
+async def load_listings(bench: Bench, shift: float) -> None:
+    """Load three listings, and change the first under a clock that is ahead by `shift` seconds."""
+    await bench.build({COMPANY: [envelope(COMPANY)], LISTING: [listing("a", 1), listing("b", 1), listing("c", 1)]})
+    await update_listings(bench, shift, listing("a", 2))
+
+
+async def update_listings(bench: Bench, shift: float, *lines: dict[str, Any]) -> None:
+    """Apply listings under a clock that is ahead by `shift` seconds, and is not compared."""
+    with shifted_clock(shift):
+        await bench.update({LISTING: lines}, clock_seconds=math.inf)
+
+
+async def test_a_consumer_with_a_watermark_from_the_future_misses_nothing(bench: Bench) -> None:
+    await load_listings(bench, YEAR_AND_MORE)
+    async with opened_feed(bench) as poll:
         watermark, everything = await poll("0")
         assert (everything, int(watermark) * 1000 > present()) == (["a", "b", "c"], True)
-        with shifted_clock(YEAR_AND_MORE + 60):
-            await bench.update({LISTING: [listing("b", 2)]}, clock_seconds=math.inf)
+        await update_listings(bench, YEAR_AND_MORE + 60, listing("b", 2))
         await repair_clock(bench.engine(), LISTING)
         await bench.update({LISTING: [listing("c", 2)]})
 
@@ -161,3 +180,26 @@ async def test_a_consumer_with_a_watermark_from_the_future_misses_nothing(bench:
         following, found = await poll(watermark)
         assert {"b", "c"} <= set(found)
         assert int(following) * 1000 <= present()
+
+
+async def test_a_consumer_that_was_silent_until_the_time_of_its_watermark_misses_nothing(bench: Bench) -> None:
+    await load_listings(bench, 3_600)
+    async with opened_feed(bench) as poll:
+        watermark, _ = await poll("0")
+        await update_listings(bench, 3_660, listing("b", 2))
+        await repair_clock(bench.engine(), LISTING)
+        await bench.update({LISTING: [listing("c", 2)]})
+        await update_listings(bench, 7_200, listing("a", 3))  # two hours later
+
+        async def is_later() -> bool:
+            return (await poll("0"))[0] > watermark
+
+        await until_true(is_later)
+        assert (await poll(watermark))[1] == ["a", "b", "c"]
+
+
+async def test_the_command_names_the_consumers_that_must_start_over(bench: Bench) -> None:
+    await load_listings(bench, 3_600)
+    assert "start over" not in (await run(bench, "repair-clock", "listings"))[1]
+    await update_listings(bench, YEAR_AND_MORE, listing("b", 2))
+    assert "start over" in (await run(bench, "repair-clock", "listings"))[1]

@@ -17,7 +17,7 @@ from indexer.build.reconciliation import reconcile
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from tests.indexer.conftest import assert_nothing_refused
 from tests.indexer.updates.polling_consumers import PollingConsumer, ServedFeed, SourceClock, open_feed
-from tests.records import envelope, write
+from tests.records import envelope, identifier_of, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -166,15 +166,16 @@ async def test_what_was_seen_only_while_a_rebuild_ran_is_followed_by_what_the_re
 @pytest.mark.parametrize("resource", [AGENT, SOLD_LISTING], ids=lambda resource: resource.alias)
 async def test_the_others_with_a_watermark_miss_nothing_by_it_either(bench: Bench, resource: Resource) -> None:
     """What an update brings late, and what a rebuild does; each with a time of the source that is long past."""
-    old, known = "2024-01-01T00:00:00Z", envelope(resource, {resource.identifier: "known"})
-    first, second = (envelope(resource, {resource.identifier: name}, updated_at=old) for name in ("first", "second"))
+    old, names = "2024-01-01T00:00:00Z", [identifier_of(resource, name) for name in ("known", "first", "second")]
+    known, *late = (envelope(resource, {resource.identifier: name}) for name in names)
+    first, second = (one | {"updated_at": old} for one in late)
     assert (await bench.build({COMPANY: [envelope(COMPANY)], resource: [known]}, **SETTINGS)).exit_code == 0
     async with open_feed(bench) as feed:
         consumer = PollingConsumer(feed.agents_since if resource is AGENT else feed.sold_since)
-        assert await consumer.poll() == {"known"}
+        assert await consumer.poll() == {names[0]}
         assert (await bench.update({resource: [first]}, **SETTINGS)).exit_code == 0
-        assert "first" in await consumer.poll()
+        assert names[1] in await consumer.poll()
         write(bench.folder, {resource: [known, first, second]})
         assert (await bench.build_folder([resource], force=True, **SETTINGS)).exit_code == 0
-        assert "second" in await consumer.poll()
+        assert names[2] in await consumer.poll()
         assert consumer.missed((await consumer.ask(1))[0]) == set()

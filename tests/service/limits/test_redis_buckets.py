@@ -372,4 +372,25 @@ def test_an_invalid_address_is_reported_without_repeating_it(url: str) -> None:
     with pytest.raises(SettingError, match=r"^BROKERAGE_REDIS_URL is not of the form [^x]*x?[^x]*$") as refused:
         load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": f"{url}?password=hunter2"})
     assert "hunter2" not in str(refused.value)
-    assert "hunter2" not in repr(ServiceSettings(redis_url="redis://x/0?password=hunter2"))
+    assert "hunter2" not in repr(ServiceSettings(redis_url="rediss://x/0?password=hunter2"))
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://:hunter2@redis.example/0", "redis://user:hunter2@192.0.2.1", "redis://x/0?password=hunter2"]
+)
+def test_a_password_is_not_sent_unencrypted_to_another_host(url: str) -> None:
+    with pytest.raises(
+        SettingError, match=r"^BROKERAGE_REDIS_URL .* use rediss://, or set BROKERAGE_REDIS_ALLOW_PLAIN="
+    ) as refused:
+        load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url})
+    assert "hunter2" not in str(refused.value)
+    load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url, "BROKERAGE_REDIS_ALLOW_PLAIN": "true"})
+    load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url.replace("redis:", "rediss:")})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://redis.example/0", "redis://:hunter2@127.0.0.1/0", "redis://:hunter2@[::1]", "unix://:hunter2@/run/redis"],
+)
+def test_this_host_and_no_password_need_no_encryption(url: str) -> None:
+    assert load_settings(ServiceSettings, {"BROKERAGE_REDIS_URL": url}).redis_url == url
