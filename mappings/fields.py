@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
+from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
 from mappings.text_forms import TextForm
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class View(StrEnum):
@@ -45,14 +49,10 @@ class FieldKind(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class IncludeFlag:
-    """The query parameter that includes an optional field, and the views that require it.
-
-    Without it the field is empty, or absent if `vanishes` is set.
-    """
+    """The query parameter that includes an optional field, and the views in which the field is absent without it."""
 
     parameter: str
     views: frozenset[View] = ALL_VIEWS
-    vanishes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +75,10 @@ class Field:
         """The key under `underscore_response`."""
         return underscore(self.name)
 
+    def is_absent(self, view: View, sent: Collection[str] = ()) -> bool:
+        """Whether the field is absent from a view with the flags `sent`."""
+        return self.flag is not None and view in self.flag.views and self.flag.parameter not in sent
+
     @property
     def empty_value(self) -> list[object] | None:
         """The JSON value of an absent value."""
@@ -85,12 +89,12 @@ class Field:
         return replace(self, views=views)
 
     def on_request(self, parameter: str, views: frozenset[View] = ALL_VIEWS) -> Field:
-        """Return the field, empty in `views` unless `parameter` is sent."""
+        """Return the field, absent from `views` unless `parameter` is sent."""
         return replace(self, flag=IncludeFlag(parameter=parameter, views=views))
 
     def only_on_request(self, parameter: str, views: frozenset[View]) -> Field:
         """Return the field, present in `views` alone and only if `parameter` is sent."""
-        return replace(self, views=views, flag=IncludeFlag(parameter=parameter, views=views, vanishes=True))
+        return replace(self, views=views, flag=IncludeFlag(parameter=parameter, views=views))
 
     def update_time(self) -> Field:
         """Return the field, which is the envelope's `updated_at` if the source gives no value."""

@@ -30,7 +30,7 @@ _SCALAR_SCHEMAS: dict[FieldKind, dict[str, object]] = {
 def record_schema(resource: Resource, view: View, *, underscored: bool = False) -> dict[str, object]:
     """Return the schema of one record, open to fields added later. Objects in it have titles."""
     fields = resource.view(view)
-    required = [_property_name(field, underscored) for field in fields if not (field.flag and field.flag.vanishes)]
+    required = [_property_name(field, underscored) for field in fields if not field.is_absent(view)]
     properties = {
         _property_name(field, underscored): _value_schema(field, underscored) | _description(field, view)
         for field in fields
@@ -60,7 +60,7 @@ def _description(field: Field, view: View) -> dict[str, object]:
     """Return the description of a field: its unit, its note, and the flag that includes it."""
     notes = [str(_SCALAR_SCHEMAS.get(field.kind, {}).get("description", "")), _field_note(field)]
     if field.flag is not None and view in field.flag.views:
-        notes.append(f"{'Present only if' if field.flag.vanishes else 'Empty unless'} {field.flag.parameter} is sent.")
+        notes.append(f"Present only if {field.flag.parameter} is sent.")
     description = " ".join(filter(None, notes))
     return {"description": description} if description else {}
 

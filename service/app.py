@@ -13,6 +13,7 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from mappings import COMPANY, RESOURCES
+from service.compatible_requests import COMPATIBLE_ROOT
 from service.errors import EngineUnavailable
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.operations import FEED_OPERATIONS
@@ -22,6 +23,7 @@ from service.health.monitor import HealthMonitor
 from service.health.probes import DRAINING, HEALTH_MONITOR, livez, readyz, startupz
 from service.http.client_address import read_networks
 from service.http.cors import cors_middleware
+from service.http.form_body import FORM_PATHS
 from service.http.problems import problem_middleware
 from service.http.routing import BoundedRouter
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
@@ -43,6 +45,7 @@ from service.search.company_directory import read_company_directory
 from service.search.engine import SearchEngine
 from service.search.marks import read_mark
 from service.services import Services
+from service.site.api_index import create_index_handler
 from service.site.page_handler import SITE_PATHS, SiteHandler
 from service.telemetry.access_log import AccessLog
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -84,7 +87,15 @@ def create_app(
     app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
     for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):
         _route(app, API_ROOT + operation.path, _operation_handler(operation))
+    for operation in (*OPERATIONS, *FEED_OPERATIONS):
+        _route(app, COMPATIBLE_ROOT + operation.path, _operation_handler(operation))
+    app[FORM_PATHS] = frozenset(
+        root + operation.path for root in (API_ROOT, COMPATIBLE_ROOT) for operation in (*OPERATIONS, *FEED_OPERATIONS)
+    )
     _route(app, API_ROOT + "/openapi.json", create_document_handler())
+    index = create_index_handler(API_ROOT, (operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS)))
+    for path in ("/", API_ROOT):
+        _route(app, path, index)
     site = SiteHandler()
     for path in SITE_PATHS:
         _route(app, path, site.respond)

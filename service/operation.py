@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp.payload import Payload
 
+from service.compatible_requests import adapt_request
 from service.errors import Unauthorized
 from service.http.client_address import client_address
 from service.http.conditional import has_sent_tag
@@ -154,6 +155,7 @@ class Operation:
         async with asyncio.timeout(seconds):
             key = await self._require_key(services, request, self._authenticated(request, services))
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
+            request = await self._adapted(request, key)
             services.deprecation_log.log_first_use(key.key_id, deprecated)
             await services.sends.wait_for_room(key.key_id)
             timer.record(Layer.AUTH)
@@ -161,7 +163,8 @@ class Operation:
                 timer.record(Layer.TURN)
                 response = await self._respond_admitted(services, request, timer, key)
         self._record_timing(services, response, timer)
-        if services.settings.tolerate_unknown and (ignored := unknown_parameters(request, self.schema)):
+        tolerates = services.settings.tolerate_unknown or observation.is_compatible
+        if tolerates and (ignored := unknown_parameters(request, self.schema)):
             response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
 
@@ -221,8 +224,12 @@ class Operation:
     async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
         return await authenticate(request, services.keys, services.admission.lane(RequestKind.STRANGER))
 
+    async def _adapted(self, request: web.Request, key: ApiKey) -> web.Request:
+        return await adapt_request(request, key, self.schema)
+
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
-        parameters = await parse_query(request, self.schema, tolerate_unknown=services.settings.tolerate_unknown)
+        tolerates = services.settings.tolerate_unknown or CURRENT_OBSERVATION.get().is_compatible
+        parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
         if withheld := withheld_groups(key.fields):
             reject_guarded_parameters(self.schema, parameters, withheld)
         directory = await services.directory.get()

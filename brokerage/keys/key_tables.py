@@ -78,6 +78,7 @@ def _members(key: ApiKey, used: LastUsed, now: dt.datetime) -> dict[str, str]:
         "name": key.name,
         "scope": _scope(key),
         "fields": _fields(key),
+        "profile": key.profile or "",
         "rate": f"tier {key.tier}" if key.tier else f"{_rate(key)} per minute" if key.rate else "unlimited",
         "burst": str(key.burst) if key.burst else "",
         "created": _minute(key.created),

@@ -33,6 +33,7 @@ from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from cluster.write_blocks import BlockedIndex
+from service.http.profile import COMPATIBLE
 from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 
@@ -98,6 +99,11 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
     type=FieldGroupsOption(),
     default="all",
     help="Guarded field groups that the key can see: all, none, or names.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice([COMPATIBLE]),
+    help="compatible: the key works with existing clients of similar platforms.",
 )
 @click.option("--expires", type=TimestampOption(), help="Expiry time, ISO 8601.")
 @click.option("--note", type=TextOption(), default="", help="A note for yourself.")

@@ -10,9 +10,9 @@ from indexer.documents.builder import DocumentBuilder
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, epoch_time, strict_decoder
 from indexer.documents.identification import identifier_decoder, identifiers_of, stored_identifiers
-from indexer.documents.listing_rules import listing_rules
 from indexer.documents.nesting import depth_check
 from indexer.documents.record_normalizer import RecordNormalizer
+from indexer.documents.record_rules import record_rules
 from indexer.documents.update_times import update_time_filler
 from indexer.errors import InvalidRecordError
 from indexer.settings import IndexerSettings
@@ -58,7 +58,7 @@ class LineParser:
         self._decode = EnvelopeDecoder(resource)
         self._normalizer = RecordNormalizer(resource.stored)
         self._check_depth = depth_check(resource.stored, settings.max_record_depth)
-        self._apply_rules = listing_rules(resource)
+        self._apply_rules = record_rules(resource)
         self._fill_times = update_time_filler(resource)
         self._build = DocumentBuilder(resource)
         self._lines_until_strict = 0  # lines until the strict decoder is tried again

@@ -19,7 +19,14 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from service.http.headers import add_common_headers
 from service.http.payload import BufferListPayload
 from service.http.problems import problem_response
-from service.http.request_limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_LINE_BYTES, MalformedRequest, refusal_of
+from service.http.request_limits import (
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_LINE_BYTES,
+    MalformedRequest,
+    refusal_of,
+    require_continue,
+)
 from service.http.send_monitor import SEND_MONITOR, SendMonitor
 from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.request_observer import (
@@ -202,11 +209,11 @@ async def _accept(
     if request.version not in _SUPPORTED_VERSIONS:
         # Otherwise the response would claim that version too.
         request._cache["version"] = HttpVersion11  # noqa: SLF001 - see the module docstring
-        raise MalformedRequest
+        raise MalformedRequest("Send HTTP/1.1.")
     if "Expect" in request.headers:
-        # aiohttp would respond to it before the application does. No body is accepted, so there is nothing to expect.
+        # aiohttp would respond to it before the application does.
         headers = request.headers.copy()
-        headers.popall("Expect")
+        require_continue(headers.popall("Expect"))
         request._cache["headers"] = type(request.headers)(headers)  # noqa: SLF001 - see the module docstring
     return await handler(request)
 

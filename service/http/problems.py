@@ -7,7 +7,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -21,8 +21,11 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from service.http.form_body import announces_form
 from service.http.headers import EXTRA_HEADERS, add_common_headers, merge_headers
-from service.http.request_limits import MAX_URL_BYTES, check_request
+from service.http.negotiation import JSON
+from service.http.profile import PROFILE_HEADERS, accepts_profile, compatible_problem
+from service.http.request_limits import MAX_URL_BYTES, check_request, refuse_body
 from service.keys.redaction import mask_keys
 from service.limits.refusal_pacing import REFUSAL_PACER
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
@@ -64,16 +67,22 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
         error_format = next((each for each in formats if each.applies_to(request.path)), None)
         if error_format is not None:
             extra_headers.update(error_format.headers(request))
+        else:
+            observation.is_compatible = accepts_profile(request.headers)
         try:
             check_request(request, MAX_URL_BYTES if error_format is None else error_format.max_url_bytes)
+            if not (request.body_exists and announces_form(request)):
+                refuse_body(request)
             response = await handler(request)
         except Exception as exception:
             error = _to_api_error(exception, request_id)
             response = (
-                problem_response(error, request.path, request_id)
+                problem_response(error, request.path, request_id, compatible=observation.is_compatible)
                 if error_format is None
                 else error_format.render(error)
             )
+        if observation.is_compatible:
+            extra_headers.update(PROFILE_HEADERS)
         merge_headers(response, extra_headers)
         add_common_headers(response, request_id, request)
         if request.body_exists:
@@ -116,9 +125,9 @@ def _framework_error(error: web.HTTPException) -> ApiError:
     return HttpError(HTTPStatus(error.status), error.reason)
 
 
-def problem_response(error: ApiError, path: str, request_id: str) -> web.Response:
-    """Return the problem document of an error."""
-    document = {
+def problem_response(error: ApiError, path: str, request_id: str, *, compatible: bool = False) -> web.Response:
+    """Return the problem document of an error, as JSON for the compatible profile."""
+    document: dict[str, Any] = {
         "type": f"/docs/problems#{error.code}",
         "title": error.title,
         "status": error.status,
@@ -131,8 +140,8 @@ def problem_response(error: ApiError, path: str, request_id: str) -> web.Respons
     }
     return web.Response(
         # A client may send its key as an identifier or a path: the response must not repeat it.
-        body=mask_keys(orjson.dumps(document).decode()).encode(),
+        body=mask_keys(orjson.dumps(compatible_problem(document) if compatible else document).decode()).encode(),
         status=error.status,
         headers=error.headers,
-        content_type="application/problem+json",
+        content_type=JSON if compatible else "application/problem+json",
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
-from service.errors import ApiError, InternalError
+from service.errors import ApiError, HttpError, InternalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import web
 
 MAX_URL_BYTES = 8_192
@@ -25,6 +28,19 @@ MAX_PARAMETERS = 100
 # The arguments of the exception are all that distinguishes this error in aiohttp.
 _TOO_MANY_HEADERS = ("Too many headers received",)
 _BODYLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOT_HTTP = "The request is not valid HTTP."
+# What to do, by the beginning of aiohttp's message. The rest of its message repeats the request.
+_ADVICE = {
+    "Bad status line:\n  Expected HTTP/": (
+        "The request line must be a method, a URL and HTTP/1.1. The URL must not contain a space: send it as %20."
+    ),
+    "Bad status line:\n  Invalid HTTP version": "Send HTTP/1.1.",
+    "Invalid char": (
+        "The URL has a character that URLs may not contain: percent-encode it in UTF-8, such as %C3%BC for ü."
+    ),
+    "Missing 'Host'": "Send a Host header, with the name that the URL begins with.",
+    "Duplicate 'Host'": "Send one Host header.",
+}
 
 
 class MalformedRequest(ApiError):
@@ -34,9 +50,17 @@ class MalformedRequest(ApiError):
     code = "malformed-request"
     title = "Malformed request"
 
+    def __init__(self, advice: str = "") -> None:
+        """Add what to do, if it is known; repeat nothing of the request: it may contain a key."""
+        super().__init__(f"{_NOT_HTTP} {advice}".rstrip())
+
+
+class ExpectationRefused(HttpError):
+    """The request has an `Expect` header other than `100-continue`."""
+
     def __init__(self) -> None:
         """Repeat nothing of the request: it may contain a key."""
-        super().__init__("The request is not valid HTTP.")
+        super().__init__(HTTPStatus.EXPECTATION_FAILED, "Expect can only be 100-continue: leave the header out.")
 
 
 class BodyNotAllowed(ApiError):
@@ -91,7 +115,7 @@ class HeadersTooLarge(ApiError):
 
 
 def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> None:
-    """Raise ApiError for a head over its limits, a URL that contains `#`, and a body where none is accepted."""
+    """Raise ApiError for a head over its limits, and a URL that contains `#`."""
     if len(request.raw_path) > max_url_bytes:
         raise UrlTooLong(len(request.raw_path), max_url_bytes)
     if (sent := request.raw_path.count("&") + 1) > MAX_PARAMETERS:
@@ -100,7 +124,17 @@ def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> N
         raise HeadersTooLarge
     if "#" in request.raw_path:
         # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
-        raise MalformedRequest
+        raise MalformedRequest("The URL must not contain #: send it as %23, or leave out the fragment.")
+
+
+def require_continue(expectations: Sequence[str]) -> None:
+    """Raise ExpectationRefused for values of `Expect` that are not `100-continue`, which needs no response here."""
+    if [each.lower() for each in expectations] != ["100-continue"]:
+        raise ExpectationRefused
+
+
+def refuse_body(request: web.Request) -> None:
+    """Raise BodyNotAllowed for a body where none is accepted."""
     if request.body_exists and request.method in _BODYLESS_METHODS:
         raise BodyNotAllowed
 
@@ -112,6 +146,12 @@ def refusal_of(exc: BaseException | None) -> ApiError:
         return UrlTooLong(f"over {MAX_LINE_BYTES}") if exc.args[1] == MAX_LINE_BYTES else HeadersTooLarge()
     if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
         return HeadersTooLarge()
-    if isinstance(exc, HttpProcessingError | MalformedRequest):
-        return MalformedRequest()
+    if isinstance(exc, HttpProcessingError):
+        return MalformedRequest(_advice(exc.message))
+    if isinstance(exc, MalformedRequest | ExpectationRefused):
+        return exc
     return InternalError("failure in the HTTP layer")
+
+
+def _advice(message: str) -> str:
+    return next((advice for start, advice in _ADVICE.items() if message.startswith(start)), "")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from service.errors import Unauthorized
 from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
+from service.http.profile import COMPATIBLE, accepts_profile
+from service.keys.basic_credentials import key_from_basic
 from service.keys.key_text import parse_key
 
 if TYPE_CHECKING:
@@ -26,7 +28,12 @@ _MISSING = f"Send an API key in the {API_KEY_HEADER} header or the {API_KEY_PARA
 _MISSING_BEARER = (
     f"Send an API key as a bearer token, in the {API_KEY_HEADER} header or the {API_KEY_PARAMETER} query parameter."
 )
-# One text for all other reasons, so that an unknown key cannot be distinguished from an expired one.
+_SEVERAL = "Send one API key, once in the header or once in the query. The same key may be in both."
+_NOT_COMPATIBLE = (
+    f"HTTP Basic needs a key with the profile {COMPATIBLE}, or the Accept header of that profile: send the key in the "
+    f"{API_KEY_HEADER} header."
+)
+# One text for all reasons in the key itself, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
 _NO_DIGEST = "0" * 64
 # Keys share slots by id, and that of a stranger is not believed yet.
@@ -38,11 +45,24 @@ async def authenticate(
 ) -> ApiKey:
     """Return the key of the request; raise Unauthorized. With `allow_bearer` it may be sent as a bearer token.
 
+    Otherwise it may be sent by HTTP Basic, if the key or the request has the compatible profile.
+
     A key that is in memory takes no slot and needs no request to Elasticsearch. Any other, whether its id is unknown or
     its secret wrong, holds a slot of `strangers` while the keys are read again: the two take the same time, and neither
     delays a valid key.
     """
-    text = parse_key(_sent_key(request, _bearer_tokens(request) if allow_bearer else None))
+    sent = _sent_keys(request, _bearer_tokens(request) if allow_bearer else None)
+    basic = None if sent or allow_bearer else key_from_basic(request.headers)
+    if not sent and basic is None:
+        raise Unauthorized(_MISSING_BEARER if allow_bearer else _MISSING)
+    key = await _find_key(sent.pop() if basic is None else basic, keys, strangers)
+    if basic is not None and key.profile != COMPATIBLE and not accepts_profile(request.headers):
+        raise Unauthorized(_NOT_COMPATIBLE)
+    return key
+
+
+async def _find_key(sent: str, keys: KeyRing, strangers: AdmissionLane) -> ApiKey:
+    text = parse_key(sent)
     if text is None:
         raise Unauthorized(_REFUSED)
     key = keys.recall(text.key_id)
@@ -76,15 +96,14 @@ def _require_usable(key: ApiKey | None) -> ApiKey:
     return key
 
 
-def _sent_key(request: web.Request, bearer: list[str] | None) -> str:
+def _sent_keys(request: web.Request, bearer: list[str] | None) -> set[str]:
+    """Return the key that was sent, or nothing; raise Unauthorized for several."""
     header: list[str] = request.headers.getall(API_KEY_HEADER, [])
     query: list[str] = request.query.getall(API_KEY_PARAMETER, [])
     sent: set[str] = {*header, *query, *(bearer or ())}
-    if not sent:
-        raise Unauthorized(_MISSING if bearer is None else _MISSING_BEARER)
     if max(len(header), len(query), len(bearer or ())) > 1 or len(sent) > 1:
-        raise Unauthorized(_REFUSED)
-    return sent.pop()
+        raise Unauthorized(_SEVERAL)
+    return sent
 
 
 def _bearer_tokens(request: web.Request) -> list[str]:

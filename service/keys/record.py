@@ -32,7 +32,8 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
     `rate` is in requests per minute, None for unlimited; a `tier` overrides it. `burst` is in requests, None for the
     default of the tier or the service. `fields` are the visible field groups, None for all. `successor` is the id of
-    the key that replaces this one. Unknown members of newer versions are ignored.
+    the key that replaces this one. `profile` is `compatible` for clients of similar platforms; a name that this version
+    does not know has no effect. Unknown members of newer versions are ignored.
     """
 
     key_id: str
@@ -50,6 +51,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     expires: _Moment | None = None
     revoked: _Moment | None = None
     successor: str | None = None
+    profile: str | None = None
 
     def is_usable(self, now: dt.datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""

@@ -22,6 +22,12 @@ _KEY = re.compile(r"(bk(?:_|%5F)[a-z0-9]{10})(?:_|%5F)[A-Za-z0-9%]+", re.ASCII |
 _CREDENTIAL = re.compile(
     r"""(api(?:-|%2D)key['"]?\s*[=:,]\s*(?:b?['"])?)(?!bk_\w{10}_\*)[^\s&'"<>,;)]+""", re.ASCII | re.IGNORECASE
 )
+# Whatever was sent by HTTP Basic or as a bearer token, and what looks like the former: a key has more characters.
+_AUTHORIZATION = re.compile(
+    r"""(authorization['"]?\s*[=:,]\s*(?:b?['"])?(?:basic|bearer)\s+)[^\s'"<>,;)]+"""
+    r"""|(\bbasic(?:\s|%20|\+)+)[A-Za-z0-9+/=%_-]{32,}""",
+    re.ASCII | re.IGNORECASE,
+)
 
 _log = logging.getLogger("service")
 
@@ -37,7 +43,7 @@ def mask_keys(text: str) -> str:
 
 def mask_credentials(text: str) -> str:
     """Mask keys, and any value that was sent as a key."""
-    return _CREDENTIAL.sub(r"\1***", mask_keys(text))
+    return _AUTHORIZATION.sub(r"\1\2***", _CREDENTIAL.sub(r"\1***", mask_keys(text)))
 
 
 class _RedactedLogRecord(logging.LogRecord):

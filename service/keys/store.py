@@ -50,6 +50,7 @@ class KeyGrant:
     tier: str | None = None
     fields: tuple[str, ...] | None = None
     note: str = ""
+    profile: str | None = None
 
 
 class KeyStore:

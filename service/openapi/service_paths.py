@@ -13,6 +13,8 @@ SERVICE_TAG = "Service"
 _EARLY_STATUSES = (400, 414, 431)
 
 _TEXT = {"type": "string"}
+# Not below `/v1`.
+_AT_SERVER_ROOT = {"servers": [{"url": "/"}]}
 _CHECK = {
     "type": "object",
     "title": "Check",
@@ -62,10 +64,25 @@ def _probe(operation_id: str, summary: str, *statuses: int, verbose: bool = Fals
         for status in statuses
     }
     described = _public_operation(operation_id, summary, responses, *([_VERBOSE] if verbose else []))
-    # At the server root, not below `/v1`.
-    return described | {"servers": [{"url": "/"}]}
+    return described | _AT_SERVER_ROOT
 
 
+_INDEX_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "documentation": _TEXT,
+        "openapi": _TEXT,
+        "resources": {"type": "array", "items": _TEXT},
+    },
+    "required": ["documentation", "openapi", "resources"],
+}
+_INDEX = {
+    "200": {
+        "description": "The paths of the documentation, of this document and of the collections.",
+        "headers": header_references(*COMMON_HEADERS),
+        "content": {"application/json": {"schema": _INDEX_SCHEMA}},
+    }
+}
 _DOCUMENT = {
     "200": {
         "description": "An OpenAPI 3.1 document.",
@@ -79,6 +96,7 @@ _DOCUMENT = {
 }
 
 SERVICE_PATHS: dict[str, dict[str, Any]] = {
+    "/": _public_operation("index", "List the resources", _INDEX) | _AT_SERVER_ROOT,
     "/openapi.json": _public_operation("describe", "Get this document", _DOCUMENT),
     "/livez": _probe("live", "Check whether the process responds", 200),
     "/readyz": _probe("ready", "Check whether the process is ready for requests", 200, 503, verbose=True),

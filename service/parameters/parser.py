@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 
+# What jQuery and others add to URLs with `cache: false`.
+_CACHE_BUSTER = "_"
+_CACHE_BUSTER_HINT = (
+    " It looks like a cache buster: switch it off in your client, such as `cache: true` in jQuery. Caches must "
+    "revalidate every response."
+)
+
+
 class QueryParser(AIOHTTPParser):
     """The webargs parser, restricted to the query string."""
 
@@ -99,10 +107,18 @@ def _unknown_faults(request: web.Request, schema: Schema) -> Iterable[ParameterF
 
 def _hint(name: str, schema: Schema, *, is_first: bool) -> str:
     """Return the nearest known name, or all of them if none is near, once in a response."""
-    nearest = difflib.get_close_matches(name, schema.fields, n=1) if len(name) <= MAX_NAME_LENGTH else []
+    if name == _CACHE_BUSTER:
+        return _CACHE_BUSTER_HINT
+    nearest = _nearest(name, schema) if len(name) <= MAX_NAME_LENGTH else []
     if nearest:
         return f" Did you mean {nearest[0]}?"
     return f" Known parameters: {', '.join(sorted(schema.fields))}." if is_first else ""
+
+
+def _nearest(name: str, schema: Schema) -> list[str]:
+    """Return the name with the prefix that other APIs leave out, or else the most similar one."""
+    prefixed = f"platform_{name}"
+    return [prefixed] if prefixed in schema.fields else difflib.get_close_matches(name, schema.fields, n=1)
 
 
 def _repeated_faults(request: web.Request) -> Iterable[ParameterFault]:

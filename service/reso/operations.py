@@ -47,6 +47,9 @@ class ResoOperation(Operation):
         strangers = services.admission.lane(RequestKind.STRANGER)
         return await authenticate(request, services.keys, strangers, allow_bearer=True)
 
+    async def _adapted(self, request: web.Request, key: ApiKey) -> web.Request:  # noqa: ARG002 - OData has no profiles
+        return request
+
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
         refuse_unimplemented(request.query, self.schema)
         call = await super()._accept(services, request, timer, key)

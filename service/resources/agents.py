@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mappings import AGENT
+from service.errors import NotFound
 from service.operation import Operation
 from service.parameters.clauses import is_true, since
 from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
@@ -14,6 +15,7 @@ from service.resources.deactivation import ACTIVITY
 from service.resources.numbered import PageResponse
 from service.resources.record_show import RecordResponse
 from service.resources.references import office_rule
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import window_start
 from service.search.references import find_agents, guid_clauses, require_unique
 
@@ -52,13 +54,24 @@ class AgentParameters(ParentScope):
     include_reviews = Boolean("True adds user_reviews.")
 
 
+_SOURCE_ID_ADVICE = (
+    f"If this is a source_agent_id, send {COMPANY_PARAMETER} or {PARENT_PARAMETER} too: it is unique only within a "
+    "company."
+)
+
+
 @dataclass(frozen=True)
 class AgentResponse(RecordResponse):
     """One agent, by `agent_uuid`, `platform_agent_id` or, within a company or parent, `source_agent_id`."""
 
     async def find(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
-        """Return the agent by the first kind of identifier that matches; raise InvalidRequest for several matches."""
+        """Return the agent by the first kind of identifier that matches.
+
+        Raises InvalidRequest for several matches, and NotFound if none matches and a scope could help.
+        """
         hits = await find_agents(call, guid_clauses(call, identifier), with_source=True)
+        if not hits and not call.scope.is_explicit:
+            raise NotFound(f"There is no agent {identifier!r}. {_SOURCE_ID_ADVICE}")
         if not hits:
             return None
         require_unique("guid", hits)

@@ -13,7 +13,7 @@ from service.http.responses import json_response
 from service.records import geojson
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import batched_record, single_record
-from service.search.query import Selection, by_id, match_any, term
+from service.search.query import Selection, by_id, match_any, spellings, term
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -51,9 +51,15 @@ class RecordResponse(ResourceResponse):
     async def find(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
         """Return the encoded record with an identifier, None if the scope has none."""
         if not self.alternative:
-            return await batched_record(call, self.resource, identifier, variant)
+            return await self._find_spelled(call, identifier, variant)
         clause = match_any(by_id(identifier), term(self.alternative, identifier))
         return await single_record(call, Selection(self.resource, call.scope, (clause,)), variant)
+
+    async def _find_spelled(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
+        for name in spellings(identifier):
+            if (record := await batched_record(call, self.resource, name, variant)) is not None:
+                return record
+        return None
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:  # noqa: ARG002 - the same for all parameters
         """Return the bare record alone."""
@@ -63,5 +69,5 @@ class RecordResponse(ResourceResponse):
 def _refuse_different_identifier(call: RequestContext, variable: str, identifier: str) -> None:
     """Raise InvalidRequest if the query repeats the identifier with another value."""
     repeated = call.parameters.get(variable)
-    if repeated is not None and repeated != identifier:
+    if repeated is not None and repeated not in spellings(identifier):
         raise InvalidRequest.of(variable, "differs from the identifier in the path.")

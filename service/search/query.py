@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mappings.stored_document import feed_key, feed_key_range
+from mappings.text_forms import TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,19 @@ def term(field: str, value: object) -> Clause:
 
 def by_id(identifier: str) -> Clause:
     """Match the record with this identifier by `_id`: the field `id` is for sorting and ranges only."""
-    return term("_id", identifier)
+    names = spellings(identifier)
+    return terms("_id", names) if len(names) > 1 else term("_id", identifier)
+
+
+def spellings(identifier: str) -> tuple[str, ...]:
+    """Return an identifier, and a UUID also in lower and in upper case: sources write it in either."""
+    lower = TextForm.UUID.canonical(identifier)
+    return (identifier,) if lower is None else tuple(dict.fromkeys((identifier, lower, lower.upper())))
+
+
+def term_in_any_case(field: str, value: str) -> Clause:
+    """Match documents whose field is the value, with ASCII letters in any case."""
+    return {"term": {field: {"value": value, "case_insensitive": True}}}
 
 
 def terms(field: str, values: Iterable[object]) -> Clause:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mappings import AGENT, OFFICE
 from service.errors import InvalidRequest
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
-from service.search.query import Clause, Selection, by_id, match_any, page_body, term
+from service.search.query import Clause, Selection, by_id, match_any, page_body, spellings, term, term_in_any_case
 from service.search.search_response import parse_hits
 
 if TYPE_CHECKING:
@@ -19,16 +19,18 @@ _MATCHES = 10
 
 def guid_clauses(call: RequestContext, guid: str) -> dict[str, Clause]:
     """Return the clauses by which `guid` may match an agent, in order of precedence (decisions, `{guid}`)."""
-    clauses = {"agent_uuid": by_id(guid)}
-    if guid != guid.lower():  # a UUID that the source writes in lower case
-        clauses["lower_case"] = by_id(guid.lower())
-    clauses["platform_agent_id"] = term("platform_agent_id", guid)
+    clauses = {"agent_uuid": by_id(guid)} | platform_agent_clauses(call, guid)
     return clauses | ({"source_agent_id": term("source_agent_id", guid)} if call.scope.is_explicit else {})
 
 
 def platform_agent_clauses(call: RequestContext, platform_agent_id: str) -> dict[str, Clause]:
-    """Return the clauses for a `platform_agent_id`, which may be `[platform_company_id]:[internal_agent_id]`."""
+    """Return the clauses for a `platform_agent_id`, which may be `[platform_company_id]:[internal_agent_id]`.
+
+    Mail addresses and UUIDs also match in another case, after an exact match.
+    """
     clauses = {"platform_agent_id": term("platform_agent_id", platform_agent_id)}
+    if "@" in platform_agent_id or len(spellings(platform_agent_id)) > 1:
+        clauses["any_case"] = term_in_any_case("platform_agent_id", platform_agent_id)
     company, colon, internal = platform_agent_id.partition(":")
     key = call.directory.key(company)
     if colon and key is not None:
@@ -86,11 +88,12 @@ def require_unique(parameter: str, hits: list[dict[str, Any]]) -> None:
 
 
 async def referenced_office(call: RequestContext) -> str | None:
-    """Return the office that `platform_office_id` refers to; raise InvalidRequest if it does not exist."""
+    """Return the id of the office that `platform_office_id` refers to; raise InvalidRequest if it does not exist."""
     office: str | None = call.parameters["platform_office_id"]
     if office is None:
         return None
     body = page_body(Selection(OFFICE, call.scope, (by_id(office),)), 1) | {"_source": False}
-    if not parse_hits(await call.search(OFFICE, body)):
+    hits = parse_hits(await call.search(OFFICE, body))
+    if not hits:
         raise InvalidRequest.of("platform_office_id", f"there is no office {office!r}.")
-    return office
+    return str(hits[0]["_id"])

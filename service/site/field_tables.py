@@ -90,9 +90,8 @@ def _notes(resource: Resource, field: Field) -> Iterator[str]:
     if field.note:
         yield field.note
     if field.flag is not None:
-        condition = "Present only if" if field.flag.vanishes else "Empty unless"
         views = "" if field.flag.views >= field.views else f" in the {', '.join(sorted(field.flag.views))} view"
-        yield f"{condition} `{field.flag.parameter}` is sent{views}."
+        yield f"Present only if `{field.flag.parameter}` is sent{views}."
     if field.group:
         yield f"Field group `{field.group}`."
     if field.name in resource.volatile:

@@ -52,6 +52,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
         SitePage("transfer", "Compression and caching"),
         SitePage("geojson", "GeoJSON"),
         SitePage("clients", "Typed clients"),
+        SitePage("move", "Move an existing client here"),
     ),
     "Reference": (
         REFERENCE_PAGE,

@@ -36,6 +36,7 @@ class RequestObservation:
     """Observations about one request: created on arrival, filled in by each step, read when it has completed."""
 
     __slots__ = (
+        "is_compatible",
         "is_shared",
         "key_id",
         "page",
@@ -58,6 +59,7 @@ class RequestObservation:
         self.tier = NO_LABEL  # the rate tier of the key, if configured
         self.rows = 0  # records in the response
         self.sent_bytes = 0  # of a response without a known length
+        self.is_compatible = False  # whether the key or the request has the compatible profile
         self.is_shared = False  # whether it used a search started by another request
         self.page: FeedPage | None = None  # for the console only, never in labels or log lines
         self.timer: Timer | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
 import pytest
@@ -130,3 +131,11 @@ def test_the_variant_of_returned_records_is_chosen_in_one_place() -> None:
     """`RequestContext.variant` knows which fields the key must not see; a variant made elsewhere would show them."""
     in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
     assert {name(path) for path in in_service if "Variant" in called(path)} - _FOR_NO_KEY == {"service/operation.py"}
+
+
+def test_every_folder_with_tests_is_collected(pytestconfig: pytest.Config) -> None:
+    """By default pytest excludes folders by name, `build` among them, without a word."""
+    excluded = pytestconfig.getini("norecursedirs")
+    files = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    folders = {part for path in files if "node_modules" not in path.parts for part in path.parts[:-1]}
+    assert [folder for folder in folders if any(fnmatch(folder, pattern) for pattern in excluded)] == []

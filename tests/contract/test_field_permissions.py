@@ -185,7 +185,10 @@ def expected_keys(operation: Operation, query: dict[str, str]) -> set[str]:
     resource = resource_of(operation)
     if "timestamps_only" in query:
         return {*resource.timestamps, "last_updated", "modification_timestamp"}
-    names = {*table(resource, view_of(operation)), *(GOALS if "include_gci_goals" in query else ())}
+    view = view_of(operation)
+    unsent = {field.name for field in resource.view(view) if field.is_absent(view, query)}
+    names = {*table(resource, view), *GOALS} if view is View.SHOW and resource is AGENT else {*table(resource, view)}
+    names -= unsent
     return {underscore(name) for name in names} if "underscore_response" in query else names
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mappings import RESOURCES
+from mappings import AGENT, RESOURCES
 from mappings.casing import underscore
 from mappings.fields import View
 from tests.contract.parse_spec import FIXTURE
@@ -89,14 +89,16 @@ async def _records(world: World, variant: str) -> list[dict[str, Any]]:
     if variant == "sold_listings":
         return await world.walk("/sold_listings", **wide)
     if variant == "agents":
-        return list(await world.answer("/agents", **wide))
+        return list(await world.answer("/agents", **wide, **dict.fromkeys(AGENT.flags(View.INDEX), "true")))
     if variant == "offices":
         return list((await world.answer("/offices", page_size=1000))["offices"])
     if variant in {"teams", "companies"}:
         return list(await world.answer(f"/{variant}"))
     index, identifier = _SHOWS[variant]
     found = await _records(world, index)
-    return [await world.answer(f"/{index}/{record[identifier]}") for record in found[:25]]
+    flags = AGENT.flags(View.SHOW).keys() - {"include_gci_goals"} if variant == "agent" else ()
+    sent = dict.fromkeys(flags, "true")
+    return [await world.answer(f"/{index}/{record[identifier]}", **sent) for record in found[:25]]
 
 
 _SHOWS = {

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
     from multidict import CIMultiDictProxy
 
+    from cluster.connection import ConnectionSettings
+
 Envelope = dict[str, Any]
 
 PARENT = "cascadia-holdings"
@@ -44,11 +46,12 @@ class Reply:
 
 @dataclass(frozen=True)
 class World:
-    """The service, its keys and its source data."""
+    """The service, its keys and its source data, and how it reaches its node."""
 
     http: TestClient[Any, Any]
     keys: dict[str, str]
     source: dict[str, list[Envelope]]
+    connection: ConnectionSettings
 
     async def get(self, path: str, key: str = "all", /, **parameters: object) -> Reply:
         """Ask with a key; parameters that are None are left out."""

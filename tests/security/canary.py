@@ -52,14 +52,21 @@ class CanaryKey:
         random = self.secret[:-6]
         parts = {self.key, self.secret, random, random[:_SHOWN], random[-_SHOWN:], self.secret[-_SHOWN:]}
         parts |= {base64.b64encode(self.key.encode()).decode().rstrip("=")[:-2], self.key.encode().hex()}
+        # Without the ends, which depend on what surrounds the key.
+        parts |= {_basic(user, password)[8:-4] for user, password in self._credentials()}
         # Escaped, once or twice, it is just as readable.
         unescaped = unquote(text)
         haystack = "\n".join((text, unescaped, unquote(unescaped))).lower()
         return [part for part in parts if part.lower() in haystack]
 
+    def _credentials(self) -> Iterator[tuple[str, str]]:
+        """Yield user names and passwords that hold the key."""
+        yield from (("", self.key), ("user", self.key), (self.key[3:13], self.secret), (self.key, "x"))
+
     def injections(self) -> Iterator[KeyInjection]:
         """Yield every way of sending it."""
         yield from self._as_key()
+        yield from self._as_basic()
         yield from self._as_parameter()
         yield from self._in_path()
         yield from self._in_header()
@@ -101,6 +108,19 @@ class CanaryKey:
         yield get("fragment", f"{_FEED}#{key}")
         yield get("of a walk", f"/v1/sold_listings?updated_since=1&page_size=1&{API_KEY_PARAMETER}={key}")
         yield get("of a page", f"/v1/agents?updated_since=1&page_size=1&page_number=2&{API_KEY_PARAMETER}={key}")
+
+    def _as_basic(self) -> Iterator[KeyInjection]:
+        accept = "Accept: application/vnd.platform+json;version=1"
+        form = "Content-Type: application/x-www-form-urlencoded"
+        for user, password in self._credentials():
+            pair = _basic(user, password)
+            for target in ("/api/agents?wrong=1", "/api/agents/unknown", f"{_FEED}&page_size=0", "/nothing"):
+                for more in ([], [accept]):
+                    yield get(f"basic {target} {more}", target, f"Authorization: Basic {pair}", *more)
+            for body in (f"page_size={self.key}&{self.key}=1", f"a=%zz{self.key}", self.key, f"{self.key} x"):
+                way = get("basic form", "/api/agents", f"Authorization: Basic {pair}", accept, form,
+                          f"Content-Length: {len(body)}")  # fmt: skip
+                yield KeyInjection(way.name, way.sent + body.encode())
 
     def _as_parameter(self) -> Iterator[KeyInjection]:
         for operation in OPERATIONS:
@@ -232,6 +252,10 @@ def get(name: str, target: str, *headers: str, method: str = "GET") -> KeyInject
     """Return the way of a well-formed request."""
     lines = (f"{method} {target} HTTP/1.1", "Host: x", "Connection: close", *headers, "", "")
     return KeyInjection(name, "\r\n".join(lines).encode())
+
+
+def _basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def _escaped(text: str) -> str:

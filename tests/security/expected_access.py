@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from tests.contract.world import Envelope
 
 IDENTIFIERS = {resource.alias: resource.identifier for resource in RESOURCES}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 COMPANY, PARENT_COMPANY = "platform_company_id", "parent_company_id"
 WALKED = ("listings", "sold_listings")
 
@@ -135,17 +137,17 @@ class AccessModel:
         assert asked.named is not None
         identifier = IDENTIFIERS[asked.resource]
         placeholder = asked.path.partition("{")[2].rstrip("}")
-        if asked.query.get(placeholder, asked.named) != asked.named:
+        if not _is_same(asked.named, asked.query.get(placeholder, asked.named)):
             raise _ExpectedRefusal(400)
         if asked.resource == "agents":
             return self._agents(asked.named, scope, is_named=self._is_named(asked), missing=404)
         spelt = self.company(asked.named) if asked.resource == "companies" else asked.named
-        return _some([e for e in records if e["record"][identifier] == spelt], 404)
+        return _some([e for e in records if spelt is not None and _is_same(e["record"][identifier], spelt)], 404)
 
     def _agents(self, guid: str, scope: frozenset[str], *, is_named: bool, missing: int) -> list[Envelope]:
         ways: list[Callable[[Envelope], bool]] = [
-            lambda e: bool(e["record"]["agent_uuid"] == guid.lower()),
-            lambda e: bool(e["record"]["platform_agent_id"] == guid),
+            lambda e: _is_same(e["record"]["agent_uuid"], guid),
+            *self._platform_ways(guid),
             lambda e: is_named and e.get("source_agent_id") == guid,
         ]
         found = ([e for e in self.of("agents", scope) if way(e)] for way in ways)
@@ -176,16 +178,26 @@ class AccessModel:
 
     def _platform(self, text: str, scope: frozenset[str]) -> str:
         agents = self.of("agents", scope)
-        found = [e for e in agents if e["record"]["platform_agent_id"] == text]
+        found = ([e for e in agents if way(e)] for way in self._platform_ways(text))
+        return str(_single(next((some for some in found if some), []), 400)[0]["record"]["agent_uuid"])
+
+    def _platform_ways(self, text: str) -> list[Callable[[Envelope], bool]]:
         company, colon, internal = text.partition(":")
-        if not found and colon:
-            key = self.company(company)
-            found = [e for e in agents if self.owner(e) == key and e.get("source_agent_id") == internal]
-        return str(_single(found, 400)[0]["record"]["agent_uuid"])
+        key = self.company(company) if colon else None
+        return [
+            lambda e: bool(e["record"]["platform_agent_id"] == text),
+            lambda e: "@" in text and e["record"]["platform_agent_id"].lower() == text.lower(),
+            lambda e: key is not None and self.owner(e) == key and e.get("source_agent_id") == internal,
+        ]
 
     def _internal(self, text: str, scope: frozenset[str], *, is_named: bool) -> str:
         found = [e for e in self.of("agents", scope) if is_named and e.get("source_agent_id") == text]
         return str(_single(found, 400)[0]["record"]["agent_uuid"])
+
+
+def _is_same(stored: str, sent: str) -> bool:
+    """Whether identifiers are equal: UUIDs without regard to case, all others exactly."""
+    return stored == sent or (_UUID.fullmatch(sent) is not None and stored.lower() == sent.lower())
 
 
 def _holds(names: tuple[str, ...], value: str, envelope: Envelope) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,18 @@ async def send_request(world: World, asked: MatrixRequest, method: str = "GET", 
     target = URL(f"/v1{path}?{urlencode(asked.query)}", encoded=True)
     sent = {"x-api-key": world.keys[asked.key], "Accept-Encoding": "identity", **headers}
     async with world.http.request(method, target, headers=sent) as response:
+        return MatrixResponse(response.status, response.headers, (await response.read()).decode())
+
+
+async def send_compatible(world: World, asked: MatrixRequest) -> MatrixResponse:
+    """Send a request of the matrix as a client of the compatible profile: a form, HTTP Basic, the other root."""
+    path = asked.path if asked.named is None else asked.path.split("{")[0] + quote(asked.named, safe="")
+    _, key_id, secret = world.keys[asked.key].split("_")
+    login = b64encode(f"{key_id}:{secret}".encode()).decode()
+    sent = {"Accept": "application/vnd.platform+json;version=1", "Authorization": f"Basic {login}"}
+    sent |= {"Accept-Encoding": "identity"}
+    target = URL(f"/api{path}", encoded=True)
+    async with world.http.request("GET", target, data=asked.query or None, headers=sent) as response:
         return MatrixResponse(response.status, response.headers, (await response.read()).decode())
 
 

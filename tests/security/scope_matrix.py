@@ -70,6 +70,7 @@ def _upper(spell: Spell) -> Spell:
 _UUID, _LISTING = _agent("agent_uuid"), _first("PlatformListingId")
 _PLATFORM = {
     "id": _agent("platform_agent_id"),
+    "upper": _upper(_agent("platform_agent_id")),
     "key:internal": _joined(_key, _source),
     "number:internal": _joined(_number, _source),
 }
@@ -82,8 +83,14 @@ FORMS: dict[str, dict[str, Spell]] = {
     "platform_office_id": {"id": _office},
     "platform_listing_id": {"id": _LISTING, "upper": _upper(_LISTING)},
     "last_platform_listing_id": {"id": _LISTING, "key:id": _joined(_key, _LISTING)},
-    "platform_team_id": {"uuid": _first("uuid")},
-    "guid": {"uuid": _UUID, "upper": _upper(_UUID), **_PLATFORM, "internal": _source},
+    "platform_team_id": {"uuid": _first("uuid"), "upper": _upper(_first("uuid"))},
+    "guid": {
+        **_PLATFORM,
+        "uuid": _UUID,
+        "upper": _upper(_UUID),
+        "mail": _upper(_agent("platform_agent_id")),
+        "internal": _source,
+    },
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import logging
@@ -32,6 +33,7 @@ KEY = KeyText("3pbjukwvd6", "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT").reveal()
 CANARY = CanaryKey(KEY)
 MASK = f"{KEY[:13]}_***"
 ESCAPED = KEY.replace("_", "%5F")
+BASIC = base64.b64encode(f"3pbjukwvd6:{KEY[14:]}".encode()).decode()
 
 
 @contextmanager
@@ -69,6 +71,11 @@ def written(*, is_masked: bool) -> Iterator[io.StringIO]:
         ('{"x-api-key":"hunter2"}', '{"x-api-key":"***"}'),
         ("((b'X-Api-Key', b'hunter2'),)", "((b'X-Api-Key', b'***'),)"),
         ("x-api-key: hunter2\r\n", "x-api-key: ***\r\n"),
+        (f"Authorization: Basic {BASIC}", "Authorization: Basic ***"),
+        (f"the header basic  {BASIC}", "the header basic  ***"),
+        ("((b'Authorization', b'Basic aHVudGVyMg=='),)", "((b'Authorization', b'Basic ***'),)"),
+        ("{'authorization': 'Bearer hunter2', 'a': 1}", "{'authorization': 'Bearer ***', 'a': 1}"),
+        ("a basic misconfiguration of authorization", "a basic misconfiguration of authorization"),
         ("bk_ and the api-key header", "bk_ and the api-key header"),
         ("the key bk_3pbjukwvd6 was revoked", "the key bk_3pbjukwvd6 was revoked"),
     ],

@@ -17,7 +17,7 @@ import pytest
 from service.parameters.types import Text, Uuid
 from service.resources import OPERATIONS
 from tests.security.expected_access import IDENTIFIERS
-from tests.security.matrix_http import send_request, violations
+from tests.security.matrix_http import send_compatible, send_request, violations
 from tests.security.scope_matrix import (
     FORMS,
     UNKNOWN,
@@ -104,6 +104,19 @@ async def test_no_foreign_record_count_or_existence_leaks(
     assert findings.leaks == []
     assert findings.statuses.keys() == {200, 400, 403, 404}
     assert findings.compared.keys() == {probe for probe in probes() if probe.place != "nowhere"}
+
+
+async def test_the_compatible_profile_opens_nothing(
+    walled: World, estate: AccessModel, chosen: list[MatrixCase], amount: Callable[[int, int], int]
+) -> None:
+    """Repeated identifiers aside, where a show accepts more spellings, every answer is that of the contract's API."""
+    asked = [case_request(estate, case, case_identifier(estate, case)) for case in chosen[:: amount(3, 1)]]
+    wrong = [
+        f"{request}: {text}"
+        for request in asked
+        for text in violations(request, estate.verdict(request), await send_compatible(walled, request))
+    ]
+    assert wrong == []
 
 
 def test_every_identifier_of_every_operation_is_in_the_matrix() -> None:

@@ -91,9 +91,9 @@ def test_the_dictionary_has_every_field_in_order(resource: Any) -> None:
         (
             "agents",
             "bio",
-            ["unspecified", "null", "index, show", "Empty unless include_bio is sent in the index view."],
+            ["unspecified", "null", "index, show", "Present only if include_bio is sent in the index view."],
         ),
-        ("agents", "user_reviews", ["array", "[]", "index, show", "Empty unless include_reviews is sent."]),
+        ("agents", "user_reviews", ["array", "[]", "index, show", "Present only if include_reviews is sent."]),
         (
             "agents",
             "gci_goal",

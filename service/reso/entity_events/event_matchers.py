@@ -20,7 +20,7 @@ from service.reso.filter.expression import (
 )
 from service.reso.filter.matchers import MATCH_NONE, EqualityMatcher
 from service.reso.filter.numeric_matchers import MAX_INT64, IntegerMatcher
-from service.search.query import terms
+from service.search.query import spellings, terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +83,8 @@ class EventKeyMatcher(EqualityMatcher):
 
     def match_values(self, values: Sequence[str]) -> Clause:
         """Match the events of records with one of these keys."""
-        names = [name for key in values for name in (key, *self.moves_by_key.get(key, ())) if name]
+        keys = [key for value in values for key in spellings(value)]
+        names = [name for key in keys for name in (key, *self.moves_by_key.get(key, ())) if name]
         return terms("_id", names) if names else MATCH_NONE
 
 

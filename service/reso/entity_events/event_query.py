@@ -33,6 +33,7 @@ from service.reso.filter.expression import (
 )
 from service.reso.filter.matchers import MATCH_ALL, ConstantMatcher
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
+from service.search.query import spellings
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
@@ -90,7 +91,7 @@ async def _clauses(
 async def _clause(
     call: RequestContext, ledger: EventLedger, expression: FilterExpression, resource: Resource
 ) -> Clause:
-    keys = compared_values(expression, KEY_PROPERTY)
+    keys = {name for text in compared_values(expression, KEY_PROPERTY) for name in spellings(text)}
     moves = await find_moves(call, resource, keys) if keys and ledger.published_sequence(resource.alias) else {}
     matchers: dict[str, Matcher] = {
         SEQUENCE_PROPERTY: EventNumberMatcher("sequence", ledger=ledger, alias=resource.alias),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mappings.normalization import alphanumeric_key
 from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
-from service.search.query import Clause, lacks_field, match_any, match_none, term, terms
+from service.search.query import Clause, lacks_field, match_any, match_none, spellings, term, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping, Sequence
@@ -124,7 +124,7 @@ class IdentifierMatcher(RangeMatcher):
 
     def match_values(self, values: Sequence[str]) -> Clause:
         """Match records with these keys, ignoring empty ones, which Elasticsearch refuses."""
-        given = [value for value in values if value]
+        given = [name for value in values if value for name in spellings(value)]
         return terms("_id", given) if given else MATCH_NONE
 
     def match_range(self, operator: ComparisonOperator, value: str) -> Clause:

@@ -125,6 +125,7 @@ def test_nothing_that_is_shown_holds_the_digest_or_is_taken_for_markup() -> None
         ({}, "fields     all"),
         ({"fields": ()}, "fields     no guarded ones"),
         ({"fields": ("goals",)}, "fields     goals"),
+        ({"profile": "compatible"}, "profile    compatible"),
         ({"companies": ("a",), "parent_companies": ("b",), "all_companies": False}, "scope      a, b and children"),
     ],
 )

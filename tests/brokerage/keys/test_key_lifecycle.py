@@ -32,6 +32,7 @@ FULL = KeyGrant(
     tier="gold",
     fields=("commission",),
     note="Ask Jo",
+    profile="compatible",
 )
 
 

@@ -37,7 +37,17 @@ def _created(environment: dict[str, str], *arguments: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("client")
 def test_a_created_key_is_printed_once_and_listed_without_its_secret(on_engine: dict[str, str]) -> None:
-    arguments = ["--company", "acme", "--parent-company", "4100", "--rate", "unlimited", "--json"]
+    arguments = [
+        "--company",
+        "acme",
+        "--parent-company",
+        "4100",
+        "--rate",
+        "unlimited",
+        "--profile",
+        "compatible",
+        "--json",
+    ]
     created = json.loads(run("keys", "create", "North portal", *arguments, environment=on_engine).stdout)
     assert created.keys() == {"key_id", "key"}
     text = parse_key(created["key"])
@@ -57,6 +67,7 @@ def test_a_created_key_is_printed_once_and_listed_without_its_secret(on_engine: 
         "burst": None,
         "tier": None,
         "fields": None,
+        "profile": "compatible",
         "note": "",
         "expires": None,
         "revoked": None,
@@ -81,6 +92,7 @@ async def test_only_a_hash_is_stored(client: AsyncElasticsearch, on_engine: dict
         (["x"], "Choose what the key can read"),
         (["x", "--company", "a b"], "'a b' is not a company"),
         (["x", "--all-companies", "--rate", "many"], "neither a number"),
+        (["x", "--all-companies", "--profile", "other"], "'other' is not 'compatible'"),
         (["x", "--all-companies", "--rate", "5", "--tier", "gold"], "mutually exclusive"),
     ],
 )

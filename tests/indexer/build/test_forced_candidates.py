@@ -41,7 +41,10 @@ async def test_what_was_refused_while_it_was_read_is_read_to_its_end(bench: Benc
     lines = [*teams(30, name="new"), *[b'{"record": {"uuid": "t1"}}'] * 400, *teams(20, first=30)]
     refused = (await bench.build({TEAM: lines}, bulk_documents=20)).report_for("teams")
     assert refused.read < 450
-    assert f"{refused.dead} times updated_at: is missing (teams.ndjson:31); see " in str(refused.refusal)
+    assert f"{refused.dead} of {refused.read} teams are bad, more than " in str(refused.refusal)
+    assert [(cause.count, cause.example) for cause in refused.causes] == [
+        (refused.dead, "teams.ndjson:31: updated_at: is missing")
+    ]
     report = await forced(bench)
     assert report.resumed_at == refused.read
     assert (report.read, report.dead, report.stage) == (450, 400, RunStage.SWAPPED)

@@ -8,9 +8,10 @@ import pytest
 
 from indexer import RunStage
 from indexer.build.identity_gate import CompanyRemovals, removal_objection
+from indexer.documents.coverage import CoverageRequest
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
 from mappings.references import declared_references
-from tests.records import deletion, envelope, write
+from tests.records import deletion, envelope, identifier_of, write
 
 if TYPE_CHECKING:
     from indexer import ResourceReport, RunSummary
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 Lines = list[dict[str, Any] | bytes]
+ALL = CoverageRequest(is_all=True)
 
 
 def company(key: str, numeric_id: str) -> dict[str, Any]:
@@ -105,7 +107,7 @@ async def test_records_that_move_are_lost_to_the_company_they_leave(bench: Bench
 
 
 async def test_a_company_that_would_vanish_is_named(bench: Bench) -> None:
-    summary = await rebuilt(bench, {TEAM: teams("t", 5)}, {COMPANY: BOTH[:1]})
+    summary = await rebuilt(bench, {TEAM: teams("t", 5)}, {COMPANY: BOTH[:1]}, covered=ALL)
     assert "companies-v0002 would remove 1 of 2 live companies: other" in refused(summary, "companies")
 
 
@@ -126,7 +128,8 @@ def test_references_follow_from_the_mappings() -> None:
 def agents(count: int, offices: int, prefix: str = "o") -> Lines:
     """Return agents that are spread over some offices."""
     return [
-        envelope(AGENT, {"agent_uuid": f"a{n}", "platform_office_id": f"{prefix}{n % offices}"}) for n in range(count)
+        envelope(AGENT, {"agent_uuid": identifier_of(AGENT, f"a{n}"), "platform_office_id": f"{prefix}{n % offices}"})
+        for n in range(count)
     ]
 
 
@@ -152,7 +155,7 @@ async def test_references_to_what_is_not_rebuilt_are_checked_too(bench: Bench) -
     write(bench.folder, {AGENT: agents(60, 20, "x")})
     summary = await bench.build_folder([AGENT])
     assert "60 of 60 agents would name offices that are not there" in refused(summary, "agents")
-    assert "a0 names x0" in refused(summary, "agents")
+    assert f"{identifier_of(AGENT, 'a0')} names x0" in refused(summary, "agents")
     write(bench.folder, {OFFICE: offices(15)})
     assert "15 of 60 agents would name offices" in refused(await bench.build_folder([OFFICE]), "offices")
 

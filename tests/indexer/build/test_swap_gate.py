@@ -53,8 +53,7 @@ REFUSED = {
     ),
     "dead letters": (
         [*teams(30), *[BAD] * 11],
-        "11 of 41 teams are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows: "
-        "11 times updated_at: is missing (teams.ndjson:31); see ",
+        "11 of 41 teams are bad, more than BROKERAGE_DEAD_LETTER_LIMIT (0.01) allows, see ",
     ),
 }
 bounds = pytest.mark.parametrize("bound", REFUSED)
@@ -69,6 +68,7 @@ async def test_each_bound_refuses_and_keeps_the_candidate_to_be_looked_at(bench:
     refusal, *causes = err.splitlines()
     assert (code, bool(causes)) == (1, bound == "dead letters")
     assert said in refusal
+    assert causes in ([], ["  11 like teams.ndjson:31: updated_at: is missing"])
     assert refusal.endswith("Nothing was swapped.")
     assert lines(out)[-1]["resources"]["teams"]["stage"] == RunStage.REFUSED
     assert (await bench.served(TEAM), await bench.live(TEAM)) == (before, "teams-v0001")

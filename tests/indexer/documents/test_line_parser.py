@@ -83,6 +83,11 @@ def test_an_on_market_that_contradicts_the_status_is_corrected_and_counted() -> 
     assert chunk.corrected == 1
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, {"is_nrt": None}), ({"is_nrt": True}, {"is_nrt": True})])
+def test_the_attributes_of_a_company_are_an_object_also_without_data(given: object, kept: object) -> None:
+    assert stored(COMPANY, {"public_partner_attrs": given})["public_partner_attrs"] == kept
+
+
 @pytest.mark.parametrize(("status", "kept"), [("Active", True), ("ComingSoon", False), ("Sold", False)])
 def test_status_change_date_is_kept_only_on_the_market(status: str, kept: bool) -> None:
     record = stored(LISTING, {"Status": status, "StatusChangeDate": "2026-01-01"})

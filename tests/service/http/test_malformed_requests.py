@@ -188,9 +188,9 @@ async def test_requests_without_bodies_may_follow_each_other(port: int) -> None:
     assert [answer.status for answer in await exchange(port, _get() * 3 + last)] == [200] * 4
 
 
-@pytest.mark.parametrize("expected", ["100-continue", CANARY, "100-continue, \xff"])
-async def test_an_expectation_is_passed_over(port: int, expected: str) -> None:
-    for path, status in (("/livez", 200), ("/nothing", 404)):
+@pytest.mark.parametrize(("path", "status"), [("/livez", 200), ("/nothing", 404)])
+async def test_the_expectation_to_continue_is_passed_over(port: int, path: str, status: int) -> None:
+    for expected in ("100-continue", "100-Continue"):
         sent = _get(f"Expect: {expected}\r\nConnection: close\r\n", line=f"GET {path} HTTP/1.1")
         assert [answer.status for answer in await exchange(port, sent)] == [status]
 

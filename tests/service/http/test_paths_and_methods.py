@@ -51,7 +51,7 @@ async def problem(response: Any, status: int, code: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v2/listings", "/v1/listing", "/v1/listings/L1/more", "/v1/%ff", "/V1/agents"]
+    "path", ["/v2", "/v2/listings", "/v1/listing", "/v1/listings/L1/more", "/v1/%ff", "/V1/agents"]
 )
 async def test_an_unknown_path_is_a_problem(api: TestClient[Any, Any], path: str) -> None:
     document = await problem(await api.get(as_sent(path)), 404, "not-found")

@@ -80,9 +80,7 @@ def test_a_variant_has_its_own_fields_in_the_order_of_the_contract(resource: Res
     ids=lambda part: getattr(part, "alias", part),
 )
 def test_a_member_that_is_not_stored_is_answered_empty(resource: Resource, view: View) -> None:
-    expected = {
-        field.name: field.empty_value for field in resource.view(view) if not (field.flag and field.flag.vanishes)
-    }
+    expected = {field.name: field.empty_value for field in resource.view(view) if not field.is_absent(view)}
     assert answered(Variant(resource, view), {}) == expected
 
 
@@ -94,10 +92,8 @@ def test_agent_blocks_come_with_their_flag_alone(view: View, sent: list[str]) ->
         asked = field.flag is None or view not in field.flag.views or field.flag.parameter in sent
         if asked:
             assert record[field.name] == _value(field)
-        elif field.flag is not None and field.flag.vanishes:
-            assert field.name not in record
         else:
-            assert record[field.name] == ([] if field.kind.is_list else None)
+            assert field.name not in record
 
 
 def test_an_agent_shown_alone_always_has_bio_website_and_programs() -> None:

@@ -93,9 +93,8 @@ def plainly(variant: Variant, record: dict[str, Any]) -> dict[str, Any]:
     for field in variant.resource.view(variant.view):
         flag = field.flag
         wanted = flag is None or variant.view not in flag.views or flag.parameter in variant.flags
-        if wanted or not (flag and flag.vanishes):
-            value = record.get(field.name, field.empty_value) if wanted else field.empty_value
-            shown[field] = value
+        if wanted:
+            shown[field] = record.get(field.name, field.empty_value)
     if variant.underscored:
         return {field.underscored: _respelt(field, value) for field, value in shown.items()}
     return {field.name: value for field, value in shown.items()}

@@ -1,4 +1,4 @@
-"""Normalization of a listing's status, market and property type to the values of the contract."""
+"""Normalization to the values of the contract: status, market and property type of listings; objects of companies."""
 
 from __future__ import annotations
 
@@ -26,15 +26,24 @@ _ON_MARKET = {status: status in ON_MARKET_STATUSES for status in STATUSES}
 _TYPE_NUMBERS = {name.casefold(): number for number, name in PROPERTY_TYPES.items()}
 
 
-def listing_rules(resource: Resource) -> Callable[[Any], int]:
+def record_rules(resource: Resource) -> Callable[[Any], int]:
     """Return the function that applies the rules to an envelope and returns its number of corrections.
 
-    It raises InvalidRecordError for values that no rule covers. Resources other than listings have no rules.
+    It raises InvalidRecordError for values that no rule covers. Resources other than listings and companies have none.
     """
     names = {field.name for field in resource.stored}
+    if "public_partner_attrs" in names:
+        return _company
     if "Status" not in names:
         return lambda _: 0
     return _listing if "StatusChangeDate" in names else _sold_listing
+
+
+def _company(envelope: Any) -> int:
+    """Complete the object: the contract allows null for `client_company_id` alone (decision 2)."""
+    if envelope.record.public_partner_attrs is None:
+        envelope.record.public_partner_attrs = {"is_nrt": None}
+    return 0
 
 
 def _listing(envelope: Any) -> int:

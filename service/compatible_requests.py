@@ -1,0 +1,67 @@
+"""Requests with the compatible profile, by their key or their `Accept`, as the requests that operations expect.
+
+Existing clients of such platforms send parameters in a body, repeat identifiers and call `/api` (decision 35).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from service.errors import NotFound
+from service.http.form_body import read_form
+from service.http.profile import COMPATIBLE
+from service.http.request_limits import MAX_PARAMETERS, MAX_URL_BYTES, BodyNotAllowed, TooManyParameters, UrlTooLong
+from service.parameters.compatible_query import compatible_query
+from service.telemetry.observation import CURRENT_OBSERVATION
+
+if TYPE_CHECKING:
+    from aiohttp import web
+    from marshmallow import Schema
+
+    from service.keys.record import ApiKey
+
+COMPATIBLE_ROOT = "/api"
+# What those clients expect where the contract has another default.
+_DEFAULTS = {"envelope": "true"}
+
+
+async def adapt_request(request: web.Request, key: ApiKey, schema: Schema) -> web.Request:
+    """Return the request with all of its parameters in the query; raise ApiError.
+
+    Without the profile, a request is returned unchanged, and refused if it has a body or a path below `/api`.
+    """
+    observation = CURRENT_OBSERVATION.get()
+    if not (observation.is_compatible or key.profile == COMPATIBLE):
+        return _require_plain(request)
+    observation.is_compatible = True
+    form = await read_form(request) if request.body_exists else ""
+    defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
+    sent = request.rel_url.raw_query_string
+    query = compatible_query(sent, form, request.match_info, defaults)
+    _require_limits(request, form)
+    return request if query == sent else _with_query(request, query)
+
+
+def _require_plain(request: web.Request) -> web.Request:
+    if request.body_exists:
+        raise BodyNotAllowed
+    if request.path.startswith(f"{COMPATIBLE_ROOT}/"):
+        raise NotFound("There is nothing at this path.")
+    return request
+
+
+def _require_limits(request: web.Request, form: str) -> None:
+    """Raise ApiError for a form and a URL that together exceed the limits of URLs."""
+    if (length := len(request.raw_path) + len(form)) > MAX_URL_BYTES:
+        raise UrlTooLong(length)
+    if (sent := request.raw_path.count("&") + form.count("&") + 1) > MAX_PARAMETERS:
+        raise TooManyParameters(sent)
+
+
+def _with_query(request: web.Request, query: str) -> web.Request:
+    url = URL.build(path=request.rel_url.raw_path, query_string=query, encoded=True)
+    adapted = request.clone(rel_url=url)
+    adapted._match_info = request._match_info  # noqa: SLF001 - `clone` leaves it out
+    return adapted

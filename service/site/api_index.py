@@ -1,0 +1,29 @@
+"""`/` and `/v1`: where the documentation and the resources are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+from service.site.pages import DOCS_ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from aiohttp.typedefs import Handler
+
+_HEADERS = {"Cache-Control": "public, max-age=300"}
+
+
+def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
+    """Return the handler of an index: the paths below `api_root`, of which those of one record are left out."""
+    listed = sorted({f"{api_root}{path}" for path in paths if "{" not in path})
+    document = {"documentation": DOCS_ROOT, "openapi": f"{api_root}/openapi.json", "resources": listed}
+    body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    async def serve_index(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json", headers=_HEADERS)
+
+    return serve_index
