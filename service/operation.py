@@ -30,7 +30,6 @@ from service.parameters.parser import parse_query, unknown_parameters
 from service.parameters.types import Parameter
 from service.records.projection import Variant
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
-from service.search.scope_reach import scope_reach
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
 from service.telemetry.timing import Layer, Timer
 
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from service.keys.record import ApiKey
     from service.limits.admission_lane import AdmissionSlot
     from service.scope import CompanyDirectory, Scope
-    from service.search.served_shards import ServedShards
     from service.services import Services
 
 # The parameter that chooses the spelling of the response's keys.
@@ -81,26 +79,15 @@ class RequestContext:
         flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
         return Variant(resource, view, flags, self.parameters.get(UNDERSCORE_PARAMETER, False), self.withheld)
 
-    async def search(
-        self, resource: Resource, body: dict[str, object], sequence: int | None = None, after: str | None = None
-    ) -> bytes:
-        """Search a resource's live generation, at least as new as the mark that this request can have read.
-
-        `sequence` is that of another mark, at which the search sees records that change their shard. With `after`, a
-        feed key, only the shard that has it is asked.
-        """
+    async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
+        """Search a resource's live generation, at least as new as the mark that this request can have read."""
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
         alias, mark = self.services.connection.alias(resource), self._mark(resource)
-        reach = await scope_reach(self, resource, sequence)
-        response = await self.services.engine.search(alias, body, mark, reach._replace(after=after))
+        response = await self.services.engine.search(alias, body, mark)
         self.timer.record(Layer.ELASTICSEARCH)
         return response
-
-    def served_shards(self, resource: Resource) -> ServedShards | None:
-        """Return the shards of the live index, None if it has one."""
-        return self.services.engine.shards.get(self.services.connection.alias(resource))
 
     def require(self, resource: Resource, fields: Iterable[str]) -> None:
         """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mappings.index_body import MAX_RESULT_WINDOW
 from service.errors import InvalidRequest
@@ -16,9 +16,7 @@ from service.records.timestamps_only import doc_values, encode_timestamps
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
-from service.search.scope_reach import scope_reach
 from service.search.search_response import extract_records, total_hits
-from service.search.shard_order import rows_in_order
 from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from service.http.payload import JsonBytes
     from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.search.engine import SearchEngine
 
 _BATCH_SIZE = 1_000
 
@@ -44,24 +43,19 @@ class WalkPage:
 async def walk_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> WalkPage:
     """Return the page after `last_platform_listing_id`."""
     timestamps_only = call.parameters["timestamps_only"]
-    after = call.parameters["last_platform_listing_id"]
-    body = walk_body(selection, size, after, timestamps_only=timestamps_only)
-    if timestamps_only:
-        values = await rows_in_order(call, selection, body, after, partial(_doc_values, variant.resource))
-        return _timestamps_page(values, variant, size)
-    return _record_page(await rows_in_order(call, selection, body, after, extract_records), variant, size)
+    body = walk_body(selection, size, call.parameters["last_platform_listing_id"], timestamps_only=timestamps_only)
+    response = await call.search(selection.resource, body)
+    return (_timestamps_page if timestamps_only else _record_page)(response, variant, size)
 
 
-def _doc_values(resource: Resource, response: bytes, _: int) -> list[Any]:
-    return doc_values(resource, response)
-
-
-def _record_page(stored: list[JsonBytes], variant: Variant, size: int) -> WalkPage:
+def _record_page(response: bytes, variant: Variant, size: int) -> WalkPage:
+    stored = extract_records(response, size + 1)
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
-def _timestamps_page(values: list[Any], variant: Variant, size: int) -> WalkPage:
+def _timestamps_page(response: bytes, variant: Variant, size: int) -> WalkPage:
+    values = doc_values(variant.resource, response)
     encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
 
@@ -163,7 +157,7 @@ async def single_record(call: RequestContext, selection: Selection, variant: Var
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
-    search = partial(_search_identifiers, call, alias, selection)
+    search = partial(_search_identifiers, call.services.engine, alias, selection)
     call.timer.record(Layer.QUERY)
     record = await call.services.batch_loader.load((alias, call.scope.companies), name, search)
     call.timer.record(Layer.ELASTICSEARCH)
@@ -171,9 +165,8 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 
 
 async def _search_identifiers(
-    call: RequestContext, alias: str, selection: Selection, identifiers: Sequence[str]
+    engine: SearchEngine, alias: str, selection: Selection, identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
     body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
-    reach = await scope_reach(call, selection.resource)
-    records = extract_records(await call.services.engine.search_unshared(alias, body, reach), len(identifiers))
+    records = extract_records(await engine.search_unshared(alias, body), len(identifiers))
     return {record_identifier(selection.resource, record): record for record in records}
