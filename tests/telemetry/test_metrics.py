@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.telemetry.conftest import Watched
 
 LISTINGS = "/v1/listings"
-OWN = ("/livez", "/readyz", "/startupz", "/v1/openapi.json")
+OWN = ("/", "/livez", "/readyz", "/startupz", "/v1", "/v1/openapi.json")
 
 
 def test_a_value_is_counted_up_to_the_first_bound_that_it_does_not_pass() -> None:

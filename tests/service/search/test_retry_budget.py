@@ -163,7 +163,7 @@ async def test_where_all_nodes_are_lost_attempts_are_bounded(
     monkeypatch.setattr("service.keys.ring._RENEWAL_INTERVAL_SECONDS", 0.0)
     stand_in.grant()
     async with serving(lost) as first, serving(lost) as second:
-        settings = ServiceSettings(key_concurrency=0, connections=5)
+        settings = ServiceSettings(key_concurrency=0, connections=5, refusals_per_minute=0)
         api = await aiohttp_client(create_app(settings, ConnectionSettings(url=(first.url, second.url))))
         statuses = [await get(api, stand_in) for _ in range(100)]
     assert statuses == [503] * 100
