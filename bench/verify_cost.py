@@ -1,4 +1,4 @@
-"""How long `index verify` takes beside the load of the same source: `python -m bench.verify_cost [--listings N]`.
+"""`index verify` compared with the load of the same source: `python -m bench.verify_cost [--listings N]`.
 
 Sample data, then the same with each listing three times, as joined snapshots have them. Prints seconds and the ratios.
 Runs on a node of its own, or the one that ELASTICSEARCH_URL names.

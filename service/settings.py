@@ -56,7 +56,7 @@ class ServiceSettings:
     )
     unsent_bytes_per_key: int = setting(
         "BROKERAGE_UNSENT_BYTES_PER_KEY",
-        16_777_216,
+        8_388_608,
         "Bytes of responses that a key may leave unread in each worker; beyond it, its requests get 429.",
     )
     unsent_bytes: int = setting(
