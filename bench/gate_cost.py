@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import secrets
 import tempfile
 import time
 from contextlib import ExitStack
@@ -18,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from cluster.connection import ConnectionSettings, connect
-from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from bench.scratch import node_url, scratch_indexer
+from indexer import IndexerSettings, open_source, reindex
 from sample import write_source
 
 if TYPE_CHECKING:
@@ -50,28 +47,22 @@ class Stopwatch:
 
 
 async def _measure(url: str, folder: Path, listings: int) -> None:
-    connection = ConnectionSettings(url=(url,), prefix=f"gate{secrets.token_hex(3)}-")
     settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False, shrink_limit=0.1)
     write_source(folder / "all", listings=listings)
-    async with connect(connection, connections=8, timeout=600) as client:
-        context = IndexerContext(client, connection, settings)
-        try:
-            for round_number in range(2):
-                gate, started = Stopwatch(), time.perf_counter()
-                with ExitStack() as patches, open_source(str(folder / "all")) as source:
-                    for name in _GATE:
-                        module, _, call = name.rpartition(".")
-                        timed = gate.timed(getattr(__import__(module, fromlist=[call]), call))
-                        patches.enter_context(patch(name, timed))
-                    summary = await reindex(context, source)
-                total, removed = time.perf_counter() - started, sum(each.vanished for each in summary.resources)
-                kind = "rebuild" if round_number else "first build"
-                share = gate.seconds / total
-                print(f"{kind}: {total:.1f} s, gate {gate.seconds:.2f} s ({share:.1%}), {removed:,} removed")
-                _leave_out(folder / "all" / "listings.ndjson")
-        finally:
-            for index in await client.indices.get(index=f"{connection.prefix}*"):
-                await client.indices.delete(index=index)
+    async with scratch_indexer(url, settings) as context:
+        for round_number in range(2):
+            gate, started = Stopwatch(), time.perf_counter()
+            with ExitStack() as patches, open_source(str(folder / "all")) as source:
+                for name in _GATE:
+                    module, _, call = name.rpartition(".")
+                    timed = gate.timed(getattr(__import__(module, fromlist=[call]), call))
+                    patches.enter_context(patch(name, timed))
+                summary = await reindex(context, source)
+            total, removed = time.perf_counter() - started, sum(each.vanished for each in summary.resources)
+            kind = "rebuild" if round_number else "first build"
+            share = gate.seconds / total
+            print(f"{kind}: {total:.1f} s, gate {gate.seconds:.2f} s ({share:.1%}), {removed:,} removed")
+            _leave_out(folder / "all" / "listings.ndjson")
 
 
 def _leave_out(path: Path) -> None:
@@ -85,12 +76,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listings", type=int, default=100_000)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-gate-")))
-        url = os.environ.get("ELASTICSEARCH_URL")
-        if url is None:
-            url = stack.enter_context(EmbeddedCluster(NodeOptions(ephemeral=True))).urls[0]
-        asyncio.run(_measure(url, folder, options.listings))
+    with tempfile.TemporaryDirectory(prefix="brokerage-gate-") as name, node_url() as url:
+        asyncio.run(_measure(url, Path(name), options.listings))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ own or into an embedded node: rows a second of wall time, and the peak memory of
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import random
 import secrets
@@ -20,9 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from elasticsearch import Elasticsearch
-
-from embedded import EmbeddedCluster, NodeOptions
+from bench.loading import unload
+from bench.scratch import node_url
+from cluster.connection import ConnectionSettings
 from indexer import open_source
 from mappings import LISTING
 
@@ -119,17 +120,12 @@ def loaded(path: Path, environment: dict[str, str]) -> float:
 @contextmanager
 def _node() -> Iterator[dict[str, str]]:
     """Yield the environment of commands for a node; what they create there is deleted."""
-    prefix = f"bench-{secrets.token_hex(4)}-"
-    if url := os.environ.get("ELASTICSEARCH_URL"):
+    with node_url() as url:
+        connection = ConnectionSettings(url=(url,), prefix=f"bench-{secrets.token_hex(4)}-")
         try:
-            yield {**os.environ, "BROKERAGE_INDEX_PREFIX": prefix}
+            yield {**os.environ, "ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": connection.prefix}
         finally:
-            with Elasticsearch(url) as client:
-                for index in client.indices.get(index=f"{prefix}*", expand_wildcards="all"):
-                    client.indices.delete(index=index)
-    else:
-        with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
-            yield {**os.environ, "ELASTICSEARCH_URL": cluster.url, "BROKERAGE_INDEX_PREFIX": prefix}
+            asyncio.run(unload(connection))
 
 
 def _print(label: str, maps: dict[str, Path], measure: Callable[[Path], float], rows: int, rounds: int) -> None:

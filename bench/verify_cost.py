@@ -8,37 +8,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import secrets
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
-from cluster.connection import ConnectionSettings, connect
-from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from bench.scratch import node_url, scratch_indexer
+from indexer import IndexerSettings, open_source, reindex
 from indexer.verify.verification import verify_against_source
 from sample import write_source
 
 
 async def _measure(url: str, folder: Path, kind: str) -> None:
-    connection = ConnectionSettings(url=(url,), prefix=f"verify{secrets.token_hex(3)}-")
     settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), merge=False)
-    async with connect(connection, connections=8, timeout=600) as client:
-        context = IndexerContext(client, connection, settings)
-        try:
-            with open_source(str(folder / "all")) as source:
-                started = time.perf_counter()
-                await reindex(context, source)
-                load, started = time.perf_counter() - started, time.perf_counter()
-                results = await verify_against_source(context, source)
-                verify = time.perf_counter() - started
-            equal = all(result.is_equal for result in results)
-            print(f"{kind}: load {load:.1f} s, verify {verify:.1f} s, ratio {verify / load:.2f}, equal: {equal}")
-        finally:
-            for index in await client.indices.get(index=f"{connection.prefix}*"):
-                await client.indices.delete(index=index)
+    async with scratch_indexer(url, settings) as context:
+        with open_source(str(folder / "all")) as source:
+            started = time.perf_counter()
+            await reindex(context, source)
+            load, started = time.perf_counter() - started, time.perf_counter()
+            results = await verify_against_source(context, source)
+            verify = time.perf_counter() - started
+        equal = all(result.is_equal for result in results)
+        print(f"{kind}: load {load:.1f} s, verify {verify:.1f} s, ratio {verify / load:.2f}, equal: {equal}")
 
 
 async def _measure_both(url: str, folder: Path, listings: int) -> None:
@@ -54,12 +44,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--listings", type=int, default=30_000)
     options = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerage-verify-")))
-        url = os.environ.get("ELASTICSEARCH_URL")
-        if url is None:
-            url = stack.enter_context(EmbeddedCluster(NodeOptions(ephemeral=True))).urls[0]
-        asyncio.run(_measure_both(url, folder, options.listings))
+    with tempfile.TemporaryDirectory(prefix="brokerage-verify-") as name, node_url() as url:
+        asyncio.run(_measure_both(url, Path(name), options.listings))
 
 
 if __name__ == "__main__":
