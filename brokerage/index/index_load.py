@@ -30,7 +30,6 @@ from indexer.documents.companies import Companies, companies_from_index, compani
 from indexer.reporting.displays import progress_display
 from indexer.reporting.fault_tally import FaultTally, fault_lines
 from indexer.reporting.summary_lines import kept_line, problem_lines
-from indexer.source.tables.table_source import skipped_rows
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
@@ -96,7 +95,6 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
             begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
             work = partial(begin, force=force, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
-    summary.add_skipped(skipped_rows(opened))
     shown.finish(summary)
     _exit(summary)
 
@@ -136,7 +134,6 @@ def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry
             summary = run_on_cluster(
                 work, stopped="Stopped: applied records stay, and the same command applies the rest."
             )
-    summary.add_skipped(skipped_rows(opened))
     shown.finish(summary)
     _exit(summary)
 
@@ -150,7 +147,6 @@ def _dry_run(
     known = companies_from_source(source, settings, live, covered)
     with progress_display(as_json=as_json) as shown:
         summary = indexer.dry_run(source, known, faults.add_line, settings, resources=resources, on_progress=shown.show)
-    summary.add_skipped(skipped_rows(source))
     shown.finish(summary)
     kinds = faults.kinds()
     for line in fault_lines(kinds[:_MAX_KINDS_SHOWN]):

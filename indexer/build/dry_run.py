@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.settings import IndexerSettings
+from indexer.source.tables.table_source import skipped_rows
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def dry_run(  # noqa: PLR0913 - what is checked, how, and where it is reported
             on_progress(report)
         report.stage = RunStage.CHECKED
         on_progress(report)
+    summary.set_skipped(skipped_rows(source))
     return summary
 
 

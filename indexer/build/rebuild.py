@@ -23,6 +23,7 @@ from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
+from indexer.source.tables.table_source import skipped_rows
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class _Run:
             await check_references(self.context, self.candidates)
         with suppress(RefusedError):
             await self._swap_together()
+        self.summary.set_skipped(skipped_rows(self.source))
         for candidate in self.candidates:
             self._enter(candidate.job.report, candidate.job.report.outcome(is_refused=self._is_refused))
         return self.summary

@@ -147,8 +147,8 @@ class RunSummary:
         """Return the report of a resource by its alias."""
         return next(report for report in self.resources if report.resource == alias)
 
-    def add_skipped(self, rows: Mapping[str, int]) -> None:
-        """Add the numbers of rows that the source left out, by resource."""
+    def set_skipped(self, rows: Mapping[str, int]) -> None:
+        """Set the numbers of rows that the source left out, by resource."""
         for report in self.resources:
             report.skipped = rows.get(report.resource, 0)
 

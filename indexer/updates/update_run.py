@@ -22,6 +22,7 @@ from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.dead_letters import check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.source.lines import RejectedLine
+from indexer.source.tables.table_source import skipped_rows
 from indexer.updates.bounded_queue import BoundedQueue
 from indexer.updates.resource_updater import ResourceUpdater
 from indexer.updates.update_checkpoint import UpdateCheckpoint
@@ -64,7 +65,8 @@ async def update(
             checkpoint = UpdateCheckpoint(context, stream.identity, lives)
             run = _UpdateRun(context, companies, stream, checkpoint, on_progress)
             await run.run()
-            return run.summary
+        run.summary.set_skipped(skipped_rows(source))
+        return run.summary
 
 
 class _UpdateRun:
