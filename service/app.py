@@ -85,15 +85,18 @@ def create_app(
     app[REFUSAL_PACER] = RefusalPacer(settings.refusals_per_minute, read_networks(settings.trusted_proxies))
     app[DRAINING] = asyncio.Event()
     app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
-    for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS):
+    with_profile = {
+        root + operation.path: operation
+        for root in (API_ROOT, COMPATIBLE_ROOT)
+        for operation in (*OPERATIONS, *FEED_OPERATIONS)
+    }
+    for path, operation in with_profile.items():
+        _route(app, path, _operation_handler(operation))
+    for operation in RESO_OPERATIONS:
         _route(app, API_ROOT + operation.path, _operation_handler(operation))
-    for operation in (*OPERATIONS, *FEED_OPERATIONS):
-        _route(app, COMPATIBLE_ROOT + operation.path, _operation_handler(operation))
-    app[FORM_PATHS] = frozenset(
-        root + operation.path for root in (API_ROOT, COMPATIBLE_ROOT) for operation in (*OPERATIONS, *FEED_OPERATIONS)
-    )
+    app[FORM_PATHS] = frozenset(with_profile)
     _route(app, API_ROOT + "/openapi.json", create_document_handler())
-    index = create_index_handler(API_ROOT, (operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS)))
+    index = create_index_handler(API_ROOT, with_profile)
     for path in ("/", API_ROOT):
         _route(app, path, index)
     site = SiteHandler()

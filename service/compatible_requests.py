@@ -12,7 +12,7 @@ from yarl import URL
 from service.errors import NotFound
 from service.http.form_body import read_form
 from service.http.profile import COMPATIBLE
-from service.http.request_limits import MAX_PARAMETERS, MAX_URL_BYTES, BodyNotAllowed, TooManyParameters, UrlTooLong
+from service.http.request_limits import BodyNotAllowed, require_bounded_target
 from service.parameters.compatible_query import compatible_query
 from service.telemetry.observation import CURRENT_OBSERVATION
 
@@ -37,10 +37,10 @@ async def adapt_request(request: web.Request, key: ApiKey, schema: Schema) -> we
         return _require_plain(request)
     observation.is_compatible = True
     form = await read_form(request) if request.body_exists else ""
+    require_bounded_target(request.raw_path + form)
     defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
     sent = request.rel_url.raw_query_string
     query = compatible_query(sent, form, request.match_info, defaults)
-    _require_limits(request, form)
     return request if query == sent else _with_query(request, query)
 
 
@@ -50,14 +50,6 @@ def _require_plain(request: web.Request) -> web.Request:
     if request.path.startswith(f"{COMPATIBLE_ROOT}/"):
         raise NotFound("There is nothing at this path.")
     return request
-
-
-def _require_limits(request: web.Request, form: str) -> None:
-    """Raise ApiError for a form and a URL that together exceed the limits of URLs."""
-    if (length := len(request.raw_path) + len(form)) > MAX_URL_BYTES:
-        raise UrlTooLong(length)
-    if (sent := request.raw_path.count("&") + form.count("&") + 1) > MAX_PARAMETERS:
-        raise TooManyParameters(sent)
 
 
 def _with_query(request: web.Request, query: str) -> web.Request:

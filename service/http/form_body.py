@@ -15,7 +15,7 @@ _ENCODED = re.compile(rb"[!-\"$-~]*")
 
 
 def announces_form(request: web.Request) -> bool:
-    """Return whether the body is a form that is no longer than a URL, sent to an operation."""
+    """Return whether the request is for an operation, and its body a form within the length limit of URLs."""
     length, resource = request.content_length, request.match_info.route.resource
     return (
         request.content_type == _FORM

@@ -116,15 +116,20 @@ class HeadersTooLarge(ApiError):
 
 def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> None:
     """Raise ApiError for a head over its limits, and a URL that contains `#`."""
-    if len(request.raw_path) > max_url_bytes:
-        raise UrlTooLong(len(request.raw_path), max_url_bytes)
-    if (sent := request.raw_path.count("&") + 1) > MAX_PARAMETERS:
-        raise TooManyParameters(sent)
+    require_bounded_target(request.raw_path, max_url_bytes)
     if sum(map(len, chain.from_iterable(request.raw_headers))) > MAX_HEAD_BYTES:
         raise HeadersTooLarge
     if "#" in request.raw_path:
         # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
         raise MalformedRequest("The URL must not contain #: send it as %23, or leave out the fragment.")
+
+
+def require_bounded_target(target: str, max_bytes: int = MAX_URL_BYTES) -> None:
+    """Raise ApiError for too many bytes or parameters in a request target, with the form of a body if it has one."""
+    if len(target) > max_bytes:
+        raise UrlTooLong(len(target), max_bytes)
+    if (sent := target.count("&") + 1) > MAX_PARAMETERS:
+        raise TooManyParameters(sent)
 
 
 def require_continue(expectations: Sequence[str]) -> None:

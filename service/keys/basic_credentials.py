@@ -7,12 +7,13 @@ import re
 from base64 import b64decode
 from typing import TYPE_CHECKING
 
+from service.keys.key_text import KEY_ID_PATTERN, KEY_PREFIX
+
 if TYPE_CHECKING:
     from multidict import MultiMapping
 
 _BASIC = re.compile(r"Basic +([A-Za-z0-9+/]+={0,2})", re.ASCII | re.IGNORECASE)
-_KEY_START = "bk_"
-_KEY_ID = re.compile(r"[a-z0-9]{10}", re.ASCII)
+_KEY_ID = re.compile(KEY_ID_PATTERN, re.ASCII)
 
 
 def key_from_basic(headers: MultiMapping[str]) -> str | None:
@@ -24,10 +25,10 @@ def key_from_basic(headers: MultiMapping[str]) -> str | None:
     if len(matches) != 1 or matches[0] is None:
         return None
     user, _, password = _decoded(matches[0][1]).partition(":")
-    if password.startswith(_KEY_START):
+    if password.startswith(KEY_PREFIX):
         return password
-    key_id = user.removeprefix(_KEY_START)
-    return f"{_KEY_START}{key_id}_{password}" if _KEY_ID.fullmatch(key_id) and password else None
+    key_id = user.removeprefix(KEY_PREFIX)
+    return f"{KEY_PREFIX}{key_id}_{password}" if _KEY_ID.fullmatch(key_id) and password else None
 
 
 def _decoded(text: str) -> str:

@@ -15,7 +15,10 @@ from dataclasses import dataclass, field
 
 _BASE62 = string.digits + string.ascii_letters
 _ID_ALPHABET = string.digits + string.ascii_lowercase
-_FORM = re.compile(r"bk_(?P<key_id>[a-z0-9]{10})_(?P<secret>[A-Za-z0-9]{30})(?P<checksum>[A-Za-z0-9]{6})", re.ASCII)
+KEY_PREFIX, KEY_ID_PATTERN = "bk_", r"[a-z0-9]{10}"
+_FORM = re.compile(
+    rf"{KEY_PREFIX}(?P<key_id>{KEY_ID_PATTERN})_(?P<secret>[A-Za-z0-9]{{30}})(?P<checksum>[A-Za-z0-9]{{6}})", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class KeyText:
 
     def reveal(self) -> str:
         """Return the complete key, to be shown once."""
-        body = f"bk_{self.key_id}_{self.secret}"
+        body = f"{KEY_PREFIX}{self.key_id}_{self.secret}"
         return body + _checksum(body)
 
 

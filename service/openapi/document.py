@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 
 Members may be added to responses at any time: ignore those that you do not know. Every member of a form is present,
-`null` where there is no value and `[]` for an empty array, unless its description names the flag that it needs.
-HEAD and OPTIONS work wherever GET does."""
+`null` where there is no value and `[]` for an empty array. Only members whose description names a flag are absent
+without it. HEAD and OPTIONS work wherever GET does."""
 
 FEED_TAG = "Feed"
 _NOT_MODIFIED = "Nothing has changed since the ETag that was sent."

@@ -18,8 +18,8 @@ _HEADERS = {"Cache-Control": "public, max-age=300"}
 
 
 def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
-    """Return the handler of an index: the paths below `api_root`, of which those of one record are left out."""
-    listed = sorted({f"{api_root}{path}" for path in paths if "{" not in path})
+    """Return the handler of an index: those of the paths that are below `api_root` and not of one record."""
+    listed = sorted(path for path in paths if path.startswith(f"{api_root}/") and "{" not in path)
     document = {"documentation": DOCS_ROOT, "openapi": f"{api_root}/openapi.json", "resources": listed}
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
