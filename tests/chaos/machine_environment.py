@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import connect
 from indexer import IndexerSettings
-from indexer.documents.coverage import CoverageRequest
+from indexer.documents.coverage import EVERY_COMPANY
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from service.app import SERVICES, create_app
 from service.keys.store import KeyGrant, KeyStore
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
 
 RESOURCES = (LISTING, SOLD_LISTING)
-ALL_COMPANIES = CoverageRequest(is_all=True)
 # Long enough for a busy machine: timeouts are not tested here.
 _SERVICE = ServiceSettings(deadline_seconds=300.0, shared_seconds=3_600.0, concurrency=64)
 _GRANTS = {
@@ -79,7 +78,7 @@ class MachineEnvironment:
     async def rebuild_empty(self, resources: list[Resource]) -> None:
         """Replace the live generation with an empty one."""
         write(self.bench.folder, {resource: [] for resource in resources})
-        assert (await self.bench.build_folder(resources, force=True, covered=ALL_COMPANIES)).exit_code == 0
+        assert (await self.bench.build_folder(resources, force=True, covered=EVERY_COMPANY)).exit_code == 0
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer import rollback
+from indexer.documents.coverage import EVERY_COMPANY
 from mappings.stored_document import is_move
-from tests.chaos.machine_environment import ALL_COMPANIES
 from tests.chaos.machine_model import (
     ENDS,
     LONE,
@@ -137,7 +137,7 @@ class MachineRun:
         source = {name: state if state.name else state._replace(reason="deleted") for name, state in source.items()}
         self.truth.model.written = set()
         self._finish = self._swap
-        work = self.corner.gated.build_folder([self.resource], force=True, covered=ALL_COMPANIES)
+        work = self.corner.gated.build_folder([self.resource], force=True, covered=EVERY_COMPANY)
         await self._begin(work, lambda: self.truth.rebuilt(before, source, moment), room)
 
     async def roll_back(self, room: float, on_done: Callable[[], None]) -> None:

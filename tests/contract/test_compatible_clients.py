@@ -14,6 +14,7 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.contract.wire_clients import DotNetClient, PhpClient, RemoteRefusal, RubyClient, WireClient, basic
+from tests.contract.world import IDENTIFIERS
 from tests.service.raw_http import exchange_one, listening, request
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ WINDOWS: dict[str, dict[str, str]] = {
     "offices": {},
     "teams": SCOPED,
     "companies": {},
-}
-IDENTIFIERS = {
-    "listings": "PlatformListingId",
-    "sold_listings": "PlatformListingId",
-    "agents": "agent_uuid",
-    "offices": "platform_office_id",
-    "teams": "uuid",
-    "companies": "platform_company_id",
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.world import PARENT, response_identifiers, source_identifiers
+from tests.contract.world import IDENTIFIERS, PARENT, response_identifiers, source_identifiers
 
 if TYPE_CHECKING:
     from tests.contract.world import Envelope, Reply, World
@@ -21,14 +21,6 @@ READABLE = {
     "parent": (PARENT, *CHILDREN),
     "two": ("tidewater-brokers", "orchard-street"),
 }
-SHOWS = {
-    "listings": "PlatformListingId",
-    "sold_listings": "PlatformListingId",
-    "agents": "agent_uuid",
-    "offices": "platform_office_id",
-    "teams": "uuid",
-    "companies": "platform_company_id",
-}
 # How each show can be narrowed; the contract gives `parent_company_id` to some of them only.
 WITH_COMPANY = ("listings", "sold_listings", "agents", "offices", "teams")
 WITH_PARENT = ("listings", "agents", "offices")
@@ -42,10 +34,10 @@ def _one_of_each_company(world: World, resource: str) -> list[Envelope]:
 
 
 @pytest.mark.parametrize("key", READABLE)
-@pytest.mark.parametrize("resource", SHOWS)
+@pytest.mark.parametrize("resource", IDENTIFIERS)
 async def test_a_show_answers_own_records_and_hides_foreign_ones(world: World, key: str, resource: str) -> None:
     for envelope in _one_of_each_company(world, resource):
-        identifier = envelope["record"][SHOWS[resource]]
+        identifier = envelope["record"][IDENTIFIERS[resource]]
         reply = await world.get(f"/{resource}/{identifier}", key)
         unknown = await world.get(f"/{resource}/unknown", key)
         if world.company(envelope) in READABLE[key]:
@@ -63,7 +55,7 @@ def _text(reply: Reply, identifier: str) -> tuple[int, str]:
 @pytest.mark.parametrize("resource", WITH_COMPANY)
 async def test_naming_another_company_never_widens_a_show(world: World, key: str, resource: str) -> None:
     for envelope in _one_of_each_company(world, resource):
-        owner, path = world.company(envelope), f"/{resource}/{envelope['record'][SHOWS[resource]]}"
+        owner, path = world.company(envelope), f"/{resource}/{envelope['record'][IDENTIFIERS[resource]]}"
         for company in (owner, world.numeric(owner)):
             reply = await world.get(path, key, platform_company_id=company)
             assert reply.status == (200 if owner in READABLE[key] else 403)
@@ -77,7 +69,7 @@ async def test_naming_another_company_never_widens_a_show(world: World, key: str
 async def test_a_parent_never_widens_a_show(world: World, key: str, resource: str) -> None:
     allowed = key in {"parent", "all"}
     for envelope in _one_of_each_company(world, resource):
-        path = f"/{resource}/{envelope['record'][SHOWS[resource]]}"
+        path = f"/{resource}/{envelope['record'][IDENTIFIERS[resource]]}"
         reply = await world.get(path, key, parent_company_id=PARENT)
         within = world.company(envelope) in CHILDREN
         assert reply.status == ((200 if within else 404) if allowed else 403)

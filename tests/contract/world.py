@@ -23,6 +23,15 @@ Envelope = dict[str, Any]
 PARENT = "cascadia-holdings"
 ON_MARKET = ("Active", "Pending", "Contingent")
 WEEK_SECONDS = 7 * 24 * 3600
+# The member by which a show of each resource finds its record, as the contract names it.
+IDENTIFIERS = {
+    "listings": "PlatformListingId",
+    "sold_listings": "PlatformListingId",
+    "agents": "agent_uuid",
+    "offices": "platform_office_id",
+    "teams": "uuid",
+    "companies": "platform_company_id",
+}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch import ApiError, NotFoundError
 
 from indexer import begin_new_lives
-from indexer.documents.coverage import CoverageRequest
+from indexer.documents.coverage import EVERY_COMPANY, CoverageRequest
 from indexer.errors import IndexerError
 from mappings import LISTING
 from service.health.probes import HEALTH_MONITOR
@@ -106,7 +106,7 @@ class DisasterRun:
     async def rebuild(self, resource: Resource, lines: list[dict[str, Any]], room: float, company: str = "") -> bool:
         """Rebuild a resource from a full source, of all companies by default."""
         write(self.bench.folder, {resource: lines})
-        covered = CoverageRequest((company,) if company else ())
+        covered = CoverageRequest((company,)) if company else EVERY_COMPANY
         work = self.gated.build_folder([resource], force=True, covered=covered)
         return await self._begin(work, resource, room, refreshes=False)
 

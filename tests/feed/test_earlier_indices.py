@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from indexer.documents.content_hashes import restricted_hashes
-from indexer.documents.coverage import CoverageRequest
+from indexer.documents.coverage import EVERY_COMPANY
 from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING
 from mappings.search_fields import SYSTEM_FIELDS
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient
 
-_ALL = CoverageRequest(is_all=True)
 _PATHS = ("changes", "snapshot/listings", "digest/listings")
 
 
@@ -44,7 +43,7 @@ def earlier_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def _build(feed: FeedClient, *, price: int) -> None:
     lines = [listing(f"L{number}", "a", price=price) for number in range(4)]
-    built = await feed.bench.build({COMPANY: [company("a")], LISTING: lines}, force=True, covered=_ALL)
+    built = await feed.bench.build({COMPANY: [company("a")], LISTING: lines}, force=True, covered=EVERY_COMPANY)
     assert built.exit_code == 0
 
 

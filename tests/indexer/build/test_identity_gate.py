@@ -8,7 +8,7 @@ import pytest
 
 from indexer import RunStage
 from indexer.build.identity_gate import CompanyRemovals, removal_objection
-from indexer.documents.coverage import CoverageRequest
+from indexer.documents.coverage import EVERY_COMPANY
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
 from mappings.references import declared_references
 from tests.records import deletion, envelope, identifier_of, write
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 Lines = list[dict[str, Any] | bytes]
-ALL = CoverageRequest(is_all=True)
 
 
 def company(key: str, numeric_id: str) -> dict[str, Any]:
@@ -107,7 +106,7 @@ async def test_records_that_move_are_lost_to_the_company_they_leave(bench: Bench
 
 
 async def test_a_company_that_would_vanish_is_named(bench: Bench) -> None:
-    summary = await rebuilt(bench, {TEAM: teams("t", 5)}, {COMPANY: BOTH[:1]}, covered=ALL)
+    summary = await rebuilt(bench, {TEAM: teams("t", 5)}, {COMPANY: BOTH[:1]}, covered=EVERY_COMPANY)
     assert "companies-v0002 would remove 1 of 2 live companies: other" in refused(summary, "companies")
 
 
