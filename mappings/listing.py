@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mappings.display import ADDRESS_MEMBERS, OPT_OUTS
 from mappings.fields import (
     INDEX_ONLY,
     Field,
@@ -155,6 +156,7 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     envelope_keyword("property_type_id"),
     doc_value("listing_id", "ListingID"),
     doc_value("modified", "ModificationTimestamp"),
+    *OPT_OUTS,
 )
 
 LISTING = Resource(
@@ -179,6 +181,7 @@ LISTING = Resource(
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
+    address=ADDRESS_MEMBERS,
     envelope_members=frozenset({"property_type_id", "shared_partner_data_updated_at"}),
 )
 
@@ -202,5 +205,6 @@ SOLD_LISTING = Resource(
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
+    address=ADDRESS_MEMBERS,
     envelope_members=frozenset({"property_type_id"}),
 )

@@ -10,11 +10,12 @@ from mappings.casing import underscore
 from mappings.fields import Field, View
 from mappings.identifiers import RULE, is_identifier
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
-from mappings.shown_content import ShownContent, guarded_members, restricted_contents, shown_content
+from mappings.shown_content import WHOLE_CONTENT, ShownContent, guarded_members, restricted_contents, shown_content
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from mappings.display import DisplayLicence
     from mappings.text_forms import TextForm
 
 
@@ -24,7 +25,8 @@ class Resource:
 
     `fields` are the public members in the contract's order; `search_fields` are what the resource indexes besides
     `SYSTEM_FIELDS`; `timestamps` maps, for `timestamps_only`, each returned member to its search field;
-    `volatile` are members whose change alone is not an update; `envelope_members` are the members of the source's
+    `volatile` are members whose change alone is not an update; `address` are the members that keys with a display
+    licence see only of records whose address may be displayed (`mappings.display`); `envelope_members` are the members of the source's
     envelope that belong to this resource.
     """
 
@@ -35,6 +37,7 @@ class Resource:
     search_fields: tuple[SearchField, ...] = ()
     timestamps: dict[str, str] = field(default_factory=dict)
     volatile: frozenset[str] = frozenset()
+    address: frozenset[str] = frozenset()
     envelope_members: frozenset[str] = frozenset()
 
     def __hash__(self) -> int:
@@ -95,16 +98,27 @@ class Resource:
         """The content hashes that are shown to keys without some field groups."""
         return restricted_contents(self.guarded)
 
-    def shown_content(self, withheld: Collection[str]) -> ShownContent:
-        """Return the content hash for a key that may not see the field groups `withheld`."""
-        return shown_content(self.guarded, withheld)
+    @cached_property
+    def address_contents(self) -> tuple[ShownContent, ...]:
+        """The content hashes without the address, of records whose address is hidden from some keys."""
+        contents = (WHOLE_CONTENT, *self.restricted_contents) if self.address else ()
+        return tuple(content.with_optional(self.address).without_address for content in contents)
+
+    @cached_property
+    def address_fields(self) -> frozenset[str]:
+        """The search fields that are read from the address."""
+        return frozenset(field.name for field in self.search_fields if not self.address.isdisjoint(field.sources))
+
+    def shown_content(self, withheld: Collection[str], display: DisplayLicence | None = None) -> ShownContent:
+        """Return the content hash for a key that may not see the field groups `withheld`, with a display licence."""
+        shown = shown_content(self.guarded, withheld)
+        return shown.with_optional(self.address) if display else shown
 
     @cached_property
     def own_fields(self) -> tuple[SearchField, ...]:
         """The indexed fields that not every resource has."""
-        return self.search_fields + tuple(
-            field for content in self.restricted_contents for field in content.search_fields
-        )
+        contents = (*self.restricted_contents, *self.address_contents)
+        return self.search_fields + tuple(field for content in contents for field in content.search_fields)
 
     @cached_property
     def indexed_fields(self) -> tuple[SearchField, ...]:

@@ -22,6 +22,7 @@ class Conversion(Enum):
 
     VERBATIM = "verbatim"
     PRESENCE = "presence"  # true if the member is not empty
+    REFUSAL = "refusal"  # true if the member is false, else no value
     DAY = "day"  # YYYY-MM-DD to the milliseconds since 1970 of its start (UTC)
     TIMESTAMP = "timestamp"  # ISO 8601, or Unix seconds, to milliseconds since 1970
 
@@ -101,6 +102,11 @@ def flag(name: str, source: str) -> SearchField:
 def presence(name: str, source: str) -> SearchField:
     """Declare a boolean that is true if `source` is not empty."""
     return SearchField(name=name, mapping=_FLAG, sources=(source,), conversion=Conversion.PRESENCE)
+
+
+def refusal(name: str, source: str) -> SearchField:
+    """Declare a boolean that is true if `source` is false, and otherwise absent."""
+    return SearchField(name=name, mapping=_FLAG, sources=(source,), conversion=Conversion.REFUSAL)
 
 
 def doc_value(name: str, source: str) -> SearchField:

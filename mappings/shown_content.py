@@ -7,7 +7,7 @@ only, because the feed does not show them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
@@ -29,10 +29,26 @@ class ShownContent:
     """The names of the search fields with a content hash and the halves of the record hash made of it.
 
     `hidden` are the members that it does not cover. Names of restricted hashes derive from them, so an index that was
-    built when other members were guarded lacks the field, which the service notices.
+    built when other members were guarded lacks the field, which the service notices. `address` are members that it
+    does not cover either in records whose address is hidden; these have the hash of `without_address`.
     """
 
     hidden: frozenset[str] = frozenset()
+    address: frozenset[str] = frozenset()
+
+    @property
+    def without_address(self) -> ShownContent:
+        """The content of records whose address is hidden."""
+        return ShownContent(self.hidden | self.address)
+
+    def with_optional(self, address: frozenset[str]) -> ShownContent:
+        """Return the content whose address some records hide."""
+        return replace(self, address=address)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the content hashes that records may have."""
+        return frozenset({self.content, self.without_address.content})
 
     @property
     def content(self) -> str:

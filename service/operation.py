@@ -30,6 +30,8 @@ from service.parameters.parser import parse_query, unknown_parameters
 from service.parameters.types import Parameter
 from service.records.projection import Variant
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
+from service.search.display import displayed
+from service.search.query import Selection
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
 from service.telemetry.timing import Layer, Timer
 
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from cluster.control_index import Mark
+    from mappings.display import DisplayLicence
     from mappings.fields import View
     from mappings.resource import Resource
     from service.keys.record import ApiKey
     from service.limits.admission_lane import AdmissionSlot
     from service.scope import CompanyDirectory, Scope
+    from service.search.query import Clause
     from service.services import Services
 
 # The parameter that chooses the spelling of the response's keys.
@@ -70,6 +74,7 @@ class RequestContext:
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
+    display: DisplayLicence | None = None  # the key's licence to show listings
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
         """Return the variant to send records in, by the request's flags and spelling and the key's permissions.
@@ -77,7 +82,15 @@ class RequestContext:
         Every operation gets its variant here, so that none can forget the fields that a key may not see.
         """
         flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
-        return Variant(resource, view, flags, self.parameters.get(UNDERSCORE_PARAMETER, False), self.withheld)
+        underscored = self.parameters.get(UNDERSCORE_PARAMETER, False)
+        return Variant(resource, view, flags, underscored, self.withheld, bool(self.display and resource.address))
+
+    def selection(self, resource: Resource, clauses: tuple[Clause, ...] = ()) -> Selection:
+        """Return the records in the request's scope, without those that the key's licence does not allow to show.
+
+        Every operation that may read listings gets its selection here.
+        """
+        return Selection(resource, self.scope, (*displayed(resource, self.display), *clauses))
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation, at least as new as the mark that this request can have read."""
@@ -235,4 +248,5 @@ class Operation:
             withheld,
             request[ADMISSION_SLOT],
             key.key_id,
+            display=key.display,
         )

@@ -33,6 +33,7 @@ from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from cluster.write_blocks import BlockedIndex
+from mappings.display import DisplayLicence
 from service.http.profile import COMPATIBLE
 from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
@@ -104,6 +105,11 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
     "--profile",
     type=click.Choice([COMPATIBLE]),
     help="compatible: the key works with existing clients of similar platforms.",
+)
+@click.option(
+    "--display",
+    type=click.Choice([licence.value for licence in DisplayLicence]),
+    help="idx: the key shows no listing, and no address, that the seller opted out of displaying.",
 )
 @click.option("--expires", type=TimestampOption(), help="Expiry time, ISO 8601.")
 @click.option("--note", type=TextOption(), default="", help="A note for yourself.")

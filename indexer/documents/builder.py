@@ -17,6 +17,7 @@ from indexer.documents.record_normalizer import member_getter
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.digest import bucket, record_hash, split_hash
+from mappings.display import ADDRESS_SWITCH, refuses
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
 
@@ -126,7 +127,8 @@ class DocumentBuilder:
         self._plain = member_getter([path for field in plain for path in _paths(field)])
         self._derived = [_derivation(field) for field in derived]
         self._restricted = restricted_hashes(resource)
-        own_names = (*(field.name for field in (*plain, *derived)), *self._restricted.field_names)
+        hash_names = (*self._restricted.field_names, *self._restricted.address_field_names)
+        own_names = (*(field.name for field in (*plain, *derived)), *hash_names)
         own = [(name, Any, None) for name in own_names]
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
@@ -148,9 +150,14 @@ class DocumentBuilder:
         version = updated * VERSIONS_PER_MICROSECOND + stored % _RECORD_VERSION_BITS
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
         own = (*own, *self._restricted.values(identifier, company, opened))
+        if self._hides_address(record):
+            own = (*own, *self._restricted.address_values(identifier, company, record))
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)
         head = _encode(fields)[:-1]
         return PendingDocument(line, identifier, company, updated // 1000, version, content, head, record)
+
+    def _hides_address(self, record: bytes) -> bool:
+        return bool(self._restricted.address_field_names) and refuses(record, ADDRESS_SWITCH)
 
     def _encode_record(self, record: Any, context: tuple[object, object]) -> tuple[OpenRecord, bytes, int, int]:
         """Return the record, encoded in parts and as a whole, and the hashes of its content and of all that is stored.
@@ -186,6 +193,10 @@ def _presence(read: Extract, envelope: Any) -> bool:
     return read(envelope) not in _EMPTY
 
 
+def _refusal(read: Extract, envelope: Any) -> bool | None:
+    return True if read(envelope) is False else None
+
+
 def _day(read: Extract, envelope: Any) -> int | None:
     value = read(envelope)
     return (value.toordinal() - _UNIX_EPOCH_ORDINAL) * _DAY_MILLISECONDS if isinstance(value, dt.date) else None
@@ -207,6 +218,7 @@ def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[ob
 _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.VERBATIM: _values,
     Conversion.PRESENCE: _presence,
+    Conversion.REFUSAL: _refusal,
     Conversion.DAY: _day,
     Conversion.TIMESTAMP: _timestamp,
 }

@@ -1,4 +1,4 @@
-"""The content hashes of a record: of the whole content, and those for keys without some field groups.
+"""The content hashes of a record: of the whole content, and those for keys that may not see some of it.
 
 A record is encoded once, with a raw TAB, which JSON never contains, in the place of each value that some hash omits.
 """
@@ -13,12 +13,14 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from mappings.digest import record_hash, split_hash
+from mappings.display import ADDRESS_SWITCH, OPT_OUTS, refuses
 from mappings.stored_document import RECORD_DELIMITER, add_search_fields, split_record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from mappings import Resource
+    from mappings.shown_content import ShownContent
 
 _encode = msgspec.json.Encoder().encode
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
@@ -47,7 +49,7 @@ class OpenRecord:
 
 
 class RestrictedHashes:
-    """Computes the hashes of one resource that keys without some field groups are shown.
+    """Computes the hashes of one resource for keys without some field groups, and for those with a display licence.
 
     They cover what the feed shows of a record, and its company: nothing of the envelope. So those of a stored document
     can be computed, too.
@@ -58,28 +60,64 @@ class RestrictedHashes:
         self.open_members = tuple(
             field.name for field in resource.stored if field in resource.guarded or field.name in resource.volatile
         )
-        self.field_names = tuple(
-            field.name for content in resource.restricted_contents for field in content.search_fields
-        )
+        self.field_names = _names(resource.restricted_contents)
+        self.address_field_names = _names(resource.address_contents)
         self._omitted = [content.hidden | resource.volatile for content in resource.restricted_contents]
+        self._omitted_with_address = [content.hidden | resource.volatile for content in resource.address_contents]
+        self._address_members = frozenset(self.open_members) | resource.address
+        self._switches = [(field.name, field.sources[0]) for field in OPT_OUTS] if resource.address_contents else []
 
     def values(self, identifier: str, company: str, record: OpenRecord) -> Iterator[int]:
         """Yield the values of the search fields `field_names`."""
-        context = _encode([company])
-        for omitted in self._omitted:
-            content = content_hash(context, record.without(omitted))
-            yield content
-            yield from split_hash(record_hash(identifier, content))
+        return _hashes(identifier, company, record, self._omitted)
+
+    def address_values(self, identifier: str, company: str, record: bytes) -> Iterator[int]:
+        """Yield the values of the search fields `address_field_names` of an encoded record whose address is hidden."""
+        opened = _opened(msgspec.json.decode(record), self._address_members)
+        return _hashes(identifier, company, opened, self._omitted_with_address)
 
     def complete(self, source: bytes) -> bytes:
-        """Return a stored document with these fields, which one of an earlier version lacks; tombstones have none."""
+        """Return a stored document with the fields that one of an earlier version lacks; tombstones have none."""
         head, record = split_record(source)
-        if not record or not self.field_names or b'"%b":' % self.field_names[0].encode() in head:
-            return source
-        stored = msgspec.json.decode(head + b"}", type=_DocumentOwner)
-        values = self.values(stored.id, stored.company, _opened(msgspec.json.decode(record), self.open_members))
-        members = [b',"%b":%d' % (name.encode(), value) for name, value in zip(self.field_names, values, strict=True)]
-        return add_search_fields(source, b"".join(members))
+        missing = b"".join(self._missing(head, record)) if record else b""
+        return add_search_fields(source, missing) if missing else source
+
+    def _missing(self, head: bytes, record: bytes) -> Iterator[bytes]:
+        """Yield the search fields that a document lacks, each after a comma."""
+        if self.field_names and not _has(head, self.field_names[0]):
+            opened = _opened(msgspec.json.decode(record), self.open_members)
+            yield from _encoded(self.field_names, self.values(*_owner(head), opened))
+        for name, switch in self._switches:
+            if not _has(head, name) and refuses(record, switch):
+                yield b',"%b":true' % name.encode()
+                if switch == ADDRESS_SWITCH:
+                    yield from _encoded(self.address_field_names, self.address_values(*_owner(head), record))
+
+
+def _hashes(identifier: str, company: str, record: OpenRecord, omissions: Iterable[Collection[str]]) -> Iterator[int]:
+    context = _encode([company])
+    for omitted in omissions:
+        content = content_hash(context, record.without(omitted))
+        yield content
+        yield from split_hash(record_hash(identifier, content))
+
+
+def _names(contents: Iterable[ShownContent]) -> tuple[str, ...]:
+    return tuple(field.name for content in contents for field in content.search_fields)
+
+
+def _has(head: bytes, name: str) -> bool:
+    return b'"%b":' % name.encode() in head
+
+
+def _encoded(names: Iterable[str], values: Iterable[int]) -> Iterator[bytes]:
+    return (b',"%b":%d' % (name.encode(), value) for name, value in zip(names, values, strict=True))
+
+
+def _owner(head: bytes) -> tuple[str, str]:
+    """Return the identifier and the company of a stored document."""
+    stored = msgspec.json.decode(head + b"}", type=_DocumentOwner)
+    return stored.id, stored.company
 
 
 class _DocumentOwner(msgspec.Struct):

@@ -102,7 +102,7 @@ def records_body(view: FeedView, resource: Resource, prefixes: Sequence[str], ma
         "query": {"bool": {"filter": [_prefix_query(view, prefixes), match_any(*matching)]}},
         "sort": ["feed_key"],
         "stored_fields": "_none_",
-        "docvalue_fields": ["id", view.content(resource).content, "bucket"],
+        "docvalue_fields": ["id", *sorted(view.content(resource).names), "bucket"],
     }
 
 
@@ -177,7 +177,8 @@ def _bucket_number(hit: _BucketHit) -> int:
 def _bucket_of_records(prefix: str, hits: list[_BucketHit], shown: ShownContent) -> DigestBucket:
     digest, members = Digest(), list[BucketRecord]()
     for fields in (hit.fields for hit in hits if _VISIBLE_QUERY in hit.matched_queries):
-        identifier, content = fields["id"][0], fields[shown.content][0]
+        identifier = fields["id"][0]
+        (content,) = fields.get(shown.without_address.content) or fields[shown.content]
         digest.add(identifier, content)
         members.append(BucketRecord(identifier, content_hex(content)))
     unsettled = sum(_UNPUBLISHED_QUERY in hit.matched_queries for hit in hits)

@@ -114,7 +114,7 @@ async def _search(view: FeedView, resource: Resource, position: FeedPosition, ma
 def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit]) -> list[bytes]:
     """Encode changes in order. Records are encoded in one batch, which costs less than one by one."""
     changes = [hit for hit in hits if not view.is_move_within_scope(hit.header)]
-    reasons = [view.removal_reason(resource, hit.header) for hit in changes]
+    reasons = [view.removal_reason(resource, hit) for hit in changes]
     present = [(hit.header, hit.record) for hit, reason in zip(changes, reasons, strict=True) if reason is None]
     headers, records = [header for header, _ in present], [record for _, record in present if record is not None]
     encoded = iter(json_lines.encode_records(headers, records, view.variant(resource), resource.alias))

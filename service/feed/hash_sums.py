@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
+from service.search.display import HIDDEN_ADDRESS
 
 if TYPE_CHECKING:
     from mappings.shown_content import ShownContent
@@ -20,24 +21,51 @@ class _SumValue(msgspec.Struct):
     value: float
 
 
-class HashSums(msgspec.Struct):
-    """The aggregated hashes of a set of records."""
-
-    doc_count: int
+class _Halves(msgspec.Struct):
     proof_high: _SumValue
     proof_low: _SumValue
 
     @property
+    def total(self) -> int:
+        return int(self.proof_high.value) * _HALF_MODULUS + int(self.proof_low.value)
+
+
+class _HiddenAddresses(_Halves):
+    """The records that hide their address: their hashes that cover it, and those that do not."""
+
+    shown_high: _SumValue
+    shown_low: _SumValue
+
+    @property
+    def correction(self) -> int:
+        return _Halves(self.shown_high, self.shown_low).total - self.total
+
+
+class HashSums(_Halves):
+    """The aggregated hashes of a set of records."""
+
+    doc_count: int
+    hidden_addresses: _HiddenAddresses | None = None  # for keys with a display licence
+
+    @property
     def digest(self) -> Digest:
         """The digest of these records."""
-        total = (int(self.proof_high.value) * _HALF_MODULUS + int(self.proof_low.value)) % _MODULUS
-        return Digest(self.doc_count, total)
+        correction = self.hidden_addresses.correction if self.hidden_addresses else 0
+        return Digest(self.doc_count, (self.total + correction) % _MODULUS)
 
 
 def sum_aggregations(content: ShownContent) -> Body:
     """Return the aggregations of `HashSums`."""
-    halves = {"proof_high": content.proof_high, "proof_low": content.proof_low}
-    return {name: {"sum": {"field": field}} for name, field in halves.items()}
+    sums = _sums(content, "proof")
+    if not content.address:
+        return sums
+    both = {**sums, **_sums(content.without_address, "shown")}
+    return {**sums, "hidden_addresses": {"filter": HIDDEN_ADDRESS, "aggs": both}}
+
+
+def _sums(content: ShownContent, prefix: str) -> Body:
+    halves = {"high": content.proof_high, "low": content.proof_low}
+    return {f"{prefix}_{half}": {"sum": {"field": field}} for half, field in halves.items()}
 
 
 def digest_body(query: Clause, content: ShownContent) -> Body:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 import orjson
 
+from mappings.display import ADDRESS_SWITCH, refuses
 from mappings.shown_content import WHOLE_CONTENT, ShownContent
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
+from service.errors import RebuildDue
 from service.search.engine_failures import malformed_response
 from service.search.search_response import parse_hits as parsed_hits
 from service.telemetry.counters import UNMARKED_RESPONSES
@@ -40,6 +42,7 @@ class DocumentHeader(msgspec.Struct, gc=False):
     moved_to: str | None = None
     status: str | None = None
     deactivated: int | None = None  # milliseconds since 1970
+    content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
 
 
 class Hit(NamedTuple):
@@ -51,9 +54,12 @@ class Hit(NamedTuple):
 
 @cache
 def _header_type(content: ShownContent) -> type[DocumentHeader]:
-    """Return the type of a header whose `content` is read from the search field of that hash."""
-    renamed, base = {"content": content.content}, (DocumentHeader,)
-    defined: Any = msgspec.defstruct("DocumentHeader", [("content", int)], bases=base, rename=renamed, gc=False)
+    """Return the type of a header whose hashes are read from the search fields of that content."""
+    renamed = {"content": content.content, "content_without_address": content.without_address.content}
+    own: list[tuple[str, Any] | tuple[str, Any, Any]] = [("content", int)]
+    if content.address:
+        own.append(("content_without_address", int | None, None))
+    defined: Any = msgspec.defstruct("DocumentHeader", own, bases=(DocumentHeader,), rename=renamed, gc=False)
     return cast("type[DocumentHeader]", defined)
 
 
@@ -66,7 +72,24 @@ _decode_tombstone = _header_decoder(WHOLE_CONTENT)
 
 
 def decode_hits(response: bytes | bytearray, content: ShownContent = WHOLE_CONTENT) -> list[Hit]:
-    """Return the documents of a response, in order. `content` is the hash that is shown of records."""
+    """Return the documents of a response, in order. `content` is the hash that is shown of records.
+
+    Raise RebuildDue for a document of an index without the hash that a display licence needs.
+    """
+    hits = _decode_hits(response, content)
+    for hit in hits if content.address else ():
+        if hit.record is not None and refuses(hit.record, ADDRESS_SWITCH):
+            hit.header.content = _required(hit.header.content_without_address)
+    return hits
+
+
+def _required(content: int | None) -> int:
+    if content is None:
+        raise RebuildDue
+    return content
+
+
+def _decode_hits(response: bytes | bytearray, content: ShownContent) -> list[Hit]:
     try:
         hits = list(_split_hits(response, _header_decoder(content)))
     except msgspec.DecodeError:

@@ -45,6 +45,8 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
     parts: list[JsonBytes] = []
     for match, record in zip(matches, variant.encode(records), strict=True):
         identifier, company, content_hash, clock = match.groups()
+        if content.address and (hidden := _content_without_address(content).search(match[0])) is not None:
+            content_hash = hidden[1]
         values = (
             company,
             identifier,
@@ -62,6 +64,11 @@ def _record_prefix(content: ShownContent) -> re.Pattern[bytes]:
     # The hash of the whole content is one of the first search fields, the others are the last: search from there.
     before = rb"[^\t]*" if content.hidden else rb"[^\t]*?"
     return re.compile(_RECORD_PREFIX % (before, content.content.encode()))
+
+
+@cache
+def _content_without_address(content: ShownContent) -> re.Pattern[bytes]:
+    return re.compile(rb',"%b":(-?\d+)' % content.without_address.content.encode())
 
 
 def _match_records(

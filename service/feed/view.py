@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mappings import LISTING, RESOURCES
+from mappings.display import LISTING_SWITCH, refuses
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
 from mappings.stored_document import TombstoneReason, split_document_id
 from service.feed.token import view_fingerprint
 from service.operation import UNDERSCORE_PARAMETER
+from service.search.display import displayed
 from service.search.query import Clause, lacks_field, terms
 from service.search.used_fields import used_fields
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from mappings.shown_content import ShownContent
-    from service.feed.hit_parser import DocumentHeader
+    from service.feed.hit_parser import DocumentHeader, Hit
     from service.operation import RequestContext
     from service.records.projection import Variant
 
@@ -39,7 +41,7 @@ class FeedView:
         """Equal for requests whose records, and their form, are the same."""
         companies, withheld = self.call.scope.companies, self.call.withheld
         spelling = self.call.parameters.get(UNDERSCORE_PARAMETER, False)
-        return companies, self._on_market, self._with_deactivated, withheld, spelling
+        return companies, self._on_market, self._with_deactivated, withheld, spelling, self.call.display
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -50,7 +52,14 @@ class FeedView:
         companies = self.call.scope.companies
         listed = None if companies is None else sorted(companies)
         contents = [self.content(resource).content for resource in RESOURCES]
-        return view_fingerprint(listed, self._on_market, self._with_deactivated, sorted(self.call.withheld), contents)
+        licence = [self.call.display, sorted(self._hidden_with_address)] if self.call.display else []
+        return view_fingerprint(
+            listed, self._on_market, self._with_deactivated, sorted(self.call.withheld), contents, *licence
+        )
+
+    @property
+    def _hidden_with_address(self) -> set[str]:
+        return {name for resource in RESOURCES for name in self.content(resource).names}
 
     @property
     def _on_market(self) -> bool:
@@ -65,12 +74,12 @@ class FeedView:
         return self.call.variant(resource, View.INDEX, all_flags=True)
 
     def content(self, resource: Resource) -> ShownContent:
-        """Return the content hash that the key may see: it covers no field group that is withheld from it."""
-        return resource.shown_content(self.call.withheld)
+        """Return the content hash that the key may see: it covers nothing that is withheld or hidden from it."""
+        return resource.shown_content(self.call.withheld, self.call.display)
 
     def clauses(self, resource: Resource) -> list[Clause]:
         """Return the clauses that restrict records, in addition to the scope."""
-        clauses: list[Clause] = []
+        clauses: list[Clause] = [*displayed(resource, self.call.display)]
         if resource is LISTING and self._on_market:
             clauses.append(terms("status", ON_MARKET_STATUSES))
         if _has_deactivation(resource) and not self._with_deactivated:
@@ -79,12 +88,16 @@ class FeedView:
 
     def required_fields(self, resource: Resource) -> set[str]:
         """Return the search fields that `removal_reason` and the content hash are read from."""
-        return {*used_fields(self.clauses(resource)), self.content(resource).content}
+        return {*used_fields(self.clauses(resource)), *self.content(resource).names}
 
-    def removal_reason(self, resource: Resource, header: DocumentHeader) -> str | None:
+    def removal_reason(self, resource: Resource, hit: Hit) -> str | None:
         """Return why a document's record is not in the copy, None if it is."""
+        header, record = hit
         if header.deleted:
             return "out_of_scope" if header.reason == TombstoneReason.MOVED else "deleted"
+        # By the record, so that an index without the search field shows nothing either; first, as the rest is hidden.
+        if self.call.display and resource.address and record is not None and refuses(record, LISTING_SWITCH):
+            return "withheld"
         if resource is LISTING and self._on_market and header.status not in _ON_MARKET:
             return "off_market"
         if header.deactivated is not None and not self._with_deactivated:

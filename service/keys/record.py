@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from mappings.display import DisplayLicence  # noqa: TC001 - msgspec reads the annotations of structs
+
 KEYS_INDEX_BODY: dict[str, Any] = {
     "settings": {"index.number_of_shards": 1, "index.auto_expand_replicas": "0-1", "index.refresh_interval": "1s"},
     "mappings": {"dynamic": False, "properties": {"key_id": {"type": "keyword"}, "created": {"type": "date"}}},
@@ -34,6 +36,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     default of the tier or the service. `fields` are the visible field groups, None for all. `successor` is the id of
     the key that replaces this one. `profile` is `compatible` for clients of similar platforms; a name that this version
     does not know has no effect. Unknown members of newer versions are ignored.
+    `display` is the licence by which listings are shown (`mappings.display`); a key with an unknown one is damaged.
     """
 
     key_id: str
@@ -52,6 +55,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
     revoked: _Moment | None = None
     successor: str | None = None
     profile: str | None = None
+    display: DisplayLicence | None = None
 
     def is_usable(self, now: dt.datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""

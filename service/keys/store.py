@@ -51,6 +51,7 @@ class KeyGrant:
     fields: tuple[str, ...] | None = None
     note: str = ""
     profile: str | None = None
+    display: DisplayLicence | None = None
 
 
 class KeyStore:

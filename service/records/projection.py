@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
+from mappings.display import ADDRESS_SWITCH, refuses
 from service.records.record_layout import LayoutOptions, RecordLayout
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ _ENCODER = msgspec.json.Encoder()
 class Variant:
     """The form of a resource's records in a response: the view, the flags of the request and the spelling of keys.
 
-    `withheld` are the field groups that the key may not see: their fields are present and empty.
+    `withheld` are the field groups that the key may not see: their fields are present and empty. `hides_addresses` is
+    whether the key's licence empties the address of records that opted out of showing it.
     """
 
     resource: Resource
@@ -37,6 +39,7 @@ class Variant:
     flags: frozenset[str] = frozenset()
     underscored: bool = False
     withheld: frozenset[str] = frozenset()
+    hides_addresses: bool = False
 
     def encode(self, records: Sequence[JsonBytes]) -> Sequence[JsonBytes]:
         """Return the encoded records in this variant."""
@@ -88,20 +91,43 @@ class _Projection:
         return bytes(buffer)
 
 
+@dataclass(frozen=True)
+class _LicensedProjection:
+    """The projection of records of which some hide their address; `others` is None if those are in the stored form."""
+
+    others: _Projection | None
+    without_address: _Projection
+
+    def encode(self, records: Sequence[JsonBytes]) -> Sequence[JsonBytes]:
+        encoded = list(records if self.others is None else self.others.encode(records))
+        for at, record in enumerate(records):
+            if refuses(record, ADDRESS_SWITCH):
+                (encoded[at],) = self.without_address.encode([record])
+        return encoded
+
+
 @cache
-def _projection(variant: Variant) -> _Projection | None:
+def _projection(variant: Variant) -> _Projection | _LicensedProjection | None:
     """Return the projection of a variant; None if it is the stored form.
 
-    The cache is bounded by the declarations: a variant consists of views, declared flags, the spelling and field
-    groups. These are some 1,500 variants, which need about 450 projections.
+    The cache is bounded by the declarations: a variant consists of views, declared flags, the spelling, field groups
+    and the licence. These are some 1,500 variants, which need about 450 projections.
     """
-    fields = tuple(
-        field for field in variant.resource.view(variant.view) if not field.is_absent(variant.view, variant.flags)
-    )
-    emptied = frozenset(field.name for field in fields if field.group in variant.withheld)
-    if fields == variant.resource.stored and not emptied and not variant.underscored:
-        return None
-    return _compiled(fields, emptied, variant.underscored)
+    fields, emptied = _fields(variant), _emptied(variant)
+    is_stored = fields == variant.resource.stored and not emptied and not variant.underscored
+    whole = None if is_stored else _compiled(fields, emptied, variant.underscored)
+    if not variant.hides_addresses:
+        return whole
+    return _LicensedProjection(whole, _compiled(fields, emptied | variant.resource.address, variant.underscored))
+
+
+def _fields(variant: Variant) -> tuple[Field, ...]:
+    view = variant.view
+    return tuple(field for field in variant.resource.view(view) if not field.is_absent(view, variant.flags))
+
+
+def _emptied(variant: Variant) -> frozenset[str]:
+    return frozenset(field.name for field in _fields(variant) if field.group in variant.withheld)
 
 
 # Shared by equal variants: withholding a group whose flag was not sent changes nothing.

@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from service.parameters.types import Parameter
+from service.search.display import with_shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -30,14 +31,19 @@ class FilterRule:
     clauses: Callable[[RequestContext], Awaitable[list[Clause]]]
 
 
-async def filter_clauses(call: RequestContext, rules: Sequence[FilterRule]) -> tuple[Clause, ...]:
-    """Return the clauses of all parameters and rules; raise ApiError for an invalid reference."""
-    sent = call.parameters
-    built = (builder.clause(sent[name], sent) for name, builder in _builders(call.schema))
-    clauses = [clause for clause in built if clause is not None]
+async def filter_clauses(
+    call: RequestContext, rules: Sequence[FilterRule], address_fields: frozenset[str] = frozenset()
+) -> tuple[Clause, ...]:
+    """Return the clauses of all parameters and rules; raise ApiError for an invalid reference.
+
+    `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.display`).
+    """
+    sent, hidden = call.parameters, address_fields if call.display else frozenset[str]()
+    built = (((builder.field,), builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
+    clauses = [(fields, clause) for fields, clause in built if clause is not None]
     for rule in rules:
-        clauses += await rule.clauses(call)
-    return tuple(clauses)
+        clauses += [(rule.fields, clause) for clause in await rule.clauses(call)]
+    return tuple(clause if hidden.isdisjoint(fields) else with_shown_address(clause) for fields, clause in clauses)
 
 
 @cache

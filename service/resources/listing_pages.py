@@ -14,7 +14,6 @@ from service.resources.response import BRIEF, UPDATED_SINCE, Envelope, ResourceR
 from service.resources.watermarks import with_true_watermark
 from service.scope import COMPANY_PARAMETER
 from service.search.pagination import walk_page
-from service.search.query import Selection
 from service.telemetry.observation import CURRENT_OBSERVATION, FeedPage
 
 if TYPE_CHECKING:
@@ -44,13 +43,13 @@ class WalkResponse(ResourceResponse):
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the page after the record that `last_platform_listing_id` names."""
         call = await with_true_watermark(call, self.resource)
-        clauses = await filter_clauses(call, self.rules)
+        clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         variant, as_features = (
             call.variant(self.resource, self.view),
             geojson.wants_geojson(call.headers, call.parameters),
         )
         watermark = await next_watermark(call, self.resource)
-        selection = Selection(self.resource, call.scope, clauses)
+        selection = call.selection(self.resource, clauses)
         page = await walk_page(call, selection, variant, call.parameters["page_size"])
         CURRENT_OBSERVATION.get().page = _observed(call, self.resource, page, watermark)
         following = {} if page.is_final else {"next": {CURSOR: page.last}}

@@ -11,7 +11,6 @@ from service.resources.listing_pages import next_watermark
 from service.resources.response import BRIEF, ENVELOPE, UPDATED_SINCE, Envelope, ResourceResponse
 from service.resources.watermarks import with_true_watermark
 from service.search.pagination import numbered_page
-from service.search.query import Selection
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -33,11 +32,11 @@ class PageResponse(ResourceResponse):
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the page that `page_number` and `page_size` select."""
         call = await with_true_watermark(call, self.resource)
-        clauses = await filter_clauses(call, self.rules)
+        clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         watermark = await next_watermark(call, self.resource) if UPDATED_SINCE in call.parameters else {}
         variant = call.variant(self.resource, self.view)
         page = await numbered_page(
-            call, Selection(self.resource, call.scope, clauses), variant, call.parameters["page_size"]
+            call, call.selection(self.resource, clauses), variant, call.parameters["page_size"]
         )
         is_enclosed = self.is_enclosed or call.parameters.get(ENVELOPE)
         body = page.to_json(self.resource.alias) if is_enclosed else json_array(page.records)

@@ -13,7 +13,7 @@ from service.http.responses import json_response
 from service.records import geojson
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import batched_record, single_record
-from service.search.query import Selection, by_id, match_any, spellings, term
+from service.search.query import by_id, match_any, spellings, term
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -53,7 +53,7 @@ class RecordResponse(ResourceResponse):
         if not self.alternative:
             return await self._find_spelled(call, identifier, variant)
         clause = match_any(by_id(identifier), term(self.alternative, identifier))
-        return await single_record(call, Selection(self.resource, call.scope, (clause,)), variant)
+        return await single_record(call, call.selection(self.resource, (clause,)), variant)
 
     async def _find_spelled(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
         for name in spellings(identifier):

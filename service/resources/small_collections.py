@@ -10,7 +10,6 @@ from service.parameters.groups import DEFAULT_PAGE_SIZE
 from service.resources.filters import filter_clauses
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import all_records, numbered_page
-from service.search.query import Selection
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,8 +26,8 @@ class CollectionResponse(ResourceResponse):
 
     async def __call__(self, call: RequestContext) -> web.Response:
         """Return the collection or the page."""
-        clauses = await filter_clauses(call, self.rules)
-        selection, variant = Selection(self.resource, call.scope, clauses), call.variant(self.resource, self.view)
+        clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
+        selection, variant = call.selection(self.resource, clauses), call.variant(self.resource, self.view)
         if call.parameters["page_number"] is None and call.parameters["page_size"] is None:
             return json_response(json_array(await all_records(call, selection, variant)))
         page = await numbered_page(call, selection, variant, call.parameters["page_size"] or DEFAULT_PAGE_SIZE)

@@ -156,10 +156,10 @@ async def single_record(call: RequestContext, selection: Selection, variant: Var
 
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
-    alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
+    alias, selection = call.services.connection.alias(resource), call.selection(resource)
     search = partial(_search_identifiers, call.services.engine, alias, selection)
     call.timer.record(Layer.QUERY)
-    record = await call.services.batch_loader.load((alias, call.scope.companies), name, search)
+    record = await call.services.batch_loader.load((alias, call.scope.companies, call.display), name, search)
     call.timer.record(Layer.ELASTICSEARCH)
     return None if record is None else variant.encode([record])[0]
 

@@ -12,6 +12,7 @@ from indexer.documents.content_hashes import restricted_hashes
 from indexer.documents.coverage import EVERY_COMPANY
 from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING
+from mappings.display import OPT_OUTS
 from mappings.search_fields import SYSTEM_FIELDS
 from service.health.probes import HEALTH_MONITOR
 from tests.feed.feed_client import ConsumerCopy, company, listing
@@ -26,12 +27,14 @@ _PATHS = ("changes", "snapshot/listings", "digest/listings")
 
 
 @contextmanager
-def earlier_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Declare listings as that version did."""
-    fields = LISTING.search_fields
+def earlier_version(monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True) -> Iterator[None]:
+    """Declare listings as that version did; without `has_display` as one that knew no display licence either."""
+    fields = tuple(field for field in LISTING.search_fields if has_display or field not in OPT_OUTS)
     with monkeypatch.context() as patch:
         for name, value in (
+            ("search_fields", fields),
             ("restricted_contents", ()),
+            ("address_contents", ()),
             ("own_fields", fields),
             ("indexed_fields", SYSTEM_FIELDS + fields),
         ):
@@ -47,7 +50,8 @@ async def _build(feed: FeedClient, *, price: int) -> None:
     assert built.exit_code == 0
 
 
-async def _check(feed: FeedClient) -> None:
+async def check_health(feed: FeedClient) -> None:
+    """Check the indices now."""
     monitor: HealthMonitor = feed.http.server.app[HEALTH_MONITOR]  # type: ignore[attr-defined]
     await monitor.check_now()
 
@@ -58,13 +62,13 @@ async def test_restricted_keys_wait_for_the_rebuild_that_completes_documents_it_
     with earlier_version(monkeypatch):
         await _build(feed, price=5)
         await feed.update(listing("L1", "a", 9, price=7))
-    await _check(feed)
+    await check_health(feed)
     for path in _PATHS:
         status, body = await feed.get(path, "poor")
         assert (status, "brokerage index reindex" in orjson.loads(body)["detail"]) == (503, True), path
         assert (await feed.get(path))[0] == 200
     await _build(feed, price=5)
-    await _check(feed)
+    await check_health(feed)
     copied = ConsumerCopy("listings")
     copied.load(await feed.snapshot("listings", "poor"))
     assert copied.records["L1"][1]["ListPrice"] == 7

@@ -51,5 +51,5 @@ async def _feed_keys(call: RequestContext, selection: Selection, before: Sequenc
 
 
 async def _count_known(call: RequestContext, first: Resource, keys: Sequence[str]) -> int:
-    everything = Selection(first, call.scope, (terms("_id", map(identifier_from_feed_key, keys)),))
+    everything = call.selection(first, (terms("_id", map(identifier_from_feed_key, keys)),))
     return await count_documents(call, first, everything.query())

@@ -12,9 +12,10 @@ from mappings.fields import View
 from service.errors import Forbidden, InvalidRequest
 from service.reso.entity_sets.entity_rows import EntityRecords
 from service.reso.entity_sets.ordering import BY_KEY, build_sort_order
+from service.reso.filter.address_matcher import ShownAddressMatcher
 from service.reso.filter.clause_builder import build_clause
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
-from service.search.query import Selection, by_id
+from service.search.query import by_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +90,7 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSou
     for resource in entity_set.resources:
         matcher_for = partial(_matcher_for, call, entity_set, resource)
         clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
-        selections.append(Selection(resource, call.scope, clauses))
+        selections.append(call.selection(resource, clauses))
     ordering = build_sort_order(entity_set, call.parameters[ORDER_BY] or ())
     return EntityPageSource(
         call, entity_set, EntityRecords(call, tuple(selections), ordering), _selected_properties(call, entity_set)
@@ -98,7 +99,7 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSou
 
 def query_entity(call: RequestContext, entity_set: EntitySet, key: str) -> EntityPageSource:
     """Return the entity with a key."""
-    selections = tuple(Selection(resource, call.scope, (by_id(key),)) for resource in entity_set.resources)
+    selections = tuple(call.selection(resource, (by_id(key),)) for resource in entity_set.resources)
     return EntityPageSource(
         call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set)
     )
@@ -115,7 +116,8 @@ def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource
     if matcher is None:
         filterable = ", ".join(entity_set.filterable)
         raise InvalidRequest.of(FILTER, f"{name} cannot be used in $filter; these can: {filterable}.")
-    return matcher
+    is_address = resource in declared.columns and declared.columns[resource].source_member in resource.address
+    return ShownAddressMatcher(matcher) if call.display and is_address else matcher
 
 
 def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[EntityProperty, ...]:

@@ -95,7 +95,7 @@ class EntityRecords:
         first = self.selections[0]
         if selection is first or not identifiers:
             return frozenset()
-        everything = Selection(first.resource, self.call.scope, (terms("_id", identifiers),))
+        everything = self.call.selection(first.resource, (terms("_id", identifiers),))
         body = BY_KEY.search_body(everything, (), len(identifiers))
         return {row.id for row in await read_doc_values(self.call, first.resource, body, SortValues)}
 

@@ -1,0 +1,24 @@
+"""Clauses by which a display licence withholds listings, and hides addresses from filters (decision 36)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mappings.display import ADDRESS_HIDDEN, WITHHELD
+from service.search.query import Clause, match_none, term
+
+if TYPE_CHECKING:
+    from mappings.display import DisplayLicence
+    from mappings.resource import Resource
+
+HIDDEN_ADDRESS: Clause = term(ADDRESS_HIDDEN, value=True)
+
+
+def displayed(resource: Resource, licence: DisplayLicence | None) -> tuple[Clause, ...]:
+    """Return the clauses that withhold what a licence does not allow to show."""
+    return (match_none(term(WITHHELD, value=True)),) if licence and resource.address else ()
+
+
+def with_shown_address(clause: Clause) -> Clause:
+    """Narrow a clause on the address to records whose address may be shown: others must not confirm guesses."""
+    return {"bool": {"filter": [clause], "must_not": [HIDDEN_ADDRESS]}}
