@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from mappings.display import DisplayLicence
+
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 # The largest that Elasticsearch allows by default; a key takes less than a kilobyte.

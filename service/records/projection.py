@@ -44,7 +44,8 @@ class Variant:
     def encode(self, records: Sequence[JsonBytes]) -> Sequence[JsonBytes]:
         """Return the encoded records in this variant."""
         projection = _projection(self)
-        return records if projection is None else projection.encode(records)
+        encoded = records if projection is None else projection.encode(records)
+        return _with_addresses_hidden(self, records, encoded) if self.hides_addresses else encoded
 
     def render(self, record: Record) -> bytes:
         """Return one parsed record in this variant, encoded."""
@@ -91,34 +92,34 @@ class _Projection:
         return bytes(buffer)
 
 
-@dataclass(frozen=True)
-class _LicensedProjection:
-    """The projection of records of which some hide their address; `others` is None if those are in the stored form."""
-
-    others: _Projection | None
-    without_address: _Projection
-
-    def encode(self, records: Sequence[JsonBytes]) -> Sequence[JsonBytes]:
-        encoded = list(records if self.others is None else self.others.encode(records))
-        for at, record in enumerate(records):
-            if refuses(record, ADDRESS_SWITCH):
-                (encoded[at],) = self.without_address.encode([record])
-        return encoded
-
-
 @cache
-def _projection(variant: Variant) -> _Projection | _LicensedProjection | None:
-    """Return the projection of a variant; None if it is the stored form.
+def _projection(variant: Variant) -> _Projection | None:
+    """Return the projection of records that hide nothing of their address; None if it is the stored form.
 
     The cache is bounded by the declarations: a variant consists of views, declared flags, the spelling, field groups
     and the licence. These are some 1,500 variants, which need about 450 projections.
     """
     fields, emptied = _fields(variant), _emptied(variant)
-    is_stored = fields == variant.resource.stored and not emptied and not variant.underscored
-    whole = None if is_stored else _compiled(fields, emptied, variant.underscored)
-    if not variant.hides_addresses:
-        return whole
-    return _LicensedProjection(whole, _compiled(fields, emptied | variant.resource.address, variant.underscored))
+    if fields == variant.resource.stored and not emptied and not variant.underscored:
+        return None
+    return _compiled(fields, emptied, variant.underscored)
+
+
+@cache
+def _without_address(variant: Variant) -> _Projection:
+    emptied = _emptied(variant) | variant.resource.address
+    return _compiled(_fields(variant), emptied, variant.underscored)
+
+
+def _with_addresses_hidden(
+    variant: Variant, records: Sequence[JsonBytes], encoded: Sequence[JsonBytes]
+) -> Sequence[JsonBytes]:
+    """Return encoded records, those that hide their address without it."""
+    shown = list(encoded)
+    for at, record in enumerate(records):
+        if refuses(record, ADDRESS_SWITCH):
+            (shown[at],) = _without_address(variant).encode([record])
+    return shown
 
 
 def _fields(variant: Variant) -> tuple[Field, ...]:

@@ -38,12 +38,13 @@ async def filter_clauses(
 
     `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.display`).
     """
-    sent, hidden = call.parameters, address_fields if call.display else frozenset[str]()
-    built = (((builder.field,), builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
-    clauses = [(fields, clause) for fields, clause in built if clause is not None]
+    sent, hidden = call.parameters, address_fields if address_fields and call.display else frozenset[str]()
+    built = ((builder.field, builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
+    clauses = [with_shown_address(clause) if field in hidden else clause for field, clause in built if clause]
     for rule in rules:
-        clauses += [(rule.fields, clause) for clause in await rule.clauses(call)]
-    return tuple(clause if hidden.isdisjoint(fields) else with_shown_address(clause) for fields, clause in clauses)
+        found, is_open = await rule.clauses(call), hidden.isdisjoint(rule.fields)
+        clauses += found if is_open else map(with_shown_address, found)
+    return tuple(clauses)
 
 
 @cache

@@ -35,9 +35,7 @@ class PageResponse(ResourceResponse):
         clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
         watermark = await next_watermark(call, self.resource) if UPDATED_SINCE in call.parameters else {}
         variant = call.variant(self.resource, self.view)
-        page = await numbered_page(
-            call, call.selection(self.resource, clauses), variant, call.parameters["page_size"]
-        )
+        page = await numbered_page(call, call.selection(self.resource, clauses), variant, call.parameters["page_size"])
         is_enclosed = self.is_enclosed or call.parameters.get(ENVELOPE)
         body = page.to_json(self.resource.alias) if is_enclosed else json_array(page.records)
         return json_response(body, {**page.headers(call), **watermark})

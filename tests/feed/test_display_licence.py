@@ -14,7 +14,7 @@ from mappings.display import ADDRESS_MEMBERS, DisplayLicence
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from tests.feed.conftest import SETTINGS
-from tests.feed.feed_client import ConsumerCopy, FeedClient, company, deleted_listing, source_time
+from tests.feed.feed_client import ConsumerCopy, FeedClient, JsonObject, company, deleted_listing, source_time
 from tests.feed.test_earlier_indices import check_health, earlier_version
 from tests.indexer.conftest import bench
 from tests.records import deletion, envelope
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mappings import Resource
-    from tests.feed.feed_client import JsonObject
     from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
@@ -35,8 +34,8 @@ _GRANTS = {
     "all": KeyGrant("all", all_companies=True, rate=None, display=DisplayLicence.IDX),
 }
 _KEYS = ("idx", "poor", "all")
-_HELD_BACK = {"InternetEntireListingDisplayYN": False}
-_NO_ADDRESS = {"InternetAddressDisplayYN": False}
+_HELD_BACK: JsonObject = {"InternetEntireListingDisplayYN": False}
+_NO_ADDRESS: JsonObject = {"InternetAddressDisplayYN": False}
 _PATHS = (
     "changes",
     "snapshot/listings",
@@ -48,7 +47,7 @@ _PATHS = (
 )
 
 
-def _listing(identifier: str, second: int = 0, /, resource: Resource = LISTING, **record: object) -> JsonObject:
+def _listing(identifier: str, second: int = 0, resource: Resource = LISTING, /, **record: Any) -> JsonObject:
     place = {"Latitude": "47.5", "Longitude": "-122.3"}
     named = {"PlatformListingId": identifier, **place, **record}
     return envelope(resource, named, updated_at=source_time(second), platform_company_id="a")
@@ -57,7 +56,7 @@ def _listing(identifier: str, second: int = 0, /, resource: Resource = LISTING, 
 @pytest.fixture
 async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
     """Listings and sold listings of which some are withheld, some without an address, and some both."""
-    choices: list[dict[str, object]] = [{}, _HELD_BACK, _NO_ADDRESS, _HELD_BACK | _NO_ADDRESS, _unknown()]
+    choices = [{}, _HELD_BACK, _NO_ADDRESS, _HELD_BACK | _NO_ADDRESS, _unknown()]
     lines = [_listing(f"L{number}", **choices[number % 5]) for number in range(10)]
     sold = [_listing(f"S{number}", 0, SOLD_LISTING, **choices[number % 5]) for number in range(5)]
     await bench.build({COMPANY: [company("a")], LISTING: lines, SOLD_LISTING: sold})
@@ -67,11 +66,8 @@ async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
         yield FeedClient(http, keys, bench)
 
 
-def _unknown() -> dict[str, object]:
+def _unknown() -> JsonObject:
     return {"InternetEntireListingDisplayYN": None, "InternetAddressDisplayYN": None}
-
-
-
 
 
 async def _copies(feed: FeedClient) -> dict[str, ConsumerCopy]:
@@ -109,12 +105,8 @@ async def test_snapshots_lack_what_is_withheld_and_addresses_that_are_hidden(fee
     for key in _KEYS:
         lines = (await feed.snapshot("listings", key))[1:-1]
         assert [line["id"] for line in lines] == ["L0", "L2", "L4", "L5", "L7", "L9"]
-        empty = {
-            line["id"]: {name for name in ADDRESS_MEMBERS if line["record"][name] is None} for line in lines
-        }
-        assert empty == {
-            name: ADDRESS_MEMBERS if name in {"L2", "L7"} else {"Address2"} for name in empty
-        }
+        empty = {line["id"]: {name for name in ADDRESS_MEMBERS if line["record"][name] is None} for line in lines}
+        assert empty == {name: ADDRESS_MEMBERS if name in {"L2", "L7"} else {"Address2"} for name in empty}
         sold = (await feed.snapshot("sold_listings", key))[1:-1]
         assert [line["id"] for line in sold] == ["S0", "S2", "S4"]
         assert {name for name in ADDRESS_MEMBERS if sold[1]["record"][name] is not None} == set()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from mappings.display import DisplayLicence
 from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
@@ -32,6 +33,7 @@ _SCOPES = {
     "parent": KeyGrant("parent", parent_companies=(PARENT,), rate=None),
     "parent and company": KeyGrant("both", parent_companies=("4200",), companies=("rainier-gate",), rate=None),
     "all": KeyGrant("all", all_companies=True, rate=None),
+    "idx": KeyGrant("idx", companies=("evergreen-realty", "4300"), rate=None, display=DisplayLicence.IDX),
     "nothing": KeyGrant("nothing", companies=("unknown",), parent_companies=("no-parent",), rate=None),
 }
 
@@ -43,6 +45,8 @@ async def walled(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
     write_source(source, _LISTINGS)
     _rewrite(source / "companies.ndjson", _adopt)
     _rewrite(source / "agents.ndjson", _renumber)
+    for name in ("listings", "sold_listings"):
+        _rewrite(source / f"{name}.ndjson", _opt_out)
     async with open_world(engine_url, source, _SCOPES) as opened:
         yield opened
 
@@ -64,6 +68,15 @@ def _adopt(companies: list[Envelope]) -> None:
     for line in companies:
         if line["record"]["platform_company_id"] in _ADOPTED:
             line["parent_company_id"] = OTHER_PARENT
+
+
+def _opt_out(listings: list[Envelope]) -> None:
+    """Withhold the first listing of each company, by which the matrix asks, and every fifth of the others."""
+    seen: set[str] = set()
+    for number, line in enumerate(listings):
+        if line["platform_company_id"] not in seen or not number % 5:
+            line["record"]["InternetEntireListingDisplayYN"] = False
+        seen.add(line["platform_company_id"])
 
 
 def _renumber(agents: list[Envelope]) -> None:

@@ -74,6 +74,11 @@ class AccessModel:
         wanted = {*companies}
         return [envelope for envelope in self.source[resource] if self.owner(envelope) in wanted]
 
+    def withholds(self, key: str, envelope: Envelope) -> bool:
+        """Return whether the licence of a key withholds a record."""
+        is_refused = envelope["record"].get("InternetEntireListingDisplayYN") is False
+        return self.grants[key].display is not None and is_refused
+
     def company(self, text: str) -> str | None:
         """Return the key of a company given by key or number."""
         return next((key for key, number in self.numbers.items() if text in {key, number}), None)
@@ -123,7 +128,7 @@ class AccessModel:
         return self.children(key)
 
     def _found(self, asked: MatrixRequest, scope: frozenset[str]) -> list[Envelope]:
-        records = self.of(asked.resource, scope)
+        records = [e for e in self.of(asked.resource, scope) if not self.withholds(asked.key, e)]
         if asked.named is not None:
             return self._shown(asked, scope, records)
         if asked.resource in {"agents", "offices"}:

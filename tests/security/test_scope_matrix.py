@@ -58,9 +58,9 @@ async def _judge(world: World, estate: AccessModel, case: MatrixCase, findings: 
     findings.asked += 1
     findings.statuses[answer.status] += 1
     findings.leaks += [f"{case}: {text}" for text in violations(request, verdict, answer)]
-    if case.owner == UNKNOWN or case.owner in estate.readable[case.key]:
+    if case.owner == UNKNOWN or (case.owner in estate.readable[case.key] and not _is_withheld(estate, case)):
         return
-    # The owner is foreign: the response must be the one for an unknown identifier.
+    # The owner is foreign, or the listing is withheld: the response must be the one for an unknown identifier.
     for twin in unknown_twins(case.probe, sent):
         other = case_request(estate, case, twin)
         if estate.verdict(other) != verdict:
@@ -70,6 +70,13 @@ async def _judge(world: World, estate: AccessModel, case: MatrixCase, findings: 
         findings.compared[case.probe] += 1
         if answer.comparable() != (await send_request(world, other, method)).comparable(twin, instead=sent):
             findings.leaks.append(f"{case}: {sent!r} differs from {twin!r}")
+
+
+def _is_withheld(estate: AccessModel, case: MatrixCase) -> bool:
+    """Return whether the identifier of a case is that of a listing that the licence of its key withholds."""
+    if not case.probe.name.endswith("platform_listing_id"):
+        return False
+    return estate.withholds(case.key, estate.of(case.probe.path.split("/")[1], [case.owner])[0])
 
 
 @pytest.fixture(scope="module")
