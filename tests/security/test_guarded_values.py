@@ -22,7 +22,7 @@ from tests.indexer.conftest import bench
 from tests.records import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from tests.indexer.conftest import Bench
 
@@ -94,18 +94,24 @@ class Hidden:
 
 @dataclass(frozen=True)
 class Attacker:
-    """A key that may see none of the field groups, and what it knows."""
+    """A key that may not see everything, and what it knows."""
 
     http: TestClient[Any, Any]
     key: str
+    accept: str = "*/*"
 
     async def read(self, path: str) -> tuple[dict[str, str], bytes]:
         """Return the headers and the body of a response that must be 200, uncompressed: tokens compress differently."""
-        headers = {"x-api-key": self.key, "Accept-Encoding": "identity"}
+        headers = {"x-api-key": self.key, "Accept-Encoding": "identity", "Accept": self.accept}
         async with self.http.get(f"/v1/{path}", headers=headers) as response:
             body = await response.read()
             assert response.status == 200, body
             return dict(response.headers), body
+
+    async def json(self, path: str) -> JsonObject:
+        """Return a body."""
+        body: JsonObject = orjson.loads((await self.read(path))[1])
+        return body
 
     async def lines(self, resource: str) -> list[JsonObject]:
         """Return the lines of a snapshot."""
@@ -168,10 +174,10 @@ def _from_first_event(text: str) -> str:
     return _EVENTS.sub(lambda found: f'"EntityEventSequence":{int(found[1]) - numbers[0]}', text)
 
 
-async def _everything(attacker: Attacker) -> dict[str, JsonObject]:
+async def everything(attacker: Attacker, paths: Iterable[str]) -> dict[str, JsonObject]:
     """Return all that the key receives by path, without what may differ between two installations."""
     found = {}
-    for path in _PATHS:
+    for path in paths:
         headers, body = await attacker.read(path)
         has_token = any(token in body for token in _TOKEN_KEYS)
         compared = {name: headers.get(name) for name in ("Content-Length", "ETag") if name != "ETag" or not has_token}
@@ -186,12 +192,12 @@ async def test_installations_that_differ_in_hidden_values_only_look_the_same(
     attacker: Attacker, bench: Bench, seed: int
 ) -> None:
     """Bodies and their lengths, ETags, hashes, digests and sequence numbers."""
-    before = await _everything(attacker)
+    before = await everything(attacker, _PATHS)
     prefix = f"{bench.connection.prefix}x"
     other = replace(bench, connection=replace(bench.connection, prefix=prefix))
     await _build(other, Hidden(seed))
     key = (await KeyStore(bench.client, other.connection.keys_index).create(_GRANT)).reveal()
     async with TestClient(TestServer(create_app(SETTINGS, other.connection))) as http:
-        after = await _everything(Attacker(http, key))
+        after = await everything(Attacker(http, key), _PATHS)
     for path in _PATHS:
         assert after[path] == before[path], path

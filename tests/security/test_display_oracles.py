@@ -1,0 +1,210 @@
+"""Nothing that a key with a display licence receives depends on what its view leaves out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from mappings import COMPANY, LISTING, SOLD_LISTING
+from mappings.display import ADDRESS_MEMBERS, DisplayLicence
+from mappings.search_fields import SYSTEM_FIELDS, SearchField, keyword
+from service import app
+from service.keys.store import KeyGrant, KeyStore
+from service.operation import Operation
+from service.parameters.clauses import at_least, at_most, equals
+from service.parameters.types import Text, WholeNumber
+from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.entity_sets.property_columns import field_column
+from service.resources.filters import FilterRule
+from service.resources.listing_pages import WalkResponse
+from service.resources.listings import ListingsParameters
+from service.search.query import Clause, match_none, term
+from tests.feed.conftest import SETTINGS
+from tests.feed.feed_client import company
+from tests.indexer.conftest import bench
+from tests.records import envelope
+from tests.security.test_guarded_values import Attacker, everything
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from mappings import Resource
+    from service.operation import RequestContext
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench"]
+
+JsonObject = dict[str, Any]
+
+_LISTINGS = 12
+# Withheld, and with a hidden address.
+_WITHHELD, _PLACELESS = {3, 7, 8}, {2, 5, 11}
+_OPTED_OUT = "InternetEntireListingDisplayYN", "InternetAddressDisplayYN"
+_PAGE = "listings?platform_company_id=a&updated_since=0&market_status=all"
+_PATHS = (
+    "changes",
+    "changes?underscore_response=true&market_status=on-market",
+    "snapshot/listings",
+    "snapshot/listings?market_status=on-market",
+    "snapshot/sold_listings?underscore_response=true",
+    "digest/listings",
+    "digest/listings?market_status=on-market",
+    "digest/sold_listings",
+    _PAGE,
+    f"{_PAGE}&underscore_response=true",
+    f"{_PAGE}&timestamps_only=true",
+    *(f"{_PAGE}&page_size=1&last_platform_listing_id=L{number:02}" for number in range(_LISTINGS)),
+    "sold_listings?updated_since=0",
+    "listings/L02",
+    "sold_listings/S05",
+    "reso/Property?$count=true",
+    "reso/Property?$filter=StandardStatus eq 'Active'&$count=true",
+    "reso/Property?$orderby=ModificationTimestamp desc&$top=3",
+    "reso/Property('L02')",
+    "reso/EntityEvent?$count=true",
+)
+_GRANTS = {
+    "idx": KeyGrant("idx", companies=("a",), rate=None, display=DisplayLicence.IDX),
+    "poor": KeyGrant("poor", companies=("a",), rate=None, display=DisplayLicence.IDX, fields=()),
+}
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What is withheld and hidden in one build."""
+
+    seed: int
+
+    def record(self, resource: Resource, number: int) -> JsonObject:
+        """Return the envelope of a listing or a sold listing."""
+        record: JsonObject = {"PlatformListingId": f"{resource.name[0]}{number:02}", "ListPrice": number}
+        record |= {"Latitude": "47.5", "Longitude": "-122.3", "City": "Kent"}
+        if number in _WITHHELD:
+            record |= {_OPTED_OUT[0]: False, "ListPrice": self.seed, "City": f"City {self.seed}"}
+            if resource is LISTING:
+                record["Status"] = ("Active", "Expired", "Pending")[self.seed % 3]
+        if number in _PLACELESS:
+            record |= {name: f"{name} {self.seed}" for name in ADDRESS_MEMBERS}
+            record |= {_OPTED_OUT[1]: False, "Latitude": f"{40 + self.seed}", "Longitude": f"{-100 - self.seed}"}
+        return envelope(resource, record, platform_company_id="a")
+
+    async def build(self, bench: Bench, sold: Iterable[int] = range(_LISTINGS)) -> None:
+        """Build an installation."""
+        numbers: dict[Resource, Iterable[int]] = {LISTING: range(_LISTINGS), SOLD_LISTING: sold}
+        lines = {each: [self.record(each, number) for number in some] for each, some in numbers.items()}
+        assert (await bench.build({COMPANY: [company("a")], **lines}, force=True)).exit_code == 0
+
+
+async def _keys(bench: Bench) -> dict[str, str]:
+    store = KeyStore(bench.client, bench.connection.keys_index)
+    return {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/geo+json, */*;q=0.1"])
+async def test_installations_that_differ_in_what_is_hidden_look_the_same(bench: Bench, accept: str) -> None:
+    """Bodies and their lengths, ETags, hashes, digests, counts, order and positions."""
+    seen: list[dict[str, Any]] = []
+    # Those have no coordinates, and are refused as features.
+    paths = [path for path in _PATHS if "geo" not in accept or "timestamps_only" not in path]
+    for seed in (1, 2):
+        own = replace(bench, connection=replace(bench.connection, prefix=f"{bench.connection.prefix}{seed}"))
+        await Hidden(seed).build(own)
+        async with TestClient(TestServer(app.create_app(SETTINGS, own.connection))) as http:
+            seen.append(
+                {name: await everything(Attacker(http, key, accept), paths) for name, key in (await _keys(own)).items()}
+            )
+    for name in _GRANTS:
+        for path in paths:
+            assert seen[0][name][path] == seen[1][name][path], (name, path)
+    assert re.search(r"\b(City|Address|TaxParcelId|Community) [12]\b", str(seen)) is None
+    assert re.search(r"-10[12]\b", str(seen)) is None
+
+
+class _Searched(ListingsParameters):
+    city = Text("In a city.", clause=equals("city"))
+    south = WholeNumber("Latitude or greater.", minimum=-90, maximum=90, clause=at_least("latitude"))
+    north = WholeNumber("Latitude or less.", minimum=-90, maximum=90, clause=at_most("latitude"))
+    elsewhere = Text("Not in a city.")
+
+
+async def _elsewhere(call: RequestContext) -> list[Clause]:
+    city = call.parameters["elsewhere"]
+    return [] if city is None else [match_none(term("city", city))]
+
+
+_SEARCH_FIELDS = (
+    keyword("city", "City"),
+    SearchField(name="latitude", mapping={"type": "double"}, sources=("Latitude",)),
+)
+
+
+@pytest.fixture
+async def searched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Attacker]:
+    """The service with filters by city and by latitude, as another version may declare them."""
+    fields = LISTING.search_fields + _SEARCH_FIELDS
+    hashes = tuple(field for field in LISTING.own_fields if field not in LISTING.search_fields)
+    for name, value in (
+        ("search_fields", fields),
+        ("own_fields", fields + hashes),
+        ("indexed_fields", SYSTEM_FIELDS + fields + hashes),
+        ("address_fields", frozenset({"city", "latitude"})),
+    ):
+        monkeypatch.setitem(LISTING.__dict__, name, value)
+    rule = FilterRule(parameters=("elsewhere",), fields=("city",), clauses=_elsewhere)
+    operation = Operation("/searched", _Searched(), WalkResponse(LISTING, (rule,)))
+    monkeypatch.setattr(app, "OPERATIONS", (*app.OPERATIONS, operation))
+    [member] = [field for field in LISTING.fields if field.name == "City"]
+    columns = ENTITY_SETS["Property"].properties["City"].columns
+    monkeypatch.setitem(columns, LISTING, field_column(LISTING, member))
+    monkeypatch.delitem(columns, SOLD_LISTING)
+    await Hidden(7).build(bench, sold={3})
+    async with TestClient(TestServer(app.create_app(SETTINGS, bench.connection))) as http:
+        yield Attacker(http, (await _keys(bench))["idx"])
+
+
+_SHOWN = {f"L{number:02}" for number in range(_LISTINGS) if number not in _WITHHELD | _PLACELESS}
+_NO_PLACE = {f"L{number:02}" for number in _PLACELESS}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("city=City 7", set()),
+        ("city=Kent", _SHOWN),
+        ("south=40&north=50", _SHOWN),
+        ("south=-90", _SHOWN),
+        ("elsewhere=Nowhere", _SHOWN),
+        ("elsewhere=City 7", _SHOWN),
+        ("", _SHOWN | _NO_PLACE),
+    ],
+)
+async def test_hidden_addresses_match_no_filter_by_address(searched: Attacker, query: str, found: set[str]) -> None:
+    path = f"searched?platform_company_id=a&updated_since=0&{quote(query, safe='=&')}"
+    body = await searched.json(path)
+    identifiers = {record["PlatformListingId"] for record in body["Listings"]}
+    assert identifiers == found
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("City eq 'City 7'", set()),
+        ("City in ('City 7','Kent')", _SHOWN),
+        ("City ne 'City 7'", _SHOWN | _NO_PLACE),
+        ("City ne 'Kent'", _NO_PLACE),
+        ("not (City eq 'City 7')", _SHOWN | _NO_PLACE),
+        ("City eq null", _NO_PLACE),
+        ("City ne null", _SHOWN),
+        ("City eq 'City 7' or ListingKey eq 'L02'", {"L02"}),
+        ("City in ('City 7',null)", _NO_PLACE),
+    ],
+)
+async def test_a_hidden_address_is_null_to_an_odata_filter(searched: Attacker, condition: str, found: set[str]) -> None:
+    body = await searched.json(f"reso/Property?$count=true&$filter={quote(condition)}")
+    assert {row["ListingKey"] for row in body["value"]} == found
+    assert body["@odata.count"] == len(found)
