@@ -79,6 +79,7 @@ def _members(key: ApiKey, used: LastUsed, now: dt.datetime) -> dict[str, str]:
         "scope": _scope(key),
         "fields": _fields(key),
         "profile": key.profile or "",
+        "display": key.display or "",
         "rate": f"tier {key.tier}" if key.tier else f"{_rate(key)} per minute" if key.rate else "unlimited",
         "burst": str(key.burst) if key.burst else "",
         "created": _minute(key.created),
