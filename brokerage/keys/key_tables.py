@@ -57,7 +57,7 @@ def keys_table(keys: Sequence[ApiKey | DamagedKey], used: LastUsed, now: dt.date
 
 
 def _cells(key: ApiKey, used: LastUsed, now: dt.datetime) -> tuple[str, ...]:
-    return key.name, _scope(key), _rate(key), _day(key.expires, now), _day(used.get(key.key_id), now)
+    return key.name, _scope_and_licence(key), _rate(key), _day(key.expires, now), _day(used.get(key.key_id), now)
 
 
 def key_table(key: ApiKey | DamagedKey, used: LastUsed, now: dt.datetime) -> Table:
@@ -96,6 +96,10 @@ def _scope(key: ApiKey) -> str:
     if key.all_companies:
         return "all companies"
     return ", ".join([*key.companies, *(f"{parent} and children" for parent in key.parent_companies)]) or "nothing"
+
+
+def _scope_and_licence(key: ApiKey) -> str:
+    return f"{_scope(key)}, display {key.display}" if key.display else _scope(key)
 
 
 def _fields(key: ApiKey) -> str:

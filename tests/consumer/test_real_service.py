@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestServer
 
 from indexer import rollback
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from mappings.display import DisplayLicence
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
@@ -155,3 +156,27 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     code, reported = await world.pull(whole)
     assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})
     assert contents(whole)["listings"] == (await world.held())["listings"]
+
+
+async def test_a_copy_with_a_display_licence_is_proven_while_listings_are_withheld_and_shown(
+    world: RealService, tmp_path: Path
+) -> None:
+    grant = KeyGrant("idx", all_companies=True, rate=None, display=DisplayLicence.IDX)
+    store = KeyStore(world.bench.client, world.bench.connection.keys_index)
+    reader = replace(world, key=(await store.create(grant)).reveal())
+    withheld, hidden = {"InternetEntireListingDisplayYN": False}, {"InternetAddressDisplayYN": False}
+    states: list[dict[str, Any]] = [{}, withheld, withheld | {"ListPrice": 9}, {}, hidden, {}, withheld | hidden]
+    removed = []
+    for day, state in enumerate(states, start=1):
+        at = f"2026-02-{day:02}T04:05:06.789Z"
+        await world.bench.update({LISTING: [one(LISTING, f"l{number}", at, **state) for number in range(3)]})
+        code, reported = await reader.pull(tmp_path)
+        assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"}), state
+        removed.append(reported["listings"]["removed"])
+        held = copied(tmp_path)["listings"]
+        assert len(held) == LISTINGS - (3 if "InternetEntireListingDisplayYN" in state else 0)
+        assert "l1" not in held or (held["l1"][1]["Address"] is None) is (state == hidden)
+    assert removed == [0, 3, 3, 0, 0, 0, 3]
+    await world.bench.update({LISTING: [deletion(LISTING, "l1", "2026-02-09T04:05:06.789Z")]})
+    code, reported = await reader.pull(tmp_path)
+    assert (code, {each["proof"] for each in reported.values()}) == (0, {"equal"})

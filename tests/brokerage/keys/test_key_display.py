@@ -6,6 +6,7 @@ import datetime as dt
 from io import StringIO
 from typing import Any
 
+import msgspec
 import pytest
 import rich_click as click
 from rich.console import Console
@@ -13,7 +14,8 @@ from rich.console import Console
 from brokerage.keys.key_options import DurationOption, FieldGroupsOption, RateOption, TextOption, TierOption, rate_grant
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from mappings import FIELD_GROUPS
-from service.keys.record import ApiKey, DamagedKey
+from mappings.display import DisplayLicence
+from service.keys.record import ApiKey, DamagedKey, decode_key
 
 NOW = dt.datetime(2026, 11, 21, 12, 3, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)
@@ -108,6 +110,17 @@ def test_the_last_use_is_shown_roughly(used: dt.datetime | None, reported: str) 
     assert f"last used  {reported}" in table_lines(key_table(key(), all_used, NOW))
 
 
+def test_the_list_shows_a_display_licence() -> None:
+    assert "all companies, display idx" in [*keys_table([key(display=DisplayLicence.IDX)], {}, NOW)][1]
+    assert "display" not in [*keys_table([key()], {}, NOW)][1]
+
+
+def test_a_key_with_an_unknown_licence_is_damaged() -> None:
+    document = msgspec.to_builtins(key(display=DisplayLicence.IDX))
+    assert decode_key("k", document) == key(display=DisplayLicence.IDX)
+    assert isinstance(decode_key("k", document | {"display": "vow"}), DamagedKey)
+
+
 def test_nothing_that_is_shown_holds_the_digest_or_is_taken_for_markup() -> None:
     shown = key(name="[red]x", note="[/]")
     text = "\n".join([*keys_table([shown], {}, NOW), *table_lines(key_table(shown, {}, NOW))])
@@ -126,6 +139,7 @@ def test_nothing_that_is_shown_holds_the_digest_or_is_taken_for_markup() -> None
         ({"fields": ()}, "fields     no guarded ones"),
         ({"fields": ("goals",)}, "fields     goals"),
         ({"profile": "compatible"}, "profile    compatible"),
+        ({"display": DisplayLicence.IDX}, "display    idx"),
         ({"companies": ("a",), "parent_companies": ("b",), "all_companies": False}, "scope      a, b and children"),
     ],
 )

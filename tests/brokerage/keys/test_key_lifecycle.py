@@ -11,6 +11,7 @@ import pytest
 
 from brokerage.keys.company_check import unknown_companies
 from mappings import COMPANY
+from mappings.display import DisplayLicence
 from mappings.index_body import index_body
 from service.keys.record import ApiKey, DamagedKey
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
@@ -33,6 +34,7 @@ FULL = KeyGrant(
     fields=("commission",),
     note="Ask Jo",
     profile="compatible",
+    display=DisplayLicence.IDX,
 )
 
 

@@ -46,6 +46,8 @@ def test_a_created_key_is_printed_once_and_listed_without_its_secret(on_engine: 
         "unlimited",
         "--profile",
         "compatible",
+        "--display",
+        "idx",
         "--json",
     ]
     created = json.loads(run("keys", "create", "North portal", *arguments, environment=on_engine).stdout)
@@ -68,6 +70,7 @@ def test_a_created_key_is_printed_once_and_listed_without_its_secret(on_engine: 
         "tier": None,
         "fields": None,
         "profile": "compatible",
+        "display": "idx",
         "note": "",
         "expires": None,
         "revoked": None,
@@ -92,6 +95,7 @@ async def test_only_a_hash_is_stored(client: AsyncElasticsearch, on_engine: dict
         (["x"], "Choose what the key can read"),
         (["x", "--company", "a b"], "'a b' is not a company"),
         (["x", "--all-companies", "--rate", "many"], "neither a number"),
+        (["x", "--all-companies", "--display", "vow"], "'vow' is not 'idx'"),
         (["x", "--all-companies", "--profile", "other"], "'other' is not 'compatible'"),
         (["x", "--all-companies", "--rate", "5", "--tier", "gold"], "mutually exclusive"),
     ],
