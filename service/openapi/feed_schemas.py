@@ -41,7 +41,7 @@ _IDENTITY: dict[str, Schema] = {
 }
 _CONTENT: dict[str, Schema] = {"content": _HASH | {"description": "Its content hash, for digests."}, "record": _RECORD}
 _REASON = _TEXT | {
-    "description": "Why the record is no longer in the copy: deleted, deactivated, out_of_scope, off_market or withheld."
+    "description": "Why the record leaves the copy: deleted, deactivated, out_of_scope, off_market or withheld."
 }
 
 
