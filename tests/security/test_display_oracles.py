@@ -20,6 +20,7 @@ from service.parameters.clauses import at_least, at_most, equals
 from service.parameters.types import Text, WholeNumber
 from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.entity_sets.property_columns import field_column
+from service.resources import OPERATIONS
 from service.resources.filters import FilterRule
 from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
@@ -157,7 +158,7 @@ async def searched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         monkeypatch.setitem(LISTING.__dict__, name, value)
     rule = FilterRule(parameters=("elsewhere",), fields=("city",), clauses=_elsewhere)
     operation = Operation("/searched", _Searched(), WalkResponse(LISTING, (rule,)))
-    monkeypatch.setattr(app, "OPERATIONS", (*app.OPERATIONS, operation))
+    monkeypatch.setattr("service.app.OPERATIONS", (*OPERATIONS, operation))
     [member] = [field for field in LISTING.fields if field.name == "City"]
     columns = ENTITY_SETS["Property"].properties["City"].columns
     monkeypatch.setitem(columns, LISTING, field_column(LISTING, member))
