@@ -27,6 +27,10 @@ LISTING_SWITCH, ADDRESS_SWITCH = "InternetEntireListingDisplayYN", "InternetAddr
 # The search fields that are true if the switch is false.
 WITHHELD, ADDRESS_HIDDEN = "withheld", "address_hidden"
 OPT_OUTS = (refusal(WITHHELD, LISTING_SWITCH), refusal(ADDRESS_HIDDEN, ADDRESS_SWITCH))
+_KEYS = {switch: f'"{switch}":'.encode() for switch in (LISTING_SWITCH, ADDRESS_SWITCH)}
+# The switches are within so many bytes, unless remarks are very long; searching costs a tenth of decoding.
+_HEAD_BYTES = 2_048
+_F = ord("f")
 # Where a property lies. The parcel number leads to the address in any county's register.
 ADDRESS_MEMBERS = frozenset(
     {
@@ -46,12 +50,16 @@ ADDRESS_MEMBERS = frozenset(
 
 def refuses(record: bytes | memoryview, switch: str) -> bool:
     """Return whether a switch of an encoded record is false."""
-    refused, decode = _refusal_reader(switch)
-    # Most records do not: searching costs a fraction of decoding.
-    return refused in bytes(record) and decode(record).switch is False
+    key = _KEYS[switch]
+    # The indexer writes only plain values before the switches, so the first key found is the record's own.
+    head = bytes(record[:_HEAD_BYTES])
+    at = head.find(key)
+    if at < 0 or head.find(b"{", 1, at) >= 0:
+        return _decoder(switch)(record).switch is False
+    return record[at + len(key)] == _F
 
 
 @cache
-def _refusal_reader(switch: str) -> tuple[bytes, Callable[[bytes | memoryview], Any]]:
+def _decoder(switch: str) -> Callable[[bytes | memoryview], Any]:
     switches = msgspec.defstruct("Switches", [("switch", Any, None)], rename={"switch": switch})
-    return f'"{switch}":false'.encode(), msgspec.json.Decoder(switches).decode
+    return msgspec.json.Decoder(switches).decode

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mappings.fields import Field
     from mappings.resource import Resource
 
+# The block that a live index has while Elasticsearch copies it, and the note of it in the mapping's `_meta`: the copy
+# that is being made, null without one.
+BLOCK_SETTING, BLOCK_NOTE = "index.blocks.write", "blocked_for"
 # Numbered pages reach this deep; beyond it a page is refused (decisions, page past the last).
 MAX_RESULT_WINDOW = 100_000
 

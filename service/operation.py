@@ -86,10 +86,7 @@ class RequestContext:
         return Variant(resource, view, flags, underscored, self.withheld, bool(self.display and resource.address))
 
     def selection(self, resource: Resource, clauses: tuple[Clause, ...] = ()) -> Selection:
-        """Return the records in the request's scope, without those that the key's licence does not allow to show.
-
-        Every operation that may read listings gets its selection here.
-        """
+        """Return the records in the request's scope that the key may show; every operation on listings uses this."""
         return Selection(resource, self.scope, (*displayed(resource, self.display), *clauses))
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:

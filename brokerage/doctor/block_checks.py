@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.write_blocks import FLOOD_BLOCK_SETTING
 from mappings import RESOURCES
-from mappings.live_block import BLOCK_NOTE, BLOCK_SETTING
+from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING
 from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState
 
 if TYPE_CHECKING:

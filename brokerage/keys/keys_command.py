@@ -101,15 +101,9 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
     default="all",
     help="Guarded field groups that the key can see: all, none, or names.",
 )
+@click.option("--profile", type=click.Choice([COMPATIBLE]), help="compatible: works with clients of similar platforms.")
 @click.option(
-    "--profile",
-    type=click.Choice([COMPATIBLE]),
-    help="compatible: the key works with existing clients of similar platforms.",
-)
-@click.option(
-    "--display",
-    type=click.Choice([licence.value for licence in DisplayLicence]),
-    help="idx: the key shows no listing, and no address, that the seller opted out of displaying.",
+    "--display", type=click.Choice([*DisplayLicence]), help="idx: without what sellers opted out of displaying."
 )
 @click.option("--expires", type=TimestampOption(), help="Expiry time, ISO 8601.")
 @click.option("--note", type=TextOption(), default="", help="A note for yourself.")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import retry
-from mappings.index_body import index_body
-from mappings.live_block import BLOCK_NOTE, BLOCK_SETTING
+from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING, index_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
