@@ -103,7 +103,7 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
 )
 @click.option("--profile", type=click.Choice([COMPATIBLE]), help="compatible: works with clients of similar platforms.")
 @click.option(
-    "--display", type=click.Choice([*DisplayLicence]), help="idx: without what sellers opted out of displaying."
+    "--display", type=click.Choice([DisplayLicence.IDX.value]), help="idx: without what sellers opted out of."
 )
 @click.option("--expires", type=TimestampOption(), help="Expiry time, ISO 8601.")
 @click.option("--note", type=TextOption(), default="", help="A note for yourself.")
