@@ -187,18 +187,24 @@ async def _compare_costs(client: AsyncElasticsearch, url: str, folder: Path, giv
         await reindex(context, source, force=True)
     found = await client.search(index=context.connection.alias(LISTING), size=1, source_includes=["company"])
     company = found["hits"]["hits"][0]["_source"]["company"]
-    path = f"/v1/listings?platform_company_id={company}&updated_since=1&market_status=all&page_size=200"
     headers = [{"x-api-key": await _key(context, name)} for name in _GRANTS]
+    page = f"/v1/listings?platform_company_id={company}&updated_since=1&page_size=200"
     async with _service(context) as program, aiohttp.ClientSession() as http:
-        rounds = [
-            [await _block(program, http, path, given.requests, each) for each in headers]
-            for _ in range(given.rounds + 1)
-        ]
-    # The first round warms up.
+        for status in ("on-market", "all"):
+            path = f"{page}&market_status={status}"
+            rounds = [
+                [await _block(program, http, path, given.requests, each) for each in headers]
+                for _ in range(given.rounds + 1)
+            ]
+            # The first round warms up.
+            _print_costs(status, rounds[1:])
+
+
+def _print_costs(status: str, rounds: list[list[tuple[float, float]]]) -> None:
     for at, measure in enumerate(("processor time of the service", "time of a request")):
-        plain, idx = (median(each[key][at] for each in rounds[1:]) for key in (0, 1))
-        ratio = median(each[1][at] / each[0][at] for each in rounds[1:])
-        print(f"page of 200, {measure}: plain {plain:.2f} ms, idx {idx:.2f} ms, ratio {ratio:.3f}", flush=True)
+        plain, idx = (median(each[key][at] for each in rounds) for key in (0, 1))
+        ratio = median(each[1][at] / each[0][at] for each in rounds)
+        print(f"page of 200 {status}, {measure}: plain {plain:.2f} ms, idx {idx:.2f} ms, ratio {ratio:.3f}", flush=True)
 
 
 async def _run(url: str, folder: Path, given: argparse.Namespace) -> None:
