@@ -19,6 +19,7 @@ _COMMANDS = {
     "sample": "brokerage.sample",
     "index": "brokerage.index.index_command",
     "keys": "brokerage.keys.keys_command",
+    "audit": "brokerage.audit.audit_command",
     "pull": "brokerage.pull.pull_command",
     "settings": "brokerage.settings",
     "doctor": "brokerage.doctor.doctor_command",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp.payload import Payload
 
+from service.audit.request_audit import NOT_AUDITED, REQUEST_AUDIT, RequestAudit
 from service.compatible_requests import adapt_request
 from service.errors import Unauthorized
 from service.http.client_address import client_address
@@ -69,6 +70,7 @@ class RequestContext:
     withheld: frozenset[str]
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
+    audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
@@ -172,6 +174,7 @@ class Operation:
             timer.record(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
                 await refund_request(services.limiter, request, key)
+            request[REQUEST_AUDIT].finish(request, response)
         except BaseException:
             if response is not None and isinstance(response.body, Payload):
                 # It will not be sent, and a stream holds a slot.
@@ -222,6 +225,7 @@ class Operation:
         directory = await services.directory.get()
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
+        audit = request[REQUEST_AUDIT] = services.audit.open(key.key_id, is_head=request.method == "HEAD")
         return RequestContext(
             services,
             timer,
@@ -235,4 +239,5 @@ class Operation:
             withheld,
             request[ADMISSION_SLOT],
             key.key_id,
+            audit,
         )

@@ -71,8 +71,10 @@ async def stream_snapshot(
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):
             page = snapshot_page.encode_page(response, view.variant(resource), view.content(resource))
-            last, sent = page.last_feed_key or last, sent + page.rows
-            CURRENT_OBSERVATION.get().rows += page.rows
+            rows = len(page.beginnings)
+            last, sent = page.last_feed_key or last, sent + rows
+            CURRENT_OBSERVATION.get().rows += rows
+            call.audit.batch(resource, page.beginnings)
             # Not held while the client reads.
             del response
             yield page.encoded
