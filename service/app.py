@@ -203,7 +203,7 @@ def build_services(
         trusted_proxies=read_networks(settings.trusted_proxies),
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
         sends=SendMonitor(SendLimits.of(settings)),
-        audit=WrittenAudit(AuditLog(marks), engine, connection.audit_index) if settings.audit_days else Audit(),
+        audit=WrittenAudit(AuditLog(), engine, connection.audit_index) if settings.audit_days else Audit(),
     )
 
 

@@ -86,7 +86,8 @@ class RequestContext:
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
-        alias, mark = self.services.connection.alias(resource), self._mark(resource)
+        alias, mark = self.services.connection.alias(resource), self.mark(resource)
+        self.audit.searches(resource, mark)
         response = await self.services.engine.search(alias, body, mark)
         self.timer.record(Layer.ELASTICSEARCH)
         return response
@@ -100,7 +101,8 @@ class RequestContext:
         await self.slot.exchange(lane(RequestKind.PAGE), lane(RequestKind.LARGE_PAGE))
         self.timer.record(Layer.TURN)
 
-    def _mark(self, resource: Resource) -> Mark | None:
+    def mark(self, resource: Resource) -> Mark | None:
+        """Return the mark that this request can have read."""
         return self.services.marks[resource].current if resource in self.services.marks else None
 
 

@@ -18,11 +18,9 @@ from service.audit.request_audit import RecordingAudit
 from service.telemetry.counters import AUDIT_LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from mappings.resource import Resource
     from service.audit.request_audit import SentRecords
-    from service.search.cached_value import CachedValue
 
 # Of texts that wait to be written, in each worker.
 MAX_BYTES = 16 * 1024**2
@@ -84,9 +82,8 @@ class AuditGap:
 class AuditLog:
     """The rows of one worker."""
 
-    def __init__(self, marks: Mapping[Resource, CachedValue[Any]], max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Keep texts of at most `max_bytes` that are not written yet."""
-        self._marks = marks
         self._max_bytes = max_bytes
         self._unread = deque[tuple[str, "Sequence[SentRecords]", bool, int]]()
         self._open: dict[_RowKey, AuditRow] = {}
@@ -96,9 +93,7 @@ class AuditLog:
 
     def open(self, key_id: str, *, is_head: bool) -> RecordingAudit:
         """Return the audit of one request."""
-        marks = ((resource.alias, value.current) for resource, value in self._marks.items())
-        sequences = {alias: mark.sequence for alias, mark in marks if mark is not None}
-        return RecordingAudit(self.record, key_id, sequences, is_head=is_head)
+        return RecordingAudit(self.record, key_id, is_head=is_head)
 
     def record(self, key_id: str, sent: Sequence[SentRecords], *, unchanged: bool) -> None:
         """Record what a key was sent, in the next turn of the event loop: the response goes first."""

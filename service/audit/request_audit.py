@@ -16,6 +16,7 @@ from service.http.conditional import has_sent_tag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.http.payload import JsonBytes
 
@@ -39,6 +40,9 @@ class RecordSent(Protocol):
 
 class RequestAudit:
     """Notes what one request sends. This one notes nothing: the audit is off."""
+
+    def searches(self, resource: Resource, mark: Mark | None) -> None:
+        """Note the mark that what is read next is at least as new as."""
 
     def hits(self, resource: Resource, response: bytes, records: Sequence[JsonBytes]) -> None:
         """Note the first hits of a response of Elasticsearch, as many as there are records."""
@@ -69,10 +73,16 @@ NOT_AUDITED = RequestAudit()
 class RecordingAudit(RequestAudit):
     """Notes what one request of a key sends."""
 
-    def __init__(self, record: RecordSent, key_id: str, sequences: Mapping[str, int], *, is_head: bool) -> None:
-        """`sequences` are those published when the request was accepted; a response to HEAD has no body."""
-        self._record, self._key_id, self._sequences, self._is_head = record, key_id, sequences, is_head
+    def __init__(self, record: RecordSent, key_id: str, *, is_head: bool) -> None:
+        """Record with `record` at the end; a response to HEAD has no body."""
+        self._record, self._key_id, self._is_head = record, key_id, is_head
+        self._sequences: dict[str, int] = {}
         self._noted: list[SentRecords] = []
+
+    def searches(self, resource: Resource, mark: Mark | None) -> None:
+        """Note the mark that what is read next is at least as new as."""
+        if mark is not None:
+            self._sequences.setdefault(resource.alias, mark.sequence)
 
     def hits(self, resource: Resource, response: bytes, records: Sequence[JsonBytes]) -> None:
         """Note the first hits of a response of Elasticsearch, as many as there are records."""

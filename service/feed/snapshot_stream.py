@@ -66,6 +66,7 @@ async def stream_snapshot(
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
+    call.audit.searches(resource, mark)
     async with open_point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)

@@ -166,6 +166,7 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
     search = partial(_search_identifiers, call.services.engine, alias, selection)
+    call.audit.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
     record = await call.services.batch_loader.load((alias, call.scope.companies), name, search)
     call.timer.record(Layer.ELASTICSEARCH)

@@ -10,7 +10,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from brokerage.audit.audit_store import AuditStore
-from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.audit_rows import SENT, SentPage, pages_with
 from service.app import SERVICES, create_app
 from service.audit.audit_writer import WrittenAudit
@@ -18,10 +18,10 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench
-from tests.records import UUID_OF_A_TEST, envelope
+from tests.records import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 __all__ = ["audited", "bench"]
 
@@ -58,11 +58,11 @@ class AuditedService:
 
     async def ask(
         self, path: str, key: str = "all", method: str = "GET", **headers: str
-    ) -> tuple[int, bytes, dict[str, str]]:
+    ) -> tuple[int, bytes, Mapping[str, str]]:
         """Return status, body and headers of a request below `/v1`."""
         given = {"x-api-key": self.keys[key], **headers}
         async with self.http.request(method, f"/v1/{path}", headers=given) as answer:
-            return answer.status, await answer.read(), dict(answer.headers)
+            return answer.status, await answer.read(), answer.headers
 
     async def json(self, path: str, key: str = "all") -> Any:
         """Return a body that must come with 200."""
@@ -97,9 +97,7 @@ class AuditedService:
 
     async def sequence(self, resource: Resource = LISTING) -> int:
         """Return the published sequence of a resource."""
-        mark = await self.bench.mark(resource)
-        assert mark is not None
-        return mark.sequence
+        return (await self.bench.mark(resource)).sequence
 
 
 async def load_market(bench: Bench) -> None:
@@ -125,5 +123,3 @@ async def audited(bench: Bench) -> AsyncIterator[AuditedService]:
     await AuditStore(bench.client, bench.connection.audit_index).create()
     async with TestClient(TestServer(create_app(replace(SETTINGS), bench.connection))) as http:
         yield AuditedService(http, keys, bench)
-
-

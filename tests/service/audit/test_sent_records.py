@@ -20,7 +20,9 @@ ALL = {"companies": ["a", "b"], "offices": ["O1"], "agents": [UUID_OF_A_TEST], "
 SOLD = ["sold-1"]
 OF_A = LISTINGS[::2]
 SINCE = "platform_company_id=a&updated_since=1"
-EVERYTHING: Sent = {(alias, LIVE): names for alias, names in {**ALL, "listings": LISTINGS, "sold_listings": SOLD}.items()}
+EVERYTHING: Sent = {
+    (alias, LIVE): names for alias, names in {**ALL, "listings": LISTINGS, "sold_listings": SOLD}.items()
+}
 # What a request is sent, by the path of its operation.
 CASES: list[tuple[str, str, Sent]] = [
     ("/listings", f"listings?{SINCE}", {("listings", LIVE): OF_A}),
@@ -40,7 +42,7 @@ CASES: list[tuple[str, str, Sent]] = [
     ("/offices", "offices", {("offices", LIVE): ["O1"]}),
     ("/offices/{platform_office_id}", "offices/O1", {("offices", LIVE): ["O1"]}),
     ("/teams", "teams", {("teams", LIVE): ["team-1"]}),
-    ("/teams/{uuid}", "teams/team-1", {("teams", LIVE): ["team-1"]}),
+    ("/teams/{platform_team_id}", "teams/team-1", {("teams", LIVE): ["team-1"]}),
     ("/companies", "companies", {("companies", LIVE): ["a", "b"]}),
     ("/companies", "companies?page_number=1&page_size=1", {("companies", LIVE): ["a"]}),
     ("/companies/{platform_company_id}", "companies/a", {("companies", LIVE): ["a"]}),
@@ -136,7 +138,7 @@ async def test_a_page_is_at_least_as_new_as_its_sequence(audited: AuditedService
     before = await audited.sequence()
     await audited.json(f"listings?{SINCE}")
     await audited.update(listing("L0", "a", 1, price=9))
-    await audited.json("listings/L0")
+    await audited.json(f"listings?{SINCE}")
     assert [page.sequence for page in await audited.pages("L0")] == [before, await audited.sequence()]
 
 
