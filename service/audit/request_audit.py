@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aiohttp import web
 
-from mappings.audit_rows import ABSENT, LIVE
+from mappings.audit_rows import ABSENT, EVENT, LIVE
 from mappings.identifiers import is_identifier
 from service.audit.sent_identifiers import identifiers_of_changes, identifiers_of_hits, identifiers_of_lines
 from service.http.conditional import has_sent_tag
@@ -50,8 +50,11 @@ class RequestAudit:
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
         """Note the doc values of records, as `service.records.timestamps_only` returns them."""
 
-    def names(self, resource: Resource, names: Sequence[str], state: str = LIVE) -> None:
+    def names(self, resource: Resource, names: Sequence[str]) -> None:
         """Note records by their identifiers."""
+
+    def events(self, resource: Resource, names: Sequence[str], sequence: int) -> None:
+        """Note entries of EntityEvent by the identifiers of their records, read up to a sequence."""
 
     def changes(self, entries: Sequence[bytes], sequences: Mapping[str, int]) -> None:
         """Note encoded changes, read up to these sequences."""
@@ -94,9 +97,14 @@ class RecordingAudit(RequestAudit):
         key = (resource.alias, LIVE)
         self._note(lambda: {key: [value.id[0] for value in values]})
 
-    def names(self, resource: Resource, names: Sequence[str], state: str = LIVE) -> None:
+    def names(self, resource: Resource, names: Sequence[str]) -> None:
         """Note records by their identifiers."""
-        self._note(lambda: {(resource.alias, state): names})
+        self._note(lambda: {(resource.alias, LIVE): names})
+
+    def events(self, resource: Resource, names: Sequence[str], sequence: int) -> None:
+        """Note entries of EntityEvent by the identifiers of their records, read up to a sequence."""
+        key = (resource.alias, EVENT)
+        self._noted.append(SentRecords(lambda: {key: names}, {resource.alias: sequence}))
 
     def changes(self, entries: Sequence[bytes], sequences: Mapping[str, int]) -> None:
         """Note encoded changes, read up to these sequences."""

@@ -178,7 +178,7 @@ async def test_without_an_audit_it_says_how_to_begin(
 async def test_what_is_too_old_is_deleted_with_its_index(
     client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerage.audit.audit_store._ROLLOVER", {"min_docs": 1})
+    monkeypatch.setattr("brokerage.audit.audit_store._ROLLOVER", {"max_docs": 1})
     store = AuditStore(client, connection.audit_index)
     await store.create()
     now = 1_000 * int(time.time())

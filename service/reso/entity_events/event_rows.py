@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import orjson
 
-from mappings.audit_rows import EVENT
 from mappings.stored_document import split_document_id
 from service.reso.entity_sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.entity_sets.doc_values import DocumentPosition, count_documents, read_doc_values
@@ -90,7 +89,8 @@ class EventPageSource:
     def encode_rows(self, rows: Sequence[EntityEvent]) -> list[bytes]:
         """Return events as JSON objects."""
         for resource in {event.resource for event in rows}:
-            self.call.audit.names(resource, [event.key for event in rows if event.resource is resource], EVENT)
+            keys = [event.key for event in rows if event.resource is resource]
+            self.call.audit.events(resource, keys, self.ledger.published_sequence(resource.alias))
         return [self._encode_event(event) for event in rows]
 
     def _encode_event(self, event: EntityEvent) -> bytes:
