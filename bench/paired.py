@@ -42,7 +42,8 @@ async def _load(url: str, folder: Path) -> tuple[str, dict[str, str]]:
     return key, {"page of 200": page, "show": f"/v1/listings/{record['id']}"}
 
 
-def _seconds(pid: int) -> float:
+def thread_seconds(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds."""
     # Of each thread, in nanoseconds: `stat` counts in hundredths of a second.
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text(encoding="utf-8").split()[0]) for thread in threads) / 1e9
@@ -57,9 +58,9 @@ async def _block(program: programs.Program, http: aiohttp.ClientSession, path: s
                 answer.raise_for_status()
                 await answer.read()
 
-    started = _seconds(program.pid)
+    started = thread_seconds(program.pid)
     await asyncio.gather(*(ask(count // _AT_ONCE) for _ in range(_AT_ONCE)))
-    return (_seconds(program.pid) - started) * 1e3 / count
+    return (thread_seconds(program.pid) - started) * 1e3 / count
 
 
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
