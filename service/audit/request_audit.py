@@ -44,8 +44,12 @@ class RequestAudit:
     def searches(self, resource: Resource, mark: Mark | None) -> None:
         """Note the mark that what is read next is at least as new as."""
 
-    def hits(self, resource: Resource, response: bytes, records: Sequence[JsonBytes]) -> None:
-        """Note the first hits of a response of Elasticsearch, as many as there are records."""
+    def ends(self) -> list[int] | None:
+        """Return a list for the positions after records, which `hits` needs; None if it does not."""
+        return None
+
+    def hits(self, resource: Resource, response: bytes, ends: list[int] | None, count: int) -> None:
+        """Note the first `count` hits of a response of Elasticsearch, sorted by identifier or feed key."""
 
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
         """Note the doc values of records, as `service.records.timestamps_only` returns them."""
@@ -87,10 +91,15 @@ class RecordingAudit(RequestAudit):
         if mark is not None:
             self._sequences.setdefault(resource.alias, mark.sequence)
 
-    def hits(self, resource: Resource, response: bytes, records: Sequence[JsonBytes]) -> None:
-        """Note the first hits of a response of Elasticsearch, as many as there are records."""
+    def ends(self) -> list[int] | None:
+        """Return a list for the positions after records, which `hits` needs."""
+        return []
+
+    def hits(self, resource: Resource, response: bytes, ends: list[int] | None, count: int) -> None:
+        """Note the first `count` hits of a response of Elasticsearch, sorted by identifier or feed key."""
         key = (resource.alias, LIVE)
-        self._note(lambda: {key: identifiers_of_hits(response, records)})
+        if count:
+            self._note(lambda: {key: identifiers_of_hits(response, ends or (), count)})
 
     def values(self, resource: Resource, values: Sequence[Any]) -> None:
         """Note the doc values of records, as `service.records.timestamps_only` returns them."""

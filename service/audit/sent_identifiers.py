@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from service.http.payload import JsonBytes
 
-# Elasticsearch writes the id of a hit before its source.
-_HIT_ID = b'"_id":"'
+# Elasticsearch writes the id of a hit before its source, and its sort values after it.
+_HIT_ID, _SORT = b'"_id":"', b'},"sort":["'
 _QUOTE, _ESCAPE = b'"', b"\\"
 # How `service.feed` begins the line of a record in a snapshot, and that of a change.
 _LINE = re.compile(rb'\{"company":"[^"]*","id":"((?:[^"\\]|\\.)*)"')
@@ -30,25 +30,33 @@ _CHANGE = re.compile(
 )
 
 
-def identifiers_of_hits(response: bytes | bytearray, records: Sequence[JsonBytes]) -> list[str]:
-    """Return the identifiers of the first hits of a response, as many as there are records, which are skipped."""
-    try:
-        text = b"\n".join(_cut_identifiers(response, records))
-    except ValueError:  # something other than the indexer wrote one of the documents
-        text = _ESCAPE
+def identifiers_of_hits(response: bytes | bytearray, ends: Sequence[int], count: int) -> list[str]:
+    """Return the identifiers of the first `count` hits of a response, sorted by identifier or feed key.
+
+    `ends` are the positions after their records, as `extract_records` finds them: sort values are next to them, so that
+    no record is read. Without them the response is parsed.
+    """
+    text = b"\n".join(_cut_identifiers(response, ends[:count])) if ends else _ESCAPE
     if _ESCAPE in text:
-        return [hit["_id"] for hit in parse_hits(response)[: len(records)]]
-    return text.decode().split("\n") if records else []
+        return [hit["_id"] for hit in parse_hits(response)[:count]]
+    return text.decode().split("\n")
 
 
-def _cut_identifiers(response: bytes | bytearray, records: Sequence[JsonBytes]) -> list[bytes | bytearray]:
-    index, names, end = response.index, list[bytes | bytearray](), 0
-    for record in records:
-        start = index(_HIT_ID, end) + len(_HIT_ID)
-        close = index(_QUOTE, start)
-        names.append(response[start:close])
-        end = index(RECORD_DELIMITER, close) + len(record)
-    return names
+def _cut_identifiers(response: bytes | bytearray, ends: Sequence[int]) -> list[bytes | bytearray]:
+    """Return the sort values without the company, which all of them begin with if they are feed keys."""
+    index = response.index
+    if not response.startswith(_SORT, ends[0] + len(RECORD_DELIMITER)):
+        return [_ESCAPE]
+    before, first = len(RECORD_DELIMITER) + len(_SORT), index(_HIT_ID) + len(_HIT_ID)
+    identifier = response[first : index(_QUOTE, first)]
+    start = ends[0] + before
+    value = response[start : index(_QUOTE, start)]
+    before += len(value) - len(identifier)
+    return (
+        [response[end + before : index(_QUOTE, end + before)] for end in ends]
+        if value.endswith(identifier)
+        else [_ESCAPE]
+    )
 
 
 def identifiers_of_changes(entries: Iterable[bytes]) -> dict[tuple[str, str], list[str]]:

@@ -49,8 +49,8 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
 
 
 def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = extract_records(response, size + 1)
-    call.audit.hits(variant.resource, response, stored[:size])
+    stored = extract_records(response, size + 1, ends := call.audit.ends())
+    call.audit.hits(variant.resource, response, ends, min(len(stored), size))
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
@@ -121,8 +121,8 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         call.audit.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        stored = extract_records(response, size)
-        call.audit.hits(variant.resource, response, stored)
+        stored = extract_records(response, size, ends := call.audit.ends())
+        call.audit.hits(variant.resource, response, ends, len(stored))
         records = variant.encode(stored)
     return NumberedPage(selection.resource, records, number, size, total)
 
@@ -146,8 +146,8 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = extract_records(response, _BATCH_SIZE + 1)
-        call.audit.hits(variant.resource, response, stored[:_BATCH_SIZE])
+        stored = extract_records(response, _BATCH_SIZE + 1, ends := call.audit.ends())
+        call.audit.hits(variant.resource, response, ends, min(len(stored), _BATCH_SIZE))
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
             return records
@@ -157,8 +157,8 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
     response = await call.search(selection.resource, page_body(selection, 1))
-    records = extract_records(response, 1)
-    call.audit.hits(variant.resource, response, records)
+    records = extract_records(response, 1, ends := call.audit.ends())
+    call.audit.hits(variant.resource, response, ends, len(records))
     return variant.encode(records)[0] if records else None
 
 
