@@ -43,7 +43,10 @@ def identifiers_of_hits(response: bytes | bytearray, ends: Sequence[int], count:
 
 
 def _cut_identifiers(response: bytes | bytearray, ends: Sequence[int]) -> list[bytes | bytearray]:
-    """Return the sort values without the company, which all of them begin with if they are feed keys."""
+    """Return the sort values, without the company that all of them begin with if they are feed keys.
+
+    Return an escape, so that the response is parsed, if the first sort value is not next to its record.
+    """
     index = response.index
     if not response.startswith(_SORT, ends[0] + len(RECORD_DELIMITER)):
         return [_ESCAPE]
@@ -51,12 +54,10 @@ def _cut_identifiers(response: bytes | bytearray, ends: Sequence[int]) -> list[b
     identifier = response[first : index(_QUOTE, first)]
     start = ends[0] + before
     value = response[start : index(_QUOTE, start)]
+    if not value.endswith(identifier):
+        return [_ESCAPE]
     before += len(value) - len(identifier)
-    return (
-        [response[end + before : index(_QUOTE, end + before)] for end in ends]
-        if value.endswith(identifier)
-        else [_ESCAPE]
-    )
+    return [response[end + before : index(_QUOTE, end + before)] for end in ends]
 
 
 def identifiers_of_changes(entries: Iterable[bytes]) -> dict[tuple[str, str], list[str]]:
