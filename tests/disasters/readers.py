@@ -197,12 +197,14 @@ class PullClient:
         names = [resource.alias for resource in self.resources]
         with SqliteCopy(self.folder, names, "") as copy:
             async with Feed(str(replica.http.make_url("")), keys["all"], attempts=2) as feed:
+                updater = CopyUpdater(feed, copy, names, lambda _: None)
                 try:
-                    await CopyUpdater(feed, copy, names, lambda _: None).catch_up()
+                    await updater.catch_up()
                 except (FeedUnavailable, FeedRequestRejected) as error:
                     self.log.add(f"pull, {type(error).__name__}", error)
                     return False
-        return True
+        # A resource that was never loaded is named as absent, not as current.
+        return updater.present == names
 
     def missing(self, resource: Resource, served: Named) -> Named:
         """Compare in both directions."""

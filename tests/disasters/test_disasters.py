@@ -16,6 +16,7 @@ from tests.chaos.machine_model import FORMS
 from tests.disasters.disaster_game import DisasterGame, Lie
 from tests.disasters.disaster_machine import DisasterMachine
 from tests.disasters.disaster_world import DisasterWorld, opened_world
+from tests.disasters.readers import PullClient
 from tests.disasters.run_log import RunLog
 
 if TYPE_CHECKING:
@@ -70,6 +71,30 @@ async def _restore_unnoticed(world: DisasterWorld, *, is_declared: bool) -> None
 @pytest.mark.parametrize("is_declared", [False, True])
 def test_a_restore_is_noticed(world: DisasterWorld, runner: asyncio.Runner, *, is_declared: bool) -> None:
     runner.run(_restore_unnoticed(world, is_declared=is_declared))
+
+
+async def _pull_from_an_empty_cluster(world: DisasterWorld) -> None:
+    """Let the product's client, which has no copy yet, read what was lost; then build it again."""
+    game = DisasterGame(world, RunLog())
+    client = next(number for number, reader in enumerate(game.readers) if isinstance(reader, PullClient))
+    try:
+        await game.start([(0, FORMS[5])])
+        await game.read(0, math.inf, 0)  # the service remembers the companies
+        await game.lose_everything()
+        game.run.set_clocks(indexer=-3600)
+        # Is refused, but creates the index of the marks.
+        await game.run.rebuild(LISTING, game.run.sources[LISTING].full(frozenset(), ""), math.inf)
+        await game.run.look()
+        await game.read(client, math.inf, 0)
+        await game.settle()
+    finally:
+        await game.end()
+
+
+def test_a_client_without_a_copy_is_not_current_with_an_empty_cluster(
+    world: DisasterWorld, runner: asyncio.Runner
+) -> None:
+    runner.run(_pull_from_an_empty_cluster(world))
 
 
 def test_a_lie_is_found_without_lives(
