@@ -23,14 +23,14 @@ from bench import programs
 from bench.accounting import tree
 from bench.audit_reads import Holding, Reader, Truth
 from bench.paired import thread_seconds
-from brokerage.audit.audit_store import AuditStore
-from brokerage.audit.holders import CurrentRecord, Holder, find_holders
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex, update
 from mappings import LISTING
-from mappings.audit_rows import LIVE
 from sample import write_source
+from service.audit.audit_rows import LIVE
+from service.audit.audit_store import AuditStore
+from service.audit.holders import CurrentRecord, Holder, find_holders
 from service.keys.store import KeyGrant, KeyStore
 
 if TYPE_CHECKING:

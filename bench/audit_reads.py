@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from mappings.audit_rows import LIVE
+from service.audit.audit_rows import LIVE
 
 if TYPE_CHECKING:
     import random

@@ -14,15 +14,15 @@ import rich_click as click
 from elasticsearch import NotFoundError
 
 from brokerage.audit.audit_report import AuditReport
-from brokerage.audit.audit_store import AuditStore, NoAudit
-from brokerage.audit.holders import CurrentRecord, find_holders
 from brokerage.exit_codes import ExitCode, exit_on_error, fail
 from brokerage.help_epilogs import QUERY_EXITS, epilog
 from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING
-from mappings.audit_rows import LIVE
+from service.audit.audit_rows import LIVE
+from service.audit.audit_store import AuditStore, NoAudit
+from service.audit.holders import CurrentRecord, find_holders
 from service.keys.store import KeyStore
 from service.search.query import spellings
 from service.settings import ServiceSettings
@@ -42,7 +42,7 @@ _NOT_CREATED = "There is no audit: run `brokerage audit create`, and start the s
 
 @click.group(epilog=epilog("brokerage audit create", "brokerage audit who LISTING_ID", exits=QUERY_EXITS))
 def audit() -> None:
-    """Tell which keys were sent a record, if the service records it (BROKERAGE_AUDIT_DAYS)."""
+    """Show which keys were sent a record, if the service records it (BROKERAGE_AUDIT_DAYS)."""
 
 
 @audit.command(epilog=epilog("brokerage audit create", exits=QUERY_EXITS))
@@ -52,9 +52,7 @@ def create() -> None:
     echo("Created the index of the audit." if created else "There is an index of the audit already.")
 
 
-@audit.command(
-    epilog=epilog("brokerage audit prune", "BROKERAGE_AUDIT_DAYS=90 brokerage audit prune --json", exits=QUERY_EXITS)
-)
+@audit.command(epilog=epilog("brokerage audit prune", "brokerage audit prune --json", exits=QUERY_EXITS))
 @click.option("--json", "as_json", is_flag=True, help='Print {"deleted": […]}.')
 def prune(*, as_json: bool) -> None:
     """Delete what is older than BROKERAGE_AUDIT_DAYS. Run it once a day: each run begins the index of a day."""
@@ -69,7 +67,7 @@ def prune(*, as_json: bool) -> None:
 @audit.command(
     epilog=epilog(
         "brokerage audit who 4711-12345",
-        "brokerage audit who 9a0364b9-e99b-47ba-a0d2-a4e6bd5b5d6b --resource agents --json",
+        "brokerage audit who 4711-12345 --resource listings --json",
         exits="0 success, 1 failure, or parts were not recorded, 2 usage or settings error, "
         "3 Elasticsearch unavailable",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerage.keys.key_tables import key_state
 from brokerage.long_table import Column, may_style, table_lines, terminal_width
-from mappings.audit_rows import LIVE
+from service.audit.audit_rows import LIVE
 from service.feed.json_lines import iso_timestamp
 from service.keys.record import ApiKey
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterator, Mapping, Sequence
 
-    from brokerage.audit.audit_store import Coverage
-    from brokerage.audit.holders import CurrentRecord, Holder
+    from service.audit.audit_store import AuditCoverage
+    from service.audit.holders import CurrentRecord, Holder
     from service.keys.record import DamagedKey
 
 _COLUMNS = (
@@ -41,7 +41,7 @@ class AuditReport:
     records: Sequence[CurrentRecord]
     holders: Sequence[Holder]
     keys: Mapping[str, ApiKey | DamagedKey]
-    coverage: Coverage
+    coverage: AuditCoverage
     now: dt.datetime
 
     def as_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The rows of the audit that are not written yet: packed outside of requests, in bounded memory.
 
-What does not fit is counted as lost, and the index is told as soon as it can be written: `brokerage audit who` says so.
+What does not fit is counted as lost; the count is written as soon as possible, and `brokerage audit who` reports it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mappings.audit_rows import SENT, SentPage, encode_page
+from service.audit.audit_rows import SENT, SentPage, encode_page
 from service.audit.request_audit import RecordingAudit
 from service.telemetry.counters import AUDIT_LOST
 
@@ -154,7 +154,7 @@ class AuditLog:
         self.pending_bytes -= sum(row.size for row in rows)
 
     def take_gap(self) -> AuditGap:
-        """Return what was lost since the last time, and count anew."""
+        """Return what was lost since the last time, and start again from 0."""
         gap, self.gap = self.gap, AuditGap()
         return gap
 

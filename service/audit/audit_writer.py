@@ -15,7 +15,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mappings.audit_rows import GAP, SESSION, SESSION_SECONDS
+from service.audit.audit_rows import GAP, SESSION, SESSION_SECONDS
 from service.audit.request_audit import NOT_AUDITED, RequestAudit
 from service.search.bulk_writes import bulk_lines, bulk_problem
 from service.telemetry.counters import AUDIT_FAILURES, AUDIT_ROWS

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aiohttp import web
 
-from mappings.audit_rows import ABSENT, EVENT, LIVE
 from mappings.identifiers import is_identifier
+from service.audit.audit_rows import ABSENT, EVENT, LIVE
 from service.audit.sent_identifiers import identifiers_of_changes, identifiers_of_hits, identifiers_of_lines
 from service.http.conditional import has_sent_tag
 
@@ -32,7 +32,7 @@ class SentRecords(NamedTuple):
 
 
 class RecordSent(Protocol):
-    """Takes what a key was sent; `unchanged` if it was told by 304 that it still has it."""
+    """Takes what a key was sent; `unchanged` if a 304 confirmed that it still has it."""
 
     def __call__(self, key_id: str, sent: Sequence[SentRecords], *, unchanged: bool) -> None:
         """Record it in the background."""
@@ -42,7 +42,7 @@ class RequestAudit:
     """Notes what one request sends. This one notes nothing: the audit is off."""
 
     def searches(self, resource: Resource, mark: Mark | None) -> None:
-        """Note the mark that what is read next is at least as new as."""
+        """Note the mark that the next search is at least as new as."""
 
     def ends(self) -> list[int] | None:
         """Return a list for the positions after records, which `hits` needs; None if it does not."""
@@ -67,7 +67,7 @@ class RequestAudit:
         """Record a batch of a stream at once, by the beginnings of its lines."""
 
     def absent(self, resource: Resource, name: str) -> None:
-        """Record at once that the key asked for a record and gets 404."""
+        """Record at once that the key requested a record and gets 404."""
 
     def finish(self, request: web.BaseRequest, response: web.Response) -> None:
         """Record what was noted, once the response is decided."""
@@ -87,7 +87,7 @@ class RecordingAudit(RequestAudit):
         self._noted: list[SentRecords] = []
 
     def searches(self, resource: Resource, mark: Mark | None) -> None:
-        """Note the mark that what is read next is at least as new as."""
+        """Note the mark that the next search is at least as new as."""
         if mark is not None:
             self._sequences.setdefault(resource.alias, mark.sequence)
 
@@ -126,7 +126,7 @@ class RecordingAudit(RequestAudit):
         self._record_now(lambda: {key: identifiers_of_lines(lines)})
 
     def absent(self, resource: Resource, name: str) -> None:
-        """Record at once that the key asked for a record and gets 404."""
+        """Record at once that the key requested a record and gets 404."""
         key = (resource.alias, ABSENT)
         # Whatever else a path names could pretend to be several identifiers.
         if is_identifier(name):

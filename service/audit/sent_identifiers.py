@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from mappings.audit_rows import LIVE
 from mappings.stored_document import RECORD_DELIMITER
+from service.audit.audit_rows import LIVE
 from service.search.search_response import parse_hits
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
-from brokerage.audit.audit_store import AuditStore
 from brokerage.command import main
-from mappings.audit_rows import GAP, SESSION
+from service.audit.audit_rows import GAP, SESSION
+from service.audit.audit_store import AuditStore
 from service.keys.store import KeyStore
 from tests.feed.feed_client import deleted_listing, listing
 from tests.service.audit.conftest import AuditedService, audited, bench
@@ -178,7 +178,7 @@ async def test_without_an_audit_it_says_how_to_begin(
 async def test_what_is_too_old_is_deleted_with_its_index(
     client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerage.audit.audit_store._ROLLOVER", {"max_docs": 1})
+    monkeypatch.setattr("service.audit.audit_store._ROLLOVER", {"max_docs": 1})
     store = AuditStore(client, connection.audit_index)
     await store.create()
     now = 1_000 * int(time.time())

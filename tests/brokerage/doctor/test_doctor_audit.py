@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from brokerage.audit.audit_store import AuditStore
 from brokerage.doctor.audit_check import audit_finding
 from service.app import build_services
+from service.audit.audit_store import AuditStore
 from service.health.checks import FindingState
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
+    import pytest
     from elasticsearch import AsyncElasticsearch
 
     from cluster.connection import ConnectionSettings

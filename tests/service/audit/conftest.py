@@ -9,10 +9,10 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from brokerage.audit.audit_store import AuditStore
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
-from mappings.audit_rows import SENT, SentPage, pages_with
 from service.app import SERVICES, create_app
+from service.audit.audit_rows import SENT, SentPage, pages_with
+from service.audit.audit_store import AuditStore
 from service.audit.audit_writer import WrittenAudit
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings

@@ -10,9 +10,9 @@ from aiohttp import web
 from prometheus_client import REGISTRY
 
 from mappings import LISTING
-from mappings.audit_rows import GAP, SENT, SESSION
 from service.app import SERVICES
 from service.audit.audit_log import AuditLog
+from service.audit.audit_rows import GAP, SENT, SESSION
 from service.audit.audit_writer import WrittenAudit
 from tests.service.stand_in import Reply, refusal
 from tests.waiting import until

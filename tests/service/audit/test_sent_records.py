@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mappings.audit_rows import ABSENT, EVENT, LIVE
+from service.audit.audit_rows import ABSENT, EVENT, LIVE
 from service.feed.operations import FEED_OPERATIONS
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS

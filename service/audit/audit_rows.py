@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # The states of a record that was sent; any other is the reason why it left the copy (`service.feed.view`).
 LIVE = "live"
 EVENT = "event"  # an entry of EntityEvent: the record changed or was deleted
-ABSENT = "absent"  # 404: the key asked for the record and was not sent it
+ABSENT = "absent"  # 404: the key requested the record and did not get it
 
 # The kinds of documents.
 SENT, SESSION, GAP = "sent", "session", "gap"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mappings.audit_rows import ABSENT, EVENT, LIVE, SentPage
+from service.audit.audit_rows import ABSENT, EVENT, LIVE, SentPage
 from service.feed.json_lines import iso_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable
 
-    from brokerage.audit.audit_store import SentRecord
+    from service.audit.audit_store import SentRecord
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class CurrentRecord:
 class Holder:
     """A key that was sent a record. Times are milliseconds since 1970.
 
-    `sent` is when it was sent last, `confirmed` when it was last told by 304 that it still has it, `removed` when it
+    `sent` is when it was sent last, `confirmed` when a 304 last confirmed that it has it, `removed` when it
     last read why it left the copy, `event` when it last read its EntityEvent, `absent` when it last got 404 for it.
     """
 
@@ -65,7 +65,7 @@ class Holder:
 
     @property
     def held(self) -> SentPage | None:
-        """The last proof that the key has the record: it was sent it, or told that it still has it."""
+        """The last proof that the key has the record: it was sent it, or a 304 confirmed it."""
         return max(filter(None, (self.sent, self.confirmed)), default=None)
 
     def told(self, now: CurrentRecord) -> tuple[SentPage, str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from elasticsearch import NotFoundError
 
-from mappings.audit_rows import (
+from service.audit.audit_rows import (
     AUDIT_INDEX_BODY,
     GAP,
     SESSION,
@@ -35,7 +35,7 @@ class NoAudit(LookupError):
 
 @dataclass(frozen=True)
 class SentRecord:
-    """A record as one key was sent it: in a state (`mappings.audit_rows`), or told by 304 that it still has it."""
+    """A record as one key was sent it: in a state (`service.audit.audit_rows`), or confirmed by 304."""
 
     key_id: str
     resource: str
@@ -45,7 +45,7 @@ class SentRecord:
 
 
 @dataclass
-class Coverage:
+class AuditCoverage:
     """The times for which the audit is complete, in milliseconds since 1970, and what is known to be missing."""
 
     sessions: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -120,9 +120,9 @@ class AuditStore:
             for page in pages_with(row["pages"], identifiers):
                 yield SentRecord(row["key_id"], resource, row["state"], row["unchanged"], page)
 
-    async def coverage(self) -> Coverage:
+    async def coverage(self) -> AuditCoverage:
         """Return the times for which the audit is complete, and what is known to be missing. Raises NoAudit."""
-        found = Coverage()
+        found = AuditCoverage()
         async for document in self._documents([{"terms": {"kind": [SESSION, GAP]}}]):
             found.add(document)
         return found
