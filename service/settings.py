@@ -171,7 +171,7 @@ class ServiceSettings:
     audit_days: int = setting(
         "BROKERAGE_AUDIT_DAYS",
         0,
-        "Days for which `brokerage audit` can tell which key was sent which records. 0: nothing is recorded.",
+        "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
     )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
