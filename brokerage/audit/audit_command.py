@@ -42,7 +42,7 @@ _NOT_CREATED = "There is no audit: run `brokerage audit create`, and start the s
 
 @click.group(epilog=epilog("brokerage audit create", "brokerage audit who LISTING_ID", exits=QUERY_EXITS))
 def audit() -> None:
-    """Show which keys were sent a record, if the service records it (BROKERAGE_AUDIT_DAYS)."""
+    """Show which keys were sent a record. The service records it if BROKERAGE_AUDIT_DAYS is set."""
 
 
 @audit.command(epilog=epilog("brokerage audit create", exits=QUERY_EXITS))
