@@ -20,6 +20,7 @@ _COMMANDS = {
     "sample": ("brokerage.sample", "Write sample data to DIR, ready to be indexed."),
     "index": ("brokerage.index.index_command", "Build and maintain the indices that the service reads."),
     "keys": ("brokerage.keys.keys_command", "Create, list, rotate and revoke API keys."),
+    "audit": ("brokerage.audit.audit_command", "Show which keys were sent a record."),
     "pull": ("brokerage.pull.pull_command", "Copy the data that an API key can read to DIR."),
     "settings": ("brokerage.settings", "List all settings, with secrets masked."),
     "doctor": ("brokerage.doctor.doctor_command", "Check settings, Redis, Elasticsearch, indices and keys."),

@@ -89,6 +89,11 @@ class ConnectionSettings:
         return f"{self.prefix}key_usage"
 
     @property
+    def audit_index(self) -> str:
+        """The alias of the indices that record which key was sent which records."""
+        return f"{self.prefix}audit"
+
+    @property
     def control_index(self) -> str:
         """The index of marks and locks of the indexer."""
         return f"{self.prefix}control"

@@ -13,6 +13,8 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from mappings import COMPANY, RESOURCES
+from service.audit.audit_log import AuditLog
+from service.audit.audit_writer import Audit, WrittenAudit
 from service.compatible_requests import COMPATIBLE_ROOT
 from service.errors import EngineUnavailable
 from service.feed.change_notifier import ChangeNotifier
@@ -140,14 +142,20 @@ async def _run_services(
     await services.limiter.open()
     # Before the port opens: no response comes from an unchecked index.
     await asyncio.gather(monitor.check_now(), services.keys.warm())
-    background = (monitor.run(), services.keys.run(), services.loop_lag.run(), services.sends.run())
+    background = (
+        monitor.run(),
+        services.keys.run(),
+        services.loop_lag.run(),
+        services.sends.run(),
+        services.audit.run(),
+    )
     tasks = [asyncio.create_task(work) for work in background]
     yield
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     await services.news.close()
-    await services.keys.usage.flush()
+    await asyncio.gather(services.keys.usage.flush(), services.audit.close())
     await services.limiter.close()
     await client.close()
     if tracing is not None:
@@ -195,6 +203,7 @@ def build_services(
         trusted_proxies=read_networks(settings.trusted_proxies),
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
         sends=SendMonitor(SendLimits.of(settings)),
+        audit=WrittenAudit(AuditLog(), engine, connection.audit_index) if settings.audit_days else Audit(),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp.payload import Payload
 
+from service.audit.request_audit import NOT_AUDITED, REQUEST_AUDIT, RequestAudit
 from service.compatible_requests import adapt_request
 from service.errors import Unauthorized
 from service.http.client_address import client_address
@@ -73,6 +74,7 @@ class RequestContext:
     withheld: frozenset[str]
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
+    audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
     display: DisplayLicence | None = None  # the key's licence to show listings
 
@@ -94,7 +96,8 @@ class RequestContext:
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
-        alias, mark = self.services.connection.alias(resource), self._mark(resource)
+        alias, mark = self.services.connection.alias(resource), self.mark(resource)
+        self.audit.searches(resource, mark)
         response = await self.services.engine.search(alias, body, mark)
         self.timer.record(Layer.ELASTICSEARCH)
         return response
@@ -108,7 +111,8 @@ class RequestContext:
         await self.slot.exchange(lane(RequestKind.PAGE), lane(RequestKind.LARGE_PAGE))
         self.timer.record(Layer.TURN)
 
-    def _mark(self, resource: Resource) -> Mark | None:
+    def mark(self, resource: Resource) -> Mark | None:
+        """Return the mark that this request can have read."""
         return self.services.marks[resource].current if resource in self.services.marks else None
 
 
@@ -182,6 +186,7 @@ class Operation:
             timer.record(Layer.AUTH)
             if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
                 await refund_request(services.limiter, request, key)
+            request[REQUEST_AUDIT].finish(request, response)
         except BaseException:
             if response is not None and isinstance(response.body, Payload):
                 # It will not be sent, and a stream holds a slot.
@@ -232,6 +237,7 @@ class Operation:
         directory = await services.directory.get()
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
+        audit = request[REQUEST_AUDIT] = services.audit.open(key.key_id, is_head=request.method == "HEAD")
         return RequestContext(
             services,
             timer,
@@ -245,5 +251,6 @@ class Operation:
             withheld,
             request[ADMISSION_SLOT],
             key.key_id,
+            audit,
             display=key.display,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from service.audit.audit_writer import Audit
 from service.http.compression import CompressionCache
 from service.http.deprecation import DeprecationLog
 from service.search.batch_loader import BatchLoader
@@ -54,6 +55,7 @@ class Services:
     trusted_proxies: tuple[IpNetwork, ...]
     pulses: tuple[NodeHealth, ...]
     sends: SendMonitor
+    audit: Audit = field(default_factory=Audit)
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
     changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)
     batch_loader: BatchLoader = field(default_factory=BatchLoader)

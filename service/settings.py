@@ -168,6 +168,11 @@ class ServiceSettings:
         "Refusals (400, 401, 429 and the like) per minute that each worker sends to a key, or to an address without a "
         "valid key; further ones wait for their turn, at most eight seconds. 0: no limit.",
     )
+    audit_days: int = setting(
+        "BROKERAGE_AUDIT_DAYS",
+        0,
+        "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
+    )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )

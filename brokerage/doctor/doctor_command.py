@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 import rich_click as click
 
+from brokerage.doctor.audit_check import audit_finding
 from brokerage.doctor.block_checks import block_findings
 from brokerage.doctor.cluster_checks import keys_finding, node_findings, token_finding
 from brokerage.doctor.findings_table import show_findings
@@ -92,6 +93,7 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
         if all(found == {} for found in indices.by_name.values()):
             of_indices = [_no_indices(connection)]
         of_indices += block_findings(indices, connection)
+        of_indices.append(await audit_finding(client, engine, connection, settings.audit_days))
         of_cluster = [*await cluster_findings(engine), await tls_finding(connection), *of_user]
         of_keys = [await keys_finding(client, connection), *await _token_findings(engine, indices, connection)]
         live = [alias for alias, found in indices.by_name.items() if found]

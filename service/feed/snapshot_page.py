@@ -30,9 +30,9 @@ _LINE_PREFIX = b'{"company":"%b","id":"%b","sequence":%b,"time":"%b","content":"
 
 
 class SnapshotPage(NamedTuple):
-    """The encoded lines of a page, their number and the last feed key."""
+    """The encoded lines of a page, how each begins, up to its identifier at least, and the last feed key."""
 
-    rows: int
+    beginnings: list[JsonBytes]
     last_feed_key: str
     encoded: bytes
 
@@ -56,7 +56,7 @@ def encode_page(response: bytes | bytearray, variant: Variant, content: ShownCon
         )
         parts += (_LINE_PREFIX % values, record, b"}\n")
     last = feed_key(matches[-1][2].decode(), matches[-1][1].decode()) if matches else ""
-    return SnapshotPage(len(matches), last, b"".join(parts))
+    return SnapshotPage(parts[::3], last, b"".join(parts))
 
 
 @cache
@@ -91,4 +91,5 @@ def _decode_page(response: bytes | bytearray, variant: Variant, content: ShownCo
     hits = hit_parser.decode_hits(response, content)
     headers = [hit.header for hit in hits]
     encoded = json_lines.encode_records(headers, [hit.record for hit in hits if hit.record is not None], variant, None)
-    return SnapshotPage(len(hits), headers[-1].feed_key if headers else "", b"\n".join([*encoded, b""]))
+    last = headers[-1].feed_key if headers else ""
+    return SnapshotPage([*encoded], last, b"\n".join([*encoded, b""]))

@@ -66,13 +66,16 @@ async def stream_snapshot(
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
+    call.audit.searches(resource, mark)
     async with open_point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):
             page = snapshot_page.encode_page(response, view.variant(resource), view.content(resource))
-            last, sent = page.last_feed_key or last, sent + page.rows
-            CURRENT_OBSERVATION.get().rows += page.rows
+            rows = len(page.beginnings)
+            last, sent = page.last_feed_key or last, sent + rows
+            CURRENT_OBSERVATION.get().rows += rows
+            call.audit.batch(resource, page.beginnings)
             # Not held while the client reads.
             del response
             yield page.encoded

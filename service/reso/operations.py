@@ -77,6 +77,8 @@ async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Respon
     source = query_entity(call, entity_set, key)
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
+        for resource in entity_set.resources:
+            call.audit.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
     return entity_response(call, entity_set.name, *source.encode_rows(rows))
 

@@ -41,6 +41,7 @@ class RecordResponse(ResourceResponse):
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)
         if record is None:
+            call.audit.absent(self.resource, identifier)
             raise NotFound(f"There is no {self.resource.title} {identifier!r}.")
         if not geojson.has_coordinates(self.resource):
             return json_response([record])

@@ -45,17 +45,19 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
     timestamps_only = call.parameters["timestamps_only"]
     body = walk_body(selection, size, call.parameters["last_platform_listing_id"], timestamps_only=timestamps_only)
     response = await call.search(selection.resource, body)
-    return (_timestamps_page if timestamps_only else _record_page)(response, variant, size)
+    return (_timestamps_page if timestamps_only else _record_page)(call, response, variant, size)
 
 
-def _record_page(response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = extract_records(response, size + 1)
+def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
+    stored = extract_records(response, size + 1, ends := call.audit.ends())
+    call.audit.hits(variant.resource, response, ends, min(len(stored), size))
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
-def _timestamps_page(response: bytes, variant: Variant, size: int) -> WalkPage:
+def _timestamps_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
     values = doc_values(variant.resource, response)
+    call.audit.values(variant.resource, values[:size])
     encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
 
@@ -116,9 +118,12 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
     response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
     if timestamps_only:
         values = doc_values(variant.resource, response)
+        call.audit.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        records = variant.encode(extract_records(response, size))
+        stored = extract_records(response, size, ends := call.audit.ends())
+        call.audit.hits(variant.resource, response, ends, len(stored))
+        records = variant.encode(stored)
     return NumberedPage(selection.resource, records, number, size, total)
 
 
@@ -141,7 +146,8 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = extract_records(response, _BATCH_SIZE + 1)
+        stored = extract_records(response, _BATCH_SIZE + 1, ends := call.audit.ends())
+        call.audit.hits(variant.resource, response, ends, min(len(stored), _BATCH_SIZE))
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
             return records
@@ -150,7 +156,9 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
-    records = extract_records(await call.search(selection.resource, page_body(selection, 1)), 1)
+    response = await call.search(selection.resource, page_body(selection, 1))
+    records = extract_records(response, 1, ends := call.audit.ends())
+    call.audit.hits(variant.resource, response, ends, len(records))
     return variant.encode(records)[0] if records else None
 
 
@@ -158,10 +166,14 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), call.selection(resource)
     search = partial(_search_identifiers, call.services.engine, alias, selection)
+    call.audit.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
     record = await call.services.batch_loader.load((alias, call.scope.companies, call.display), name, search)
     call.timer.record(Layer.ELASTICSEARCH)
-    return None if record is None else variant.encode([record])[0]
+    if record is None:
+        return None
+    call.audit.names(resource, (name,))
+    return variant.encode([record])[0]
 
 
 async def _search_identifiers(

@@ -55,24 +55,31 @@ def document_source(response: bytes | bytearray, identifier: str) -> dict[str, A
     return source
 
 
-def extract_records(response: bytes | bytearray, size: int) -> list[JsonBytes]:
+def extract_records(response: bytes | bytearray, size: int, ends: list[int] | None = None) -> list[JsonBytes]:
     """Return the encoded records of a search response in order: slices between TAB delimiters, not copies.
 
     `size` is the size of the search: that many delimited records are all there are. With fewer, the hits are counted
     to detect records without delimiters, which something other than the indexer wrote; then the response is parsed.
+    `ends` receives the position after each record, nothing if the response is parsed.
     """
-    records = _slice_records(response)
+    records = _slice_records(response, ends)
     if records is None or len(records) != size:
-        records = _slice_records(response, count_hits=True)
+        records = _slice_records(response, ends, count_hits=True)
     if records is not None:
         return records
+    if ends is not None:
+        ends.clear()
     UNMARKED_RESPONSES.inc()
     return [orjson.dumps(hit["_source"]["record"]) for hit in parse_hits(response)]
 
 
-def _slice_records(response: bytes | bytearray, *, count_hits: bool = False) -> list[JsonBytes] | None:
+def _slice_records(
+    response: bytes | bytearray, ends: list[int] | None = None, *, count_hits: bool = False
+) -> list[JsonBytes] | None:
     """Return None if a delimiter is misplaced or, with `count_hits`, if a hit has none."""
     records: list[JsonBytes] = []
+    if ends is not None:
+        ends.clear()
     view = memoryview(response)
     find, endswith = response.find, response.endswith
     end = 0
@@ -83,6 +90,8 @@ def _slice_records(response: bytes | bytearray, *, count_hits: bool = False) -> 
         if end < 0 or response[end + 1] != _BRACE:
             return None
         records.append(view[start + 1 : end])
+        if ends is not None:
+            ends.append(end)
         end += 1
     return None if count_hits and response.count(_HIT, end) else records
 

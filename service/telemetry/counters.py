@@ -35,3 +35,8 @@ LIMIT_FAIL_OPENS = Counter(
     "brokerage_limit_fail_opens", "Requests counted in this process only, because Redis was unreachable."
 )
 KEY_USAGE_FAILURES = Counter("brokerage_key_usage_failures", "Failed attempts to record the last use of keys.")
+AUDIT_ROWS = Counter("brokerage_audit_rows", "Rows of the audit that were written: what keys were sent.")
+AUDIT_LOST = Counter(
+    "brokerage_audit_lost", "Records that keys were sent and that the audit could not record: memory was full."
+)
+AUDIT_FAILURES = Counter("brokerage_audit_failures", "Failed attempts to write the audit.")

@@ -107,9 +107,17 @@ def run_key_commands(talk: CallRecorder) -> tuple[str, set[str]]:
     return made["key"], talk.calls()
 
 
+def run_audit_commands(talk: CallRecorder, code: int = 0) -> set[str]:
+    """Use every command of the audit; return what was asked."""
+    talk.command("audit", "create")
+    talk.command("audit", "prune", BROKERAGE_AUDIT_DAYS="1")
+    talk.command("audit", "who", "acme", "--resource", "companies", code=code)
+    return talk.calls()
+
+
 def run_service(talk: CallRecorder, key: str) -> tuple[dict[str, int], set[str]]:
     """Serve each operation once, certificates checked by a fingerprint; return the statuses and what was asked."""
-    with running("serve", "--port", "0", environment=talk.by_fingerprint) as service:
+    with running("serve", "--port", "0", environment=talk.by_fingerprint | {"BROKERAGE_AUDIT_DAYS": "1"}) as service:
         found = re.search(r"http://\S+(?=/v1)", service.read_until("Ctrl-C stops"))
         assert found
         root = found[0]

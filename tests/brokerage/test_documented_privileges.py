@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.brokerage.documented_privileges import documented_roles
-from tests.brokerage.recorded_calls import record_calls, run_indexer, run_key_commands, run_service
+from tests.brokerage.recorded_calls import record_calls, run_audit_commands, run_indexer, run_key_commands, run_service
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +24,15 @@ def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_docu
     with record_calls(engine_url, prefix, tmp_path) as talk:
         asked = {"brokerage_indexer": run_indexer(talk, tmp_path)}
         key, asked["brokerage_keys"] = run_key_commands(talk)
+        # Nothing was recorded yet, which is a failure of `audit who`.
+        asked["brokerage_audit"] = run_audit_commands(talk, code=1)
         statuses, by_service = run_service(talk, key)
         assert statuses["/companies"] == statuses["/teams"] == 200
-        talk.command("doctor", "--json")
-        asked["brokerage_service"] = by_service | talk.calls()
+        asked["brokerage_audit"] |= run_audit_commands(talk)
+        talk.command("doctor", "--json", BROKERAGE_AUDIT_DAYS="1")
+        by_service |= talk.calls()
+        asked["brokerage_service_audit"] = {call for call in by_service if re.search(r" /audit\b", call)}
+        asked["brokerage_service"] = by_service - asked["brokerage_service_audit"]
         # Connections are used again: a certificate is verified once for many requests.
         assert talk.proxy.accepted * 5 < talk.requests
     for name, calls in asked.items():

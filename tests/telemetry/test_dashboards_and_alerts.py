@@ -95,7 +95,8 @@ def test_a_query_uses_the_labels_of_its_metrics(query: str) -> None:
 async def test_the_dashboard_shows_every_metric_but_those_of_failed_notes(watched: Watched) -> None:
     shown = {re.sub("_(bucket|count|sum)$", "", name) for query in QUERIES for name in NAME.findall(query)}
     exported = {name for name, _ in _own(await watched.families())}
-    assert exported - shown == {"brokerage_key_usage_failures_total", "brokerage_access_lines_dropped_total"}
+    notes = {"brokerage_key_usage_failures_total", "brokerage_access_lines_dropped_total"}
+    assert exported - shown == notes | {f"brokerage_audit_{each}_total" for each in ("rows", "lost", "failures")}
 
 
 def _promtool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -55,6 +55,7 @@ async def list_changes(call: RequestContext) -> web.Response:
     Changes are in order: the record, or the reason why it leaves the copy."""
     view = FeedView(call)
     page = await _wait_for_changes(call, view, await _starting_positions(call, view))
+    call.audit.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
     following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())

@@ -88,6 +88,9 @@ class EventPageSource:
 
     def encode_rows(self, rows: Sequence[EntityEvent]) -> list[bytes]:
         """Return events as JSON objects."""
+        for resource in {event.resource for event in rows}:
+            keys = [event.key for event in rows if event.resource is resource]
+            self.call.audit.events(resource, keys, self.ledger.published_sequence(resource.alias))
         return [self._encode_event(event) for event in rows]
 
     def _encode_event(self, event: EntityEvent) -> bytes:

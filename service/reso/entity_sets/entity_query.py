@@ -78,6 +78,7 @@ class EntityPageSource:
             records = self.call.variant(resource, View.INDEX, all_flags=True).encode(
                 [row.record or b"" for _, row in own]
             )
+            self.call.audit.names(resource, [row.sort_values.id for _, row in own])
             for (at, row), record in zip(own, records, strict=True):
                 encoded[at] = _encode_entity(self.properties, resource, row, orjson.loads(record))
         return [encoded[at] for at in range(len(rows))]

@@ -64,7 +64,7 @@ class PageSource(Protocol[RowT]):
         """Return the position of a row."""
 
     def encode_rows(self, rows: Sequence[RowT]) -> list[bytes]:
-        """Return rows as JSON objects."""
+        """Return rows as JSON objects, which the response sends."""
 
 
 async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:

@@ -1,0 +1,1 @@
+"""`brokerage audit`: who holds a record."""

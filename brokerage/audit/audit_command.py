@@ -1,0 +1,136 @@
+"""`brokerage audit`: which keys were sent a record."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import orjson
+import rich_click as click
+from elasticsearch import NotFoundError
+
+from brokerage.audit.audit_report import AuditReport
+from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.help_epilogs import QUERY_EXITS, epilog
+from brokerage.output import echo
+from cluster.connection import ConnectionSettings, connect
+from cluster.settings import load_settings
+from mappings import LISTING, RESOURCES, SOLD_LISTING
+from service.audit.audit_rows import LIVE
+from service.audit.audit_store import AuditStore, NoAudit
+from service.audit.holders import CurrentRecord, find_holders
+from service.keys.store import KeyStore
+from service.search.query import spellings
+from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from elasticsearch import AsyncElasticsearch
+
+    from mappings import Resource
+
+Result = TypeVar("Result")
+_TIMEOUT_SECONDS = 60.0
+_RESOURCES = {resource.alias: resource for resource in RESOURCES}
+_NOT_CREATED = "There is no audit: run `brokerage audit create`, and start the service with BROKERAGE_AUDIT_DAYS."
+
+
+@click.group(epilog=epilog("brokerage audit create", "brokerage audit who LISTING_ID", exits=QUERY_EXITS))
+def audit() -> None:
+    """Show which keys were sent a record. The service records it if BROKERAGE_AUDIT_DAYS is set."""
+
+
+@audit.command(epilog=epilog("brokerage audit create", exits=QUERY_EXITS))
+def create() -> None:
+    """Create the index of the audit. The service may write to it, but not create it."""
+    created = _run(lambda client, connection: AuditStore(client, connection.audit_index).create())
+    echo("Created the index of the audit." if created else "There is an index of the audit already.")
+
+
+@audit.command(epilog=epilog("brokerage audit prune", "brokerage audit prune --json", exits=QUERY_EXITS))
+@click.option("--json", "as_json", is_flag=True, help='Print {"deleted": […]}.')
+def prune(*, as_json: bool) -> None:
+    """Delete what is older than BROKERAGE_AUDIT_DAYS. Run it once a day: each run begins the index of a day."""
+    with exit_on_error():
+        days = load_settings(ServiceSettings, os.environ).audit_days
+    if not days:
+        fail("BROKERAGE_AUDIT_DAYS is 0 here: set it to the days that are kept, as for the service.", ExitCode.USAGE)
+    deleted = _run(lambda client, connection: AuditStore(client, connection.audit_index).prune(days))
+    echo(orjson.dumps({"deleted": deleted}).decode() if as_json else f"Deleted: {', '.join(deleted) or 'no index'}.")
+
+
+@audit.command(
+    epilog=epilog(
+        "brokerage audit who 4711-12345",
+        "brokerage audit who 4711-12345 --resource listings --json",
+        exits="0 success, 1 failure, or parts were not recorded, 2 usage or settings error, "
+        "3 Elasticsearch unavailable",
+    )
+)
+@click.argument("identifier")
+@click.option(
+    "--resource",
+    "resources",
+    type=click.Choice(list(_RESOURCES)),
+    multiple=True,
+    default=(LISTING.alias, SOLD_LISTING.alias),
+    help="The resource of the record; repeatable.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def who(*, identifier: str, resources: tuple[str, ...], as_json: bool) -> None:
+    """Name the keys that were sent the record IDENTIFIER, when last, in which state, and who read its removal since.
+
+    What the service sent in the last few seconds may be missing. Times are UTC.
+    """
+    chosen = [_RESOURCES[name] for name in dict.fromkeys(resources)]
+    report = _run(partial(_report, identifier=identifier, resources=chosen))
+    if as_json:
+        echo(orjson.dumps(report.as_json()).decode())
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in report.lines())
+    sys.exit(ExitCode.FAILED if report.missing() else ExitCode.SUCCESS)
+
+
+async def _report(
+    client: AsyncElasticsearch, connection: ConnectionSettings, identifier: str, resources: Sequence[Resource]
+) -> AuditReport:
+    store, names = AuditStore(client, connection.audit_index), spellings(identifier)
+    records = [await _current_record(client, connection.alias(resource), resource, names) for resource in resources]
+    holders = [holder for resource in resources for holder in await find_holders(store.sent(resource.alias, names))]
+    keys = await KeyStore(client, connection.keys_index).list_all()
+    by_id = {key.key_id: key for key in keys}
+    return AuditReport(records, holders, by_id, await store.coverage(), dt.datetime.now(dt.UTC))
+
+
+async def _current_record(
+    client: AsyncElasticsearch, alias: str, resource: Resource, names: Sequence[str]
+) -> CurrentRecord:
+    """Return the record as it is now, live or deleted."""
+    try:
+        response = await client.search(
+            index=alias, query={"terms": {"_id": list(names)}}, source_includes=["id", "deleted", "sequence"], size=1
+        )
+    except NotFoundError:
+        return CurrentRecord(resource.alias, names[0])
+    for hit in response["hits"]["hits"]:
+        state = "deleted" if hit["_source"].get("deleted") else LIVE
+        return CurrentRecord(resource.alias, hit["_id"], state, hit["_source"]["sequence"])
+    return CurrentRecord(resource.alias, names[0])
+
+
+def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        connection = load_settings(ConnectionSettings, os.environ)
+        async with connect(connection, connections=2, timeout=_TIMEOUT_SECONDS) as client:
+            return await work(client, connection)
+
+    with exit_on_error():
+        try:
+            return asyncio.run(run())
+        except NoAudit:
+            fail(_NOT_CREATED)

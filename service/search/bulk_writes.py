@@ -1,0 +1,51 @@
+"""Writes of the service in the background: documents through an alias that exists, and why they were not accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from cluster.write_blocks import write_block
+from service.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from service.search.engine import SearchEngine
+
+# Written, or rejected because the same or a later version is there.
+_SUCCESS_STATUSES = {200, 201, 409}
+
+
+def bulk_lines(actions: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> bytes:
+    """Return the body of a bulk request: for each document its action's options and itself."""
+    lines = (line for options, document in actions for line in ({"index": options}, document))
+    return b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)
+
+
+async def bulk_problem(engine: SearchEngine, alias: str, body: bytes, creator: str, seconds: float) -> str:
+    """Send a bulk request within `seconds`; return the problem, or an empty text if everything was written.
+
+    `creator` is the command that creates the alias and its index.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            status, response = await engine.bulk(alias, body)
+        items = [{"status": status}] if response is None else [item["index"] for item in response["items"]]
+        failed = [item for item in items if response is None or item["status"] not in _SUCCESS_STATUSES]
+        return _describe(failed, alias, creator) if failed else ""
+    except (ApiError, TimeoutError, LookupError, TypeError):
+        return "Elasticsearch did not accept the write"
+
+
+def _describe(failed: list[dict[str, Any]], alias: str, creator: str) -> str:
+    if reason := next(filter(None, (write_block(item.get("error")) for item in failed)), ""):
+        return f"{alias} is blocked: {reason}. Free disk space or remove the block"
+    statuses = {item["status"] for item in failed}
+    if 404 in statuses:
+        return f"there is no alias {alias}; {creator} creates it and its index"
+    if statuses & {401, 403}:
+        return f"the service's user lacks the privilege `index` on {alias}"
+    return f"Elasticsearch returned {min(statuses)}"

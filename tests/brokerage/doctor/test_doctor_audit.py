@@ -1,0 +1,41 @@
+"""What `brokerage doctor` says of the audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerage.doctor.audit_check import audit_finding
+from service.app import build_services
+from service.audit.audit_store import AuditStore
+from service.health.checks import FindingState
+from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    import pytest
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+
+
+async def test_it_names_what_keeps_the_audit_from_being_written(
+    client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, alias = build_services(client, ServiceSettings(), connection).engine, connection.audit_index
+
+    async def said(days: int) -> tuple[FindingState, str]:
+        finding = await audit_finding(client, engine, connection, days)
+        return finding.state, f"{finding.problem} {finding.detail} {finding.remedy}"
+
+    assert await said(0) == (FindingState.OK, " off (BROKERAGE_AUDIT_DAYS) ")
+    state, text = await said(30)
+    assert (state, "brokerage audit create" in text) == (FindingState.WARNING, True)
+    await AuditStore(client, alias).create()
+    assert (await said(30))[0] is FindingState.OK
+    for setting in ("index.blocks.read_only_allow_delete", "index.blocks.write"):
+        await client.indices.put_settings(index=alias, settings={setting: True})
+        state, text = await said(30)
+        assert (state, setting in text) == (FindingState.WARNING, True)
+        await client.indices.put_settings(index=alias, settings={setting: None})
+    monkeypatch.setattr("brokerage.doctor.audit_check._DAY_MILLISECONDS", 1e-9)
+    state, text = await said(30)
+    assert (state, "brokerage audit prune" in text) == (FindingState.WARNING, True)

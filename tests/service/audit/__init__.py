@@ -1,0 +1,1 @@
+"""Which records keys were sent."""
