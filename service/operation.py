@@ -69,6 +69,7 @@ class RequestContext:
     withheld: frozenset[str]
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
+    is_compatible: bool = False  # whether the key or the request has the compatible profile
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
@@ -78,6 +79,10 @@ class RequestContext:
         """
         flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
         return Variant(resource, view, flags, self.parameters.get(UNDERSCORE_PARAMETER, False), self.withheld)
+
+    def exact_names(self, resource: Resource) -> frozenset[str]:
+        """Return the members of records that this request gets with the source's fraction."""
+        return resource.exact_names if self.is_compatible else frozenset()
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation, at least as new as the mark that this request can have read."""
@@ -215,7 +220,8 @@ class Operation:
         return await adapt_request(request, key, self.schema)
 
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
-        tolerates = services.settings.tolerate_unknown or CURRENT_OBSERVATION.get().is_compatible
+        is_compatible = CURRENT_OBSERVATION.get().is_compatible
+        tolerates = services.settings.tolerate_unknown or is_compatible
         parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
         if withheld := withheld_groups(key.fields):
             reject_guarded_parameters(self.schema, parameters, withheld)
@@ -235,4 +241,5 @@ class Operation:
             withheld,
             request[ADMISSION_SLOT],
             key.key_id,
+            is_compatible,
         )

@@ -15,12 +15,13 @@ from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
+from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, total_hits
 from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from mappings.resource import Resource
     from service.http.payload import JsonBytes
@@ -45,11 +46,11 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
     timestamps_only = call.parameters["timestamps_only"]
     body = walk_body(selection, size, call.parameters["last_platform_listing_id"], timestamps_only=timestamps_only)
     response = await call.search(selection.resource, body)
-    return (_timestamps_page if timestamps_only else _record_page)(response, variant, size)
+    return _timestamps_page(response, variant, size) if timestamps_only else _record_page(call, response, variant, size)
 
 
-def _record_page(response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = extract_records(response, size + 1)
+def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
+    stored = _records(response, size + 1, call.exact_names(variant.resource))
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
@@ -118,7 +119,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         values = doc_values(variant.resource, response)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        records = variant.encode(extract_records(response, size))
+        records = variant.encode(_records(response, size, call.exact_names(variant.resource)))
     return NumberedPage(selection.resource, records, number, size, total)
 
 
@@ -141,7 +142,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = extract_records(response, _BATCH_SIZE + 1)
+        stored = _records(response, _BATCH_SIZE + 1, call.exact_names(selection.resource))
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
             return records
@@ -150,23 +151,30 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
-    records = extract_records(await call.search(selection.resource, page_body(selection, 1)), 1)
+    response = await call.search(selection.resource, page_body(selection, 1))
+    records = _records(response, 1, call.exact_names(selection.resource))
     return variant.encode(records)[0] if records else None
 
 
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), Selection(resource, call.scope)
-    search = partial(_search_identifiers, call.services.engine, alias, selection)
+    exact_names = call.exact_names(resource)
+    search = partial(_search_identifiers, call.services.engine, alias, selection, exact_names)
     call.timer.record(Layer.QUERY)
-    record = await call.services.batch_loader.load((alias, call.scope.companies), name, search)
+    record = await call.services.batch_loader.load((alias, call.scope.companies, exact_names), name, search)
     call.timer.record(Layer.ELASTICSEARCH)
     return None if record is None else variant.encode([record])[0]
 
 
 async def _search_identifiers(
-    engine: SearchEngine, alias: str, selection: Selection, identifiers: Sequence[str]
+    engine: SearchEngine, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
     body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
-    records = extract_records(await engine.search_unshared(alias, body), len(identifiers))
+    records = _records(await engine.search_unshared(alias, body), len(identifiers), exact_names)
     return {record_identifier(selection.resource, record): record for record in records}
+
+
+def _records(response: bytes, size: int, exact_names: Collection[str]) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, with the exact values of some members."""
+    return extract_exact_records(response, exact_names) if exact_names else extract_records(response, size)
