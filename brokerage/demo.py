@@ -20,7 +20,7 @@ from brokerage.node import show_start_progress
 from brokerage.output import echo
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
-from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions
+from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions
 from embedded.cache_folders import cache_folder
 from service.settings import ServiceSettings
 from service.workers.server import run_server
@@ -82,8 +82,10 @@ def _cluster() -> Iterator[ConnectionSettings]:
         with show_start_progress() as report:
             cluster = EmbeddedCluster(NodeOptions(data=cache_folder() / "data" / "demo"), report)
             cluster.start()
+    except DataFolderError as error:
+        fail(f"Error: {error} with XDG_CACHE_HOME")
     except EmbeddedNodeError as error:
-        fail(str(error))
+        fail(f"Error: {error}")
     try:
         yield replace(settings, url=(cluster.url,), prefix=_PREFIX)
     finally:

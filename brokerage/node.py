@@ -15,7 +15,7 @@ from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import epilog
 from brokerage.output import echo
 from cluster.safe_console import SafeConsole
-from embedded import EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
+from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def node(nodes: int, port: int, data: Path | None) -> None:
         with exit_on_error():
             _run(nodes, port, data)
     except EmbeddedNodeError as error:
-        echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}{' with --data' if isinstance(error, DataFolderError) else ''}", err=True)
         sys.exit(1)
     except KeyboardInterrupt:
         echo("stopped")

@@ -11,7 +11,7 @@ import msgspec
 
 from embedded.artifacts import VERSION
 from embedded.cache_folders import default_data_folder
-from embedded.errors import EmbeddedNodeError
+from embedded.errors import DataFolderError
 from embedded.node_options import NodeOptions
 
 _LOCK: Final = "in-use.lock"
@@ -37,14 +37,14 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def open(self, nodes: int) -> None:
-        """Lock the folder; raise EmbeddedNodeError if it is in use or belongs to an incompatible cluster."""
+        """Lock the folder; raise DataFolderError if it is in use or belongs to an incompatible cluster."""
         try:
             for name in ("logs", "snapshots", "tmp"):
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             self._acquire_lock((self.root / _LOCK).open("a+"))
         except OSError as error:
-            raise EmbeddedNodeError(
-                f"cannot use the data folder {self.root}: {error.strerror}; choose another --data"
+            raise DataFolderError(
+                f"cannot use the data folder {self.root}: {error.strerror}; choose another data folder"
             ) from error
         self._check(nodes)
 
@@ -81,8 +81,9 @@ class DataFolder:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = _read_and_close(file)
-            raise EmbeddedNodeError(
-                f"the data folder {self.root} is in use by process {holder}: stop that one or choose another --data"
+            raise DataFolderError(
+                f"the data folder {self.root} is in use by process {holder}: "
+                "stop that one or choose another data folder"
             ) from error
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -103,14 +104,14 @@ class DataFolder:
         if record is None:
             return
         if record.nodes > nodes:
-            raise EmbeddedNodeError(
+            raise DataFolderError(
                 f"the data folder {self.root} belongs to a cluster of {record.nodes} nodes: "
-                f"start it with --nodes {record.nodes} or choose another --data"
+                f"start it with --nodes {record.nodes} or choose another data folder"
             )
         if _numbers(record.version) > _numbers(VERSION):
-            raise EmbeddedNodeError(
+            raise DataFolderError(
                 f"the data folder {self.root} was written by Elasticsearch {record.version}, this is {VERSION}: "
-                "choose another --data"
+                "choose another data folder"
             )
 
 

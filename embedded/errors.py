@@ -1,4 +1,4 @@
-"""The one error of the embedded node."""
+"""The errors of the embedded node."""
 
 from pathlib import Path
 
@@ -12,3 +12,7 @@ class EmbeddedNodeError(Exception):
     def __init__(self, message: str, log: Path | None = None) -> None:
         super().__init__(message)
         self.log = log
+
+
+class DataFolderError(EmbeddedNodeError):
+    """The data folder cannot be used; the message ends with the advice to choose another one."""

@@ -25,12 +25,12 @@ _KNOWN_FAILURES: Final = (
     ),
     (
         r"failed to obtain node lock|LockObtainFailed",
-        "another node uses the same data: stop it or choose another --data",
+        "another node uses the same data: stop it or choose another data folder",
     ),
-    (r"No space left on device", "the disk is full: free space or choose another --data"),
+    (r"No space left on device", "the disk is full: free space or choose another data folder"),
     (
         r"CorruptStateException|CorruptIndexException",
-        "its data is damaged: choose another --data or remove that folder",
+        "its data is damaged: choose another data folder or remove that folder",
     ),
     (r"unknown setting \[(?P<name>[^\]]+)\]", "Elasticsearch has no setting {name}: correct the name"),
 )

@@ -75,12 +75,7 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
                 refuse_body(request)
             response = await handler(request)
         except Exception as exception:
-            error = _to_api_error(exception, request_id)
-            response = (
-                problem_response(error, request.path, request_id, compatible=observation.is_compatible)
-                if error_format is None
-                else error_format.render(error)
-            )
+            response = _rendered(exception, request, observation, error_format)
         if observation.is_compatible:
             extra_headers.update(PROFILE_HEADERS)
         merge_headers(response, extra_headers)
@@ -94,6 +89,28 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
         return response
 
     return handle_errors
+
+
+def _rendered(
+    exception: Exception, request: web.Request, observation: RequestObservation, error_format: ErrorFormat | None
+) -> web.Response:
+    error = _to_api_error(exception, observation.request_id)
+    _release_frames(exception)
+    if error_format is not None:
+        return error_format.render(error)
+    return problem_response(error, request.path, observation.request_id, compatible=observation.is_compatible)
+
+
+def _release_frames(exception: BaseException) -> None:
+    """Drop the tracebacks of an exception and of those that led to it.
+
+    Variables of their frames refer to the exceptions: cycles that would hold the request and its connection, 15 KB,
+    until the garbage collector looks at old objects.
+    """
+    seen: BaseException | None = exception
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__context__
 
 
 def _to_api_error(error: Exception, request_id: str) -> ApiError:

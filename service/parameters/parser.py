@@ -82,12 +82,11 @@ async def _parse_with_faults(request: web.Request, schema: Schema, *, tolerate_u
         *_repeated_faults(request),
         *([] if tolerate_unknown else _unknown_faults(request, schema)),
     ]
-    values: dict[str, Any] = {}
     try:
         # `_unknown_faults` reports unknown names with the nearest known one.
         values = await _PARSER.parse(schema, request, unknown=INCLUDE)
     except ValidationError as error:
-        faults += _schema_faults(error)
+        raise InvalidRequest(*faults, *_schema_faults(error)) from None
     if faults:
         raise InvalidRequest(*faults)
     return {name: values[name] for name in schema.fields}

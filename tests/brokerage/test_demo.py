@@ -12,6 +12,8 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedded import NodeOptions
+from embedded.data_folder import DataFolder
 from embedded.ports import free_ports
 from tests.brokerage.conftest import RunningCommand, run, running
 
@@ -97,6 +99,21 @@ def test_a_taken_port_is_reported_before_anything_is_started() -> None:
         ended = run("demo", "--port", str(port), environment={})
     assert ended.returncode == 1
     assert ended.stderr == f"Cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port.\n"
+
+
+def test_data_in_use_is_reported_with_the_variable_that_chooses_others(own_cache: dict[str, str]) -> None:
+    root = Path(own_cache["XDG_CACHE_HOME"]) / "brokerage" / "data" / "demo"
+    taken = DataFolder(NodeOptions(data=root))
+    taken.open(1)
+    try:
+        ended = run("demo", "--port", str(free_ports(1)[0]), environment=own_cache)
+    finally:
+        taken.close()
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        f"Error: the data folder {root} is in use by process {os.getpid()}: "
+        "stop that one or choose another data folder with XDG_CACHE_HOME"
+    )
 
 
 async def test_the_demo_uses_a_given_cluster_under_names_of_its_own(

@@ -7,6 +7,7 @@ import pty
 import re
 import signal
 import subprocess
+import sys
 
 import orjson
 import pytest
@@ -44,6 +45,24 @@ def test_an_example_that_is_none_would_be_found() -> None:
         parse_command_line("brokerage keys create")
     with pytest.raises(click.UsageError):
         parse_command_line("brokerage index update - --resource homes")
+
+
+def test_the_help_lists_every_command_with_the_beginning_of_its_own_help() -> None:
+    shown = run("--help", environment={"COLUMNS": "120"}).stdout
+    listed = dict(re.findall(r"^│ ([a-z]+)  +(.+?)\.? +│$", shown, re.MULTILINE))
+    helps = {path.removeprefix("brokerage "): command.help or "" for path, command in COMMANDS.items()}
+    assert set(listed) == {path for path in helps if " " not in path} - {"brokerage"}
+    assert [name for name, summary in listed.items() if not helps[name].startswith(summary)] == []
+
+
+def test_the_help_imports_no_command() -> None:
+    listing = (
+        "import sys; from brokerage.command import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True)  # noqa: S603
+    imported = shown.stdout.splitlines()[-1].split()
+    assert "brokerage.command" in imported
+    assert {"aiohttp", "elasticsearch", "brokerage.serve", "brokerage.keys"} & {*imported} == set()
 
 
 def _shown_on_terminal(*arguments: str, environment: dict[str, str]) -> str:

@@ -105,7 +105,7 @@ def test_a_second_program_on_the_same_data_is_refused_with_the_first_ones_number
     assert done.returncode == 1
     assert done.stderr == (
         f"Error: the data folder {cluster.data} is in use by process {os.getpid()}: "
-        "stop that one or choose another --data\n"
+        "stop that one or choose another data folder with --data\n"
     )
 
 
