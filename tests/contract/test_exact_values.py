@@ -109,7 +109,7 @@ async def body(compatible: Compatible, path: str, key: str, accept: str = "*/*")
 
 
 def paths(resource: str, identifiers: list[str]) -> list[str]:
-    """Return what is read of a resource without the profile, in every form."""
+    """Return the paths of a resource, in every form."""
     index = f"/v1/{resource}?platform_company_id={COMPANY}&{_PATHS[resource]}"
     shows = [f"/v1/{resource}/{identifier}" for identifier in identifiers]
     plain = [index, f"{index}&page_size=3", f"{index}&timestamps_only=true", *shows]
