@@ -69,6 +69,7 @@ class Field:
     form: TextForm | None = None  # of a string, which is refused or converted otherwise
     is_update_time: bool = False  # the envelope's `updated_at` if the source has none
     group: str = ""  # the field group that a key needs to see the value; empty: none
+    is_shown_exact: bool = False  # an integer: requests with the compatible profile get it with the source's fraction
 
     @property
     def underscored(self) -> str:
@@ -103,6 +104,10 @@ class Field:
     def guarded(self, group: str) -> Field:
         """Return the field, empty for keys that may not see `group`, whatever flags are sent."""
         return replace(self, group=group)
+
+    def shown_exact(self) -> Field:
+        """Return the field, an integer that requests with the compatible profile get with the source's fraction."""
+        return replace(self, is_shown_exact=True)
 
 
 def string(name: str, note: str = "") -> Field:

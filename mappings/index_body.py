@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from mappings.stored_document import EXACT
+
 if TYPE_CHECKING:
     from mappings.fields import Field
     from mappings.resource import Resource
@@ -19,10 +21,20 @@ MAX_RESULT_WINDOW = 100_000
 
 
 def index_mapping(resource: Resource) -> dict[str, object]:
-    """Return the strict mapping: the search fields, and the record, which is stored but not parsed."""
+    """Return the strict mapping: the search fields, and the objects that are stored but not parsed."""
     properties: dict[str, object] = {field.name: field.mapping for field in resource.indexed_fields}
-    properties["record"] = {"type": "object", "enabled": False}
+    properties |= {name: {"type": "object", "enabled": False} for name in _unparsed_objects(resource)}
     return {"dynamic": "strict", "properties": properties}
+
+
+def _unparsed_objects(resource: Resource) -> tuple[str, ...]:
+    """Return the objects of a document: the record, and the exact values of numbers that were rounded in it."""
+    return (EXACT, "record") if resource.exact_names else ("record",)
+
+
+def mapped_names(resource: Resource) -> set[str]:
+    """Return the names of all members of a document: search fields and objects."""
+    return {*(field.name for field in resource.indexed_fields), *_unparsed_objects(resource)}
 
 
 def index_settings() -> dict[str, object]:

@@ -51,11 +51,11 @@ _VIRTUAL_OPEN_HOUSE = (boolean("VirtualOpenHouseYN"), *untyped_named("VirtualOpe
 
 # The flat members in the order of the spec's table.
 _FLAT: tuple[Field, ...] = (
-    integer("LotSizeAcres", "Acres, rounded half up."),
-    integer("BathroomsFull"),
-    integer("BathroomsHalf"),
-    integer("BathroomsTotalInteger"),
-    integer("BathroomsTotal"),
+    integer("LotSizeAcres", "Acres, rounded half up.").shown_exact(),
+    integer("BathroomsFull").shown_exact(),
+    integer("BathroomsHalf").shown_exact(),
+    integer("BathroomsTotalInteger").shown_exact(),
+    integer("BathroomsTotal").shown_exact(),
     integer("BedroomsTotal"),
     *strings_named("PublicTitle", "PublicRemarks"),
     date_time("ModificationTimestamp", "The source's time of the last change.").update_time(),

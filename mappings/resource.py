@@ -89,6 +89,11 @@ class Resource:
         return self.view(View.INDEX) + tuple(member for member in self.fields if View.INDEX not in member.views)
 
     @cached_property
+    def exact_names(self) -> frozenset[str]:
+        """The members that the compatible profile shows exactly; if there are any, documents have `exact`."""
+        return frozenset(member.name for member in self.stored if member.is_shown_exact)
+
+    @cached_property
     def guarded(self) -> tuple[Field, ...]:
         """The members that belong to a field group and to the content."""
         return guarded_members(self.stored, self.volatile)

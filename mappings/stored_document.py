@@ -5,6 +5,9 @@ records are exactly the bytes between TABs. Nothing may re-render the source: no
 no ingest pipeline, no engine-side reindex.
 
 The stamp, `clock` and `sequence`, is the last of the search fields: it can be replaced without reading the others.
+
+If numbers of the record were rounded, one of the search fields is `exact`: an object of the numbers as the source has
+them. It is not indexed, and neither content, digests nor changes depend on it (decision 39).
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from enum import StrEnum
 
 RECORD_DELIMITER = b"\t"
 RECORD_KEY = b'"record":'
+EXACT = "exact"
 
 _STAMP_KEY = b',"clock":'
+_EXACT = re.compile(rb',"exact":(\{[^{}]*\})')
 _STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record":\t)')
 
 
@@ -42,6 +47,12 @@ def split_record(source: bytes) -> tuple[bytes, bytes]:
     """Return the search fields of a document, without the closing brace, and its record, empty for a tombstone."""
     head, _, rest = source.partition(RECORD_DELIMITER)
     return head.removesuffix(b"," + RECORD_KEY).removesuffix(b"}"), rest.partition(RECORD_DELIMITER)[0]
+
+
+def exact_values(head: bytes) -> bytes:
+    """Return the JSON object `exact` of some search fields, empty without one: its name cannot occur in a string."""
+    found = _EXACT.search(head)
+    return b"" if found is None else found[1]
 
 
 def add_search_fields(source: bytes, members: bytes) -> bytes:

@@ -75,6 +75,7 @@ class RequestContext:
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
     audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
+    is_compatible: bool = False  # whether the key or the request has the compatible profile
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
     display: DisplayLicence | None = None  # the key's licence to show listings
 
@@ -90,6 +91,10 @@ class RequestContext:
     def selection(self, resource: Resource, clauses: tuple[Clause, ...] = ()) -> Selection:
         """Return the records in the request's scope that the key may show; every operation on listings uses this."""
         return Selection(resource, self.scope, (*displayed(resource, self.display), *clauses))
+
+    def exact_names(self, resource: Resource) -> frozenset[str]:
+        """Return the members of records that this request gets with the source's fraction."""
+        return resource.exact_names if self.is_compatible else frozenset()
 
     async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
         """Search a resource's live generation, at least as new as the mark that this request can have read."""
@@ -230,7 +235,8 @@ class Operation:
         return await adapt_request(request, key, self.schema)
 
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
-        tolerates = services.settings.tolerate_unknown or CURRENT_OBSERVATION.get().is_compatible
+        is_compatible = CURRENT_OBSERVATION.get().is_compatible
+        tolerates = services.settings.tolerate_unknown or is_compatible
         parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
         if withheld := withheld_groups(key.fields):
             reject_guarded_parameters(self.schema, parameters, withheld)
@@ -252,5 +258,6 @@ class Operation:
             request[ADMISSION_SLOT],
             key.key_id,
             audit,
+            is_compatible,
             display=key.display,
         )

@@ -19,9 +19,10 @@ from indexer.source.lines import RejectedLine, SourceLine
 from mappings.digest import bucket, record_hash, split_hash
 from mappings.display import ADDRESS_SWITCH, refuses
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
-from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
+from mappings.stored_document import EXACT, RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
 
 if TYPE_CHECKING:
+    from indexer.documents.record_normalizer import ExactValues
     from mappings import Resource
 
     Extract = Callable[[Any], object]
@@ -127,8 +128,10 @@ class DocumentBuilder:
         self._plain = member_getter([path for field in plain for path in _paths(field)])
         self._derived = [_derivation(field) for field in derived]
         self._restricted = restricted_hashes(resource)
-        hash_names = (*self._restricted.field_names, *self._restricted.address_field_names)
-        own_names = (*(field.name for field in (*plain, *derived)), *hash_names)
+        hash_names = self._restricted.field_names, self._restricted.address_field_names
+        self._keeps_exact = bool(resource.exact_names)
+        exact = [EXACT] if self._keeps_exact else []
+        own_names = (*(field.name for field in (*plain, *derived)), *hash_names[0], *exact, *hash_names[1])
         own = [(name, Any, None) for name in own_names]
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False
@@ -138,18 +141,24 @@ class DocumentBuilder:
         self._volatile = resource.volatile
         self._open_values = member_getter(self._restricted.open_members)
 
-    def __call__(self, line: SourceLine, envelope: Any, company: str) -> PendingDocument:
-        """Return the document of a checked envelope, and consume the envelope."""
+    def __call__(self, line: SourceLine, envelope: Any, company: str, exact: ExactValues) -> PendingDocument:
+        """Return the document of a checked envelope, and consume the envelope.
+
+        `exact` is what the numbers were that are rounded in the record. It counts for the version, not as content.
+        """
         updated = updated_at_microseconds(envelope)
         identifier = getattr(envelope.record, self._identifier)
         if envelope.deleted:
             return tombstone_document(identifier, company, updated, TombstoneReason.DELETED, line)
         own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
-        context = ([company, *self._extra(envelope)], self._not_content(envelope))
+        kept = (exact,) if exact and self._keeps_exact else ()
+        context = ([company, *self._extra(envelope)], (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
         version = updated * VERSIONS_PER_MICROSECOND + stored % _RECORD_VERSION_BITS
         key, proof = feed_key(company, identifier), split_hash(record_hash(identifier, content))
         own = (*own, *self._restricted.values(identifier, company, opened))
+        if self._keeps_exact:
+            own = (*own, exact or None)
         if self._hides_address(record):
             own = (*own, *self._restricted.address_values(identifier, company, record))
         fields = self._head(identifier, key, company, version, content, bucket(identifier), *_NOT_DELETED, *proof, *own)

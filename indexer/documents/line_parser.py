@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from indexer.documents.builder import PendingDocument
     from indexer.documents.companies import Companies
+    from indexer.documents.record_normalizer import ExactValues
     from indexer.reporting.report import RoundedField
     from indexer.source.lines import LineStream, SourceLine
     from mappings import Resource
@@ -81,12 +82,13 @@ class LineParser:
         self._times.check(envelope)
         company = self._company_key(envelope)
         self._normalize_identifier(envelope)
+        exact: ExactValues = {}
         if not envelope.deleted:
             self._check_depth(envelope.record)
-            normalize(envelope.record, chunk.roundings)
+            exact = normalize(envelope.record, chunk.roundings)
             chunk.corrected += self._apply_rules(envelope)
             self._fill_times(envelope)
-        return self._build(line, envelope, company)
+        return self._build(line, envelope, company, exact)
 
     def parse_into(self, item: SourceLine | RejectedLine, chunk: ParsedChunk) -> None:
         """Add the document of a line to a chunk, or the reason why it is rejected."""
@@ -106,7 +108,7 @@ class LineParser:
             return item._replace(identifiers=identifiers_of(self._decode_identifier, item.data, self.resource))
         return item._replace(identifiers=stored_identifiers(item.identifiers, self.resource))
 
-    def _read(self, data: bytes) -> tuple[Any, Callable[[Any, dict[str, RoundedField]], None]]:
+    def _read(self, data: bytes) -> tuple[Any, Callable[[Any, dict[str, RoundedField]], ExactValues]]:
         """Return an envelope and the function that normalizes its record; both decoders lead to the same document.
 
         After failures the strict decoder is tried less often, down to one line in 64: a failure at the end of a line

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mappings.text_forms import TextForm
 
     Roundings = dict[str, RoundedField]
+    # What the members of an object were that are rounded in it, by name.
+    ExactValues = dict[str, float]
 
 
 _MAX_SHOWN = 80  # characters of an invalid text
@@ -70,14 +72,15 @@ class RecordNormalizer:
         self._integers = member_getter(self._top.integers)
         self._lists = member_getter(self._top.lists)
 
-    def normalize(self, record: Any, roundings: Roundings) -> None:
-        """Normalize a record as the source sent it; count and raise like `normalize`."""
-        _normalize_record(record, self._shape, roundings)
+    def normalize(self, record: Any, roundings: Roundings) -> ExactValues:
+        """Normalize a record as the source sent it; return, count and raise like `normalize`."""
+        return _normalize_record(record, self._shape, roundings)
 
-    def normalize_strict(self, record: Any, roundings: Roundings) -> None:
+    def normalize_strict(self, record: Any, roundings: Roundings) -> ExactValues:
         """Normalize a record of the strict type. The common case, nothing to do, is detected without a loop."""
         if float in map(type, self._integers(record)) or None in self._lists(record):
-            _normalize_record(record, self._top, roundings)
+            return _normalize_record(record, self._top, roundings)
+        return {}
 
 
 def member_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -88,19 +91,19 @@ def member_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return read if len(names) > 1 else lambda value: (read(value),)
 
 
-def _normalize_record(record: Any, shape: NormalizedShape, roundings: Roundings) -> None:
+def _normalize_record(record: Any, shape: NormalizedShape, roundings: Roundings) -> ExactValues:
     try:
-        normalize(record, shape, roundings)
+        return normalize(record, shape, roundings)
     except InvalidRecordError as error:
         raise InvalidRecordError(f"record.{error.field}", error.reason) from None
 
 
-def normalize(value: Any, shape: NormalizedShape, roundings: Roundings) -> None:
-    """Normalize an object in place and count the numbers that are rounded; raise InvalidRecordError."""
-    for name in shape.integers:
-        number = getattr(value, name)
-        if number is not None and (type(number) is float or not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER):
-            _round(value, name, number, roundings)
+def normalize(value: Any, shape: NormalizedShape, roundings: Roundings) -> ExactValues:
+    """Normalize an object in place and count the numbers that are rounded; raise InvalidRecordError.
+
+    Return what the object's own numbers were that are rounded, not those of objects within it.
+    """
+    exact = _round_integers(value, shape.integers, roundings)
     for name in shape.date_times:
         _check_date_time(name, getattr(value, name))
     for name, form in shape.forms:
@@ -114,6 +117,7 @@ def normalize(value: Any, shape: NormalizedShape, roundings: Roundings) -> None:
     for name, part in shape.several:
         for index, member in enumerate(getattr(value, name)):
             _normalize_member(name, index, member, part, roundings)
+    return exact
 
 
 def _normalize_member(name: str, index: int | None, member: Any, shape: NormalizedShape, roundings: Roundings) -> None:
@@ -144,14 +148,29 @@ def _formed(name: str, text: str | None, form: TextForm) -> str | None:
     return canonical
 
 
-def _round(value: Any, name: str, number: float, roundings: Roundings) -> None:
-    """Round half up and count a number that had a fraction."""
+def _round_integers(value: Any, names: Sequence[str], roundings: Roundings) -> ExactValues:
+    """Make these members whole numbers, and return what those were that had a fraction."""
+    exact: ExactValues = {}
+    for name in names:
+        number = getattr(value, name)
+        if number is not None and (type(number) is float or not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER):
+            whole = _whole(name, number)
+            setattr(value, name, whole)
+            if whole != number:
+                exact[name] = number
+                _count(name, number, whole, roundings)
+    return exact
+
+
+def _whole(name: str, number: float) -> int:
+    """Return a number rounded half up."""
     if not -MAX_SAFE_INTEGER <= number <= MAX_SAFE_INTEGER:
         raise InvalidRecordError(name, "is out of range: whole numbers are limited to 2**53")
     floor = math.floor(number)
-    fraction = number - floor
-    whole = floor + (fraction >= 0.5)
-    setattr(value, name, whole)
-    if fraction > 0:
-        known = roundings.get(name)
-        roundings[name] = replace(known, count=known.count + 1) if known else RoundedField(name, 1, number, whole)
+    return floor + (number - floor >= 0.5)
+
+
+def _count(name: str, number: float, whole: int, roundings: Roundings) -> None:
+    """Count a number that had a fraction."""
+    known = roundings.get(name)
+    roundings[name] = replace(known, count=known.count + 1) if known else RoundedField(name, 1, number, whole)

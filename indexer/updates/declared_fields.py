@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from indexer.errors import RefusedError
+from mappings.index_body import mapped_names
 
 if TYPE_CHECKING:
     from indexer.changes.write_session import WriteSession
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def require_declared_fields(session: WriteSession, resource: Resource) -> None:
     """Raise RefusedError if the live index lacks fields that documents of this version have."""
-    if missing := sorted({field.name for field in resource.indexed_fields} - session.fields):
+    if missing := sorted(mapped_names(resource) - session.fields):
         raise RefusedError(
             f"{session.live} was built by an earlier version and lacks {', '.join(missing)}. "
             f"Rebuild it with `brokerage index reindex SOURCE {resource.alias}`, then repeat the update."

@@ -15,7 +15,7 @@ from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
-from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, is_move
+from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, exact_values, is_move
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -84,7 +84,7 @@ class SourceSide:
         return [self._entry(at_live_time(draft, known.get(draft.id))) for draft in drafts]
 
     def _entry(self, document: PendingDocument) -> RecordState:
-        stored = _hash(document.record, 0) if self.index.is_full else 0
+        stored = _hash(document.record, exact_values(document.head), 0) if self.index.is_full else 0
         version, is_deleted = document.version, document.record is None
         return RecordState(document.id, version, document.content, is_deleted, stored, version)
 
@@ -163,9 +163,9 @@ def _document_entry(document: scan.StoredDocument, first_future: int) -> RecordS
     header = _decode_header(document.source)
     if header.reason is TombstoneReason.VANISHED or is_move(document.id):
         return None
-    _, delimiter, rest = document.source.partition(RECORD_DELIMITER)
+    head, delimiter, rest = document.source.partition(RECORD_DELIMITER)
     record = rest.rpartition(RECORD_DELIMITER)[0] if delimiter else None
-    stored, stated = _hash(record, _drift(document.version, header.version)), header.version
+    stored, stated = _hash(record, exact_values(head), _drift(document.version, header.version)), header.version
     version = stated if stated < first_future else UNDATED
     return RecordState(document.id, version, header.content, header.deleted, stored, stated)
 
@@ -176,11 +176,12 @@ def _drift(stored_version: int, version: int) -> int:
     return drift if drift < REPLACED_VERSION_GAP else 0
 
 
-def _hash(record: bytes | None, drift: int) -> int:
-    """Return a signed 64-bit hash of a record's bytes.
+def _hash(record: bytes | None, exact: bytes, drift: int) -> int:
+    """Return a signed 64-bit hash of a record's bytes and its exact values.
 
     `drift` is the document's `_version` minus its `version` field, 0 unless another program wrote it.
     """
     digest = blake2b(b"%d:" % drift, digest_size=8)
     digest.update(record or b"")
+    digest.update(exact)
     return int.from_bytes(digest.digest(), "big", signed=True)

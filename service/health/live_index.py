@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mappings.index_body import index_mapping, index_settings, schema_fingerprint
+from mappings.index_body import index_mapping, index_settings, mapped_names, schema_fingerprint
 from mappings.search_fields import SYSTEM_FIELDS
+from mappings.stored_document import EXACT
 from service.health.checks import Finding, FindingState
 
 if TYPE_CHECKING:
@@ -127,9 +128,15 @@ class LiveIndex:
             return "its index has no fingerprint", f"{self._index} was not created by the indexer."
         if settings := sorted(self._changed_settings()):
             return "its index has different settings", f"{self._index} has different settings: {', '.join(settings)}."
-        if extra := sorted(self._fields.keys() - {field.name for field in self.resource.indexed_fields} - {"record"}):
+        if extra := sorted(self._fields.keys() - mapped_names(self.resource)):
             detail = f"{self._index} was built by another version, with additional search fields: {', '.join(extra)}."
             return "its index was built by another version", detail
+        if self.resource.exact_names and EXACT not in self._fields:
+            detail = (
+                f"{self._index} was built by an earlier version, without the exact values of rounded numbers: clients "
+                "with the compatible profile get whole numbers, and updates are refused."
+            )
+            return "its index lacks exact values", detail
         detail = f"In {self._index} only the schema of the stored records differs: responses have its fields."
         return "its records have a different schema", detail
 

@@ -15,12 +15,13 @@ from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
+from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, total_hits
 from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from mappings.resource import Resource
     from service.http.payload import JsonBytes
@@ -49,7 +50,7 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
 
 
 def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = extract_records(response, size + 1, ends := call.audit.ends())
+    stored = _records(response, size + 1, call.exact_names(variant.resource), ends := call.audit.ends())
     call.audit.hits(variant.resource, response, ends, min(len(stored), size))
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
@@ -121,7 +122,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         call.audit.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        stored = extract_records(response, size, ends := call.audit.ends())
+        stored = _records(response, size, call.exact_names(variant.resource), ends := call.audit.ends())
         call.audit.hits(variant.resource, response, ends, len(stored))
         records = variant.encode(stored)
     return NumberedPage(selection.resource, records, number, size, total)
@@ -146,7 +147,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = extract_records(response, _BATCH_SIZE + 1, ends := call.audit.ends())
+        stored = _records(response, _BATCH_SIZE + 1, call.exact_names(selection.resource), ends := call.audit.ends())
         call.audit.hits(variant.resource, response, ends, min(len(stored), _BATCH_SIZE))
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
@@ -157,7 +158,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
     response = await call.search(selection.resource, page_body(selection, 1))
-    records = extract_records(response, 1, ends := call.audit.ends())
+    records = _records(response, 1, call.exact_names(selection.resource), ends := call.audit.ends())
     call.audit.hits(variant.resource, response, ends, len(records))
     return variant.encode(records)[0] if records else None
 
@@ -165,10 +166,13 @@ async def single_record(call: RequestContext, selection: Selection, variant: Var
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), call.selection(resource)
-    search = partial(_search_identifiers, call.services.engine, alias, selection)
+    exact_names = call.exact_names(resource)
+    search = partial(_search_identifiers, call.services.engine, alias, selection, exact_names)
     call.audit.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
-    record = await call.services.batch_loader.load((alias, call.scope.companies, call.display), name, search)
+    record = await call.services.batch_loader.load(
+        (alias, call.scope.companies, call.display, exact_names), name, search
+    )
     call.timer.record(Layer.ELASTICSEARCH)
     if record is None:
         return None
@@ -177,8 +181,18 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 
 
 async def _search_identifiers(
-    engine: SearchEngine, alias: str, selection: Selection, identifiers: Sequence[str]
+    engine: SearchEngine, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
     body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
-    records = extract_records(await engine.search_unshared(alias, body), len(identifiers))
+    records = _records(await engine.search_unshared(alias, body), len(identifiers), exact_names)
     return {record_identifier(selection.resource, record): record for record in records}
+
+
+def _records(
+    response: bytes, size: int, exact_names: Collection[str], ends: list[int] | None = None
+) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, with the exact values of some members.
+
+    `ends` receives the position after each record, nothing if the response is parsed.
+    """
+    return extract_exact_records(response, exact_names) if exact_names else extract_records(response, size, ends)

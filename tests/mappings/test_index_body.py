@@ -42,6 +42,8 @@ def test_every_snapshot_belongs_to_a_resource() -> None:
 def test_the_mapping_is_strict_and_keeps_the_record_unparsed(resource: Resource) -> None:
     assert mappings_of(resource)["dynamic"] == "strict"
     assert mappings_of(resource)["properties"]["record"] == {"type": "object", "enabled": False}
+    exact = mappings_of(resource)["properties"].get("exact")
+    assert exact == ({"type": "object", "enabled": False} if resource.exact_names else None)
 
 
 @_resources
@@ -67,7 +69,9 @@ def test_what_timestamps_only_answers_and_sorts_by_has_doc_values(resource: Reso
 
 @_resources
 def test_no_two_search_fields_share_a_name(resource: Resource) -> None:
-    assert len({field.name for field in resource.indexed_fields} | {"record"}) == len(resource.indexed_fields) + 1
+    assert len({field.name for field in resource.indexed_fields} | {"exact", "record"}) == (
+        len(resource.indexed_fields) + 2
+    )
 
 
 def test_fingerprints_of_resources_differ_and_are_in_the_mapping() -> None:

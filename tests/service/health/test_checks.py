@@ -138,6 +138,12 @@ def of_other_records(indices: dict[str, Any]) -> None:
     indices[INDEX]["mappings"]["_meta"]["fingerprint"] = "0" * 16
 
 
+def without_exact_values(indices: dict[str, Any]) -> None:
+    """Make it an index from before rounded numbers were kept as well."""
+    of_other_records(indices)
+    del indices[INDEX]["mappings"]["properties"]["exact"]
+
+
 def of_other_settings(indices: dict[str, Any]) -> None:
     """Make it an index from before unknown fields were refused."""
     of_other_records(indices)
@@ -172,6 +178,7 @@ WARNINGS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
     ),
     "a newer version": (with_more, "its index was built by another version", "additional search fields: further."),
     "other records": (of_other_records, "its records have a different schema", "only the schema of the stored records"),
+    "no exact values": (without_exact_values, "its index lacks exact values", "get whole numbers, and updates are ref"),
     "other settings": (
         of_other_settings,
         "its index has different settings",
