@@ -1,14 +1,15 @@
 # One image, every command: `brokerage serve` by default, `brokerage index …` for the indexer.
 # For reproducible builds, pin the base image: `--build-arg BASE=python:3.13-slim@sha256:…`; get the digest with
 # `docker buildx imagetools inspect python:3.13-slim`. Pass secrets at run time with NAME_FILE, never as build arguments.
+# For a package index of your own, `--secret id=pip,src=pip.conf` and `--secret id=ca,src=ca.pem`: no layer keeps them.
 ARG BASE=python:3.13-slim
 FROM ${BASE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-# Without pip: nothing is installed at run time.
 RUN python -m venv --without-pip /opt/brokerage
 COPY locks/production.txt locks/
-RUN pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/ca.pem \
+    pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY brokerage brokerage
 COPY cluster cluster
@@ -24,6 +25,10 @@ FROM ${BASE}
 LABEL org.opencontainers.image.title="brokerage" \
       org.opencontainers.image.description="A read-only JSON API for real-estate brokerage data over Elasticsearch" \
       org.opencontainers.image.licenses="Apache-2.0"
+# Nothing is installed at run time: the base image's pip goes, too.
+RUN python -c "import ensurepip, glob, pip, shutil; \
+    [shutil.rmtree(path) for path in (*ensurepip.__path__, *glob.glob(pip.__path__[0] + '*'))]" && \
+    rm -rf "$(command -v pip)"* /usr/share/python-wheels
 COPY --from=build /opt/brokerage /opt/brokerage
 ENV PATH=/opt/brokerage/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 BROKERAGE_HOST=0.0.0.0
 # Numeric, so that an orchestrator can verify that it is not root.

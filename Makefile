@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,14 @@ promtool:  # Tests check alerts with promtool. This extracts one file of Debian'
 chromium:  # Tests of the site need a real browser. Without root they fail and say what is missing.
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+
+podman:  # Tests of the image need podman. Without root they fail and say what is missing.
+	@{ command -v podman && command -v runc && command -v mmdebstrap && command -v iptables; } > /dev/null || [ "$$(id -u)" != 0 ] || \
+	! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+	podman runc crun netavark aardvark-dns iptables mmdebstrap debian-archive-keyring; }
+
+image: develop podman  ## Build the image, run it without rights, and start what compose.yaml describes; takes 3 to 7 minutes, as root.
+	$(BIN)/pytest --image -s tests/image
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer

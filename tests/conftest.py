@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
 _MEMORY_BYTES = 8 * 2**30
+_IMAGE = Path(__file__).with_name("image")
 
 # No test asserts a time, hypothesis included: a busy machine is not a defect.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -44,8 +45,14 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `make soak` ask for the full number of repetitions."""
+    """Let `make soak` ask for the full number of repetitions, and `make image` for the tests of the image."""
     parser.addoption("--soak", action="store_true", help="repeat as often as the published figures say")
+    parser.addoption("--image", action="store_true", help="collect tests/image, which builds and runs images as root")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests of the image, which take minutes, unless `--image` is given."""
+    return True if collection_path == _IMAGE and not config.getoption("--image") else None
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +75,9 @@ def engine_url() -> Iterator[str]:
 
 
 def _docker_runs() -> bool:
+    # An engine that is named has to work; podman's has no `docker` command.
+    if "DOCKER_HOST" in os.environ:
+        return True
     docker = shutil.which("docker")
     return docker is not None and subprocess.run([docker, "info"], capture_output=True, check=False).returncode == 0  # noqa: S603 - a fixed command
 

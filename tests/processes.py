@@ -34,6 +34,19 @@ def is_stopped(pid: int) -> bool:
     return _state(pid) == "T"
 
 
+def has_listening_socket(pid: int) -> bool:
+    """Whether a process has a TCP socket that listens, of its own or shared with others."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}
+    return any(_target(path) in listening for path in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _target(path: Path) -> str:
+    with suppress(FileNotFoundError):
+        return str(path.readlink())
+    return ""
+
+
 def _state(pid: int) -> str:
     return _status(pid).get("State", "")[:1]
 

@@ -134,8 +134,13 @@ class WorkerSlot:
             return 0.0
         return min(_MIN_BACKOFF_SECONDS * 2.0 ** (self._early_deaths - 1), _MAX_BACKOFF_SECONDS)
 
-    def _close(self) -> None:
-        """Make the kernel send all connections to the other workers."""
-        if self._listeners is not None and not self.alive:
+    def close_listeners(self) -> None:
+        """Close this process's handles of the sockets; workers that run keep theirs."""
+        if self._listeners is not None:
             self._listeners.close()
             self._listeners = None
+
+    def _close(self) -> None:
+        """Make the kernel send all connections to the other workers."""
+        if not self.alive:
+            self.close_listeners()

@@ -94,6 +94,8 @@ class Supervisor:
             for worker in slot.alive:
                 worker.stop()
                 exits.append(slot.wait_exit(worker))
+            # With a handle here the kernel would accept connections that no worker serves.
+            slot.close_listeners()
         exited = await asyncio.gather(*exits)
         self._code = self._code or int(not all(exited))
         _log.info("All workers have exited.")

@@ -12,7 +12,7 @@ import pytest
 
 from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
-from tests.processes import is_running
+from tests.processes import has_listening_socket, is_running
 from tests.waiting import wait_until
 
 
@@ -50,6 +50,19 @@ def test_the_service_answers_until_it_is_stopped(
         assert ("each worker enforces rate limits by itself" in service.output) == (workers == 2)
     assert _status(port) == 0
     assert not any(is_running(pid) for pid in started)
+
+
+def test_only_workers_listen_once_the_service_is_stopped(on_engine: dict[str, str]) -> None:
+    port = free_ports(1)[0]
+    environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "30"}
+    with running("serve", "--port", str(port), "--workers", "2", environment=environment) as service:
+        _wait_for(port)
+        workers = service.workers(2)
+        service.process.send_signal(signal.SIGTERM)
+        # Else the kernel accepts connections for the parent, which loses them when it exits.
+        wait_until(lambda: not has_listening_socket(service.process.pid))
+        assert all(has_listening_socket(worker) for worker in workers)
+        assert _status(port) == 200
 
 
 def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:

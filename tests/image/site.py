@@ -1,0 +1,71 @@
+"""A network with a node: the product's commands run there once, and the service until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from bench.questions import COMPANY
+from tests.image.manifest_flags import pod_flags
+from tests.packaging.manifests import CRON_JOBS, PODS, container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.image.podman import Container, Podman
+
+PORT = 8080
+PAGE_SIZE = 25
+PAGE = f"/v1/listings?platform_company_id={COMPANY}&market_status=all&updated_since=1&page_size={PAGE_SIZE}"
+_NODE = "http://elasticsearch:9200"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A network named `site` with a node named `elasticsearch`."""
+
+    podman: Podman
+    image: str
+
+    CHECK: ClassVar = (
+        "--health-cmd=curl -fsS 'http://localhost:9200/_cluster/health?timeout=1s'",
+        "--health-timeout=5s",
+    )
+
+    def once(self, *arguments: str, flags: Sequence[str] = ()) -> str:
+        """Run a command of the product in a container as confined as the service; return what it prints."""
+        confined = flags or pod_flags(PODS["brokerage"])
+        return self.podman.run("run", "--rm", *confined, *self._joined(), self.image, *arguments)
+
+    def job(self, name: str, source: Path) -> str:
+        """Run a CronJob of the manifests on a source; return what it prints."""
+        assert name in CRON_JOBS
+        flags = [*pod_flags(PODS[name]), f"--volume={source}:/source:ro", "--tmpfs=/dead-letters"]
+        return self.once(*container(PODS[name])["args"], flags=flags)
+
+    @contextmanager
+    def serving(self, *flags: str, arguments: Sequence[str]) -> Iterator[Container]:
+        """Run the service until the end of the context; it is healthy before."""
+        with self.podman.started(*flags, *self._joined(), self.image, *arguments) as service:
+            service.wait_healthy()
+            yield service
+
+    @staticmethod
+    def _joined() -> list[str]:
+        return ["--network=site", f"--env=ELASTICSEARCH_URL={_NODE}"]
+
+
+def get(address: str, path: str, key: str | None = None) -> tuple[int, Any]:
+    """Send a request; return the status and the JSON document."""
+    headers = {} if key is None else {"x-api-key": key}
+    request = urllib.request.Request(f"http://{address}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
