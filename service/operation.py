@@ -9,11 +9,11 @@ import asyncio
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiohttp.payload import Payload
 
-from service.audit.request_audit import NOT_AUDITED, REQUEST_AUDIT, RequestAudit
+from service.audit.request_audit import REQUEST_AUDIT
 from service.compatible_requests import adapt_request
 from service.errors import Unauthorized
 from service.http.client_address import client_address
@@ -24,101 +24,24 @@ from service.http.response_encoding import encode_response
 from service.http.responses import count_records
 from service.keys.authentication import authenticate, confirm
 from service.keys.permissions import reject_guarded_parameters, withheld_groups
-from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
+from service.limits.admission import RequestKind
 from service.limits.admission_lane import ADMISSION_SLOT
 from service.limits.key_limiter import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.parameters.types import Parameter
-from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
-from service.search.display import displayed
-from service.search.query import Selection
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
 from service.telemetry.timing import Layer, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from aiohttp import web
     from marshmallow import Schema
-    from multidict import MultiMapping
-    from yarl import URL
 
-    from cluster.control_index import Mark
-    from mappings.display import DisplayLicence
-    from mappings.fields import View
-    from mappings.resource import Resource
     from service.keys.record import ApiKey
-    from service.limits.admission_lane import AdmissionSlot
-    from service.scope import CompanyDirectory, Scope
-    from service.search.query import Clause
     from service.services import Services
-
-# The parameter that chooses the spelling of the response's keys.
-UNDERSCORE_PARAMETER = "underscore_response"
-
-
-@dataclass(frozen=True)
-class RequestContext:
-    """An accepted request: its key, parameters and scope. `withheld` are field groups that its key may not see."""
-
-    services: Services
-    timer: Timer
-    scope: Scope
-    directory: CompanyDirectory
-    schema: Schema
-    parameters: dict[str, Any]
-    path: dict[str, str]
-    url: URL
-    headers: MultiMapping[str]
-    withheld: frozenset[str]
-    slot: AdmissionSlot
-    key_id: str = ""  # the public id of the key
-    audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
-    is_compatible: bool = False  # whether the key or the request has the compatible profile
-    origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
-    display: DisplayLicence | None = None  # the key's licence to show listings
-
-    def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
-        """Return the variant to send records in, by the request's flags and spelling and the key's permissions.
-
-        Every operation gets its variant here, so that none can forget the fields that a key may not see.
-        """
-        flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
-        underscored = self.parameters.get(UNDERSCORE_PARAMETER, False)
-        return Variant(resource, view, flags, underscored, self.withheld, bool(self.display and resource.address))
-
-    def selection(self, resource: Resource, clauses: tuple[Clause, ...] = ()) -> Selection:
-        """Return the records in the request's scope that the key may show; every operation on listings uses this."""
-        return Selection(resource, self.scope, (*displayed(resource, self.display), *clauses))
-
-    def exact_names(self, resource: Resource) -> frozenset[str]:
-        """Return the members of records that this request gets with the source's fraction."""
-        return resource.exact_names if self.is_compatible else frozenset()
-
-    async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
-        """Search a resource's live generation, at least as new as the mark that this request can have read."""
-        self.timer.record(Layer.QUERY)
-        if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
-            await self._take_turn_of_large_pages()
-        alias, mark = self.services.connection.alias(resource), self.mark(resource)
-        self.audit.searches(resource, mark)
-        response = await self.services.engine.search(alias, body, mark)
-        self.timer.record(Layer.ELASTICSEARCH)
-        return response
-
-    def require(self, resource: Resource, fields: Iterable[str]) -> None:
-        """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""
-        self.services.engine.refuse_missing(self.services.connection.alias(resource), fields)
-
-    async def _take_turn_of_large_pages(self) -> None:
-        lane = self.services.admission.lane
-        await self.slot.exchange(lane(RequestKind.PAGE), lane(RequestKind.LARGE_PAGE))
-        self.timer.record(Layer.TURN)
-
-    def mark(self, resource: Resource) -> Mark | None:
-        """Return the mark that this request can have read."""
-        return self.services.marks[resource].current if resource in self.services.marks else None
 
 
 @dataclass(frozen=True)

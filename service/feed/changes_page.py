@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from service.feed.hit_parser import Hit
     from service.feed.token import FeedPosition, FeedPositions
     from service.feed.view import FeedView
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 
 # The marks that a page is read up to, of the resources that have one.

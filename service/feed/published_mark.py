@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 
 async def published_mark(call: RequestContext, resource: Resource) -> Mark | None:

@@ -12,7 +12,7 @@ from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
 from mappings.stored_document import TombstoneReason, split_document_id
 from service.feed.token import view_fingerprint
-from service.operation import UNDERSCORE_PARAMETER
+from service.request_context import UNDERSCORE_PARAMETER
 from service.search.display import displayed
 from service.search.query import Clause, lacks_field, terms
 from service.search.used_fields import used_fields
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from mappings.shown_content import ShownContent
     from service.feed.hit_parser import DocumentHeader, Hit
-    from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.request_context import RequestContext
 
 ON_MARKET = "on-market"
 _ON_MARKET = frozenset(ON_MARKET_STATUSES)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mappings.fields import View
 from mappings.json_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
 from service.openapi import examples
-from service.operation import UNDERSCORE_PARAMETER
+from service.request_context import UNDERSCORE_PARAMETER
 from service.resources.listing_pages import FINAL_PAGE, RECORDS
 from service.resources.response import BRIEF, Envelope, response_of
 

@@ -10,7 +10,7 @@ from service.errors import NotFound
 from service.http.responses import json_response
 from service.keys.authentication import authenticate
 from service.limits.admission import RequestKind
-from service.operation import Operation, RequestContext
+from service.operation import Operation
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
 from service.reso.entity_sets.declarations import ENTITY_SETS, EntitySet
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from service.keys.record import ApiKey
+    from service.request_context import RequestContext
     from service.services import Services
     from service.telemetry.timing import Timer
 

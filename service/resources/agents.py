@@ -21,8 +21,8 @@ from service.search.references import find_agents, guid_clauses, require_unique
 
 if TYPE_CHECKING:
     from service.http.payload import JsonBytes
-    from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.request_context import RequestContext
 
 
 class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):

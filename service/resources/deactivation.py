@@ -10,7 +10,7 @@ from service.search.query import Clause, at_or_after, lacks_field, window_start
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 
 def deactivation_clause(sent: Mapping[str, Any]) -> Clause:

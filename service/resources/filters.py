@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from marshmallow import Schema
 
-    from service.operation import RequestContext
     from service.parameters.clauses import ClauseBuilder
+    from service.request_context import RequestContext
     from service.search.query import Clause
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from service.http.payload import JsonBytes
-    from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.request_context import RequestContext
     from service.search.pagination import WalkPage
 
 CURSOR = "last_platform_listing_id"

@@ -17,7 +17,7 @@ from service.resources.references import agent_rule, office_rule
 from service.search.query import Clause, at_or_after, match_any, match_none, term, terms, window_start
 
 if TYPE_CHECKING:
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 _MARKET_STATUS_CLAUSES: dict[str, list[Clause]] = {
     "on-market": [terms("status", ON_MARKET_STATUSES)],

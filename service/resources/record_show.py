@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from marshmallow import Schema
 
     from service.http.payload import JsonBytes
-    from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.request_context import RequestContext
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from service.search.query import Clause, match_any, term
 from service.search.references import referenced_agents, referenced_office
 
 if TYPE_CHECKING:
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 _BUYER_SIDE = "include_buyer_listings"
 _AGENT_PARAMETERS = ("agent_uuid", "platform_agent_id", "source_agent_id")

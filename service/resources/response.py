@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mappings.casing import underscore
 from mappings.fields import View
-from service.operation import UNDERSCORE_PARAMETER
+from service.request_context import UNDERSCORE_PARAMETER
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from marshmallow import Schema
 
     from mappings.resource import Resource
-    from service.operation import Operation, RequestContext
+    from service.operation import Operation
+    from service.request_context import RequestContext
     from service.resources.filters import FilterRule
 
 BRIEF = "timestamps_only"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiohttp import web
     from marshmallow import Schema
 
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from service.resources.response import UPDATED_SINCE
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 _SECOND = 1_000  # milliseconds
 _AHEAD = 3_600_000  # milliseconds; the clocks of hosts that work together differ by less

@@ -58,9 +58,9 @@ class BatchLoader:
     async def load(self, group: Hashable, identifier: str, search: Search) -> JsonBytes | None:
         """Return a record, None if it does not exist; raise what `search` raises.
 
-        `group` says which records may share a search: those of one resource, scope, licence and precision. `search` returns the
-        records that exist, by identifier. The search for a request always starts after the request arrived, and is
-        cancelled with the last request that waits for it.
+        `group` says which records may share a search: those of one resource, scope, licence and precision. `search`
+        returns the records that exist, by identifier. The search for a request always starts after the request
+        arrived, and is cancelled with the last request that waits for it.
         """
         queue = self._queues.setdefault(group, _Queue())
         batch = _add_to_batch(queue, identifier)

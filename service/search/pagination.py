@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from service.http.payload import JsonBytes
-    from service.operation import RequestContext
     from service.records.projection import Variant
+    from service.request_context import RequestContext
     from service.search.engine import SearchEngine
 
 _BATCH_SIZE = 1_000

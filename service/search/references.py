@@ -11,7 +11,7 @@ from service.search.query import Clause, Selection, by_id, match_any, page_body,
 from service.search.search_response import parse_hits
 
 if TYPE_CHECKING:
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 # Enough to detect that an identifier is not unique.
 _MATCHES = 10

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from mappings import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]

@@ -19,7 +19,7 @@ from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
 from service.http.responses import json_array, json_response, link_header
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
-from service.operation import Operation, RequestContext
+from service.operation import Operation
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.parameters.types import WholeNumber
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from service.feed.token import FeedPositions
+    from service.request_context import RequestContext
 
 MAX_WAIT_SECONDS = 30
 

@@ -16,7 +16,7 @@ from service.feed.token import FeedPosition
 from service.feed.view import FeedView
 from service.http.responses import json_response
 from service.limits.admission import RequestKind
-from service.operation import Operation, RequestContext
+from service.operation import Operation
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.feed.buckets import BucketList, DigestBucket
+    from service.request_context import RequestContext
 
 
 class DigestParameters(FeedFilters):

@@ -14,13 +14,14 @@ from service.feed.view import FeedView
 from service.http.headers import OPERATION_HEADERS
 from service.http.negotiation import ContentCoding, negotiate_coding
 from service.limits.admission import RequestKind
-from service.operation import Operation, RequestContext
+from service.operation import Operation
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from mappings.resource import Resource
     from service.limits.admission_lane import AdmissionSlot
+    from service.request_context import RequestContext
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 

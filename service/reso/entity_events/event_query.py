@@ -37,7 +37,7 @@ from service.search.query import spellings
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.reso.entity_events.event_ledger import EventLedger
     from service.reso.filter.matchers import Matcher
     from service.search.query import Clause

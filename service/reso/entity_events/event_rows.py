@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.reso.entity_events.event_ledger import EventLedger
     from service.reso.paging.skip_token import Position, SkipToken
     from service.search.query import Clause

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.search.query import Body, Clause
 
 # As many as fit a response of a megabyte.

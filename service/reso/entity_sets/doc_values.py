@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.search.query import Body, Clause
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mappings.resource import Resource
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.reso.entity_sets.declarations import EntityProperty, EntitySet
     from service.reso.entity_sets.entity_rows import EntityRow
     from service.reso.filter.matchers import Matcher

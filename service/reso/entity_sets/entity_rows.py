@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.feed.hit_parser import DocumentHeader
     from service.http.payload import JsonBytes
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.reso.entity_sets.ordering import SortOrder
     from service.reso.paging.skip_token import Position
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
     from service.reso.paging.skip_token import Position
 
 RowT = TypeVar("RowT")

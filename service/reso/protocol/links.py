@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from service.http.client_address import IpNetwork
-    from service.operation import RequestContext
+    from service.request_context import RequestContext
 
 _SCHEMES = frozenset({"http", "https"})
 # Every row of a page of events repeats it (a name has at most 253 characters, RFC 1035, section 2.3.4).
