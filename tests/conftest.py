@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -42,6 +43,12 @@ def pytest_configure() -> None:
     about = os.statvfs(_MEMORY)
     if about.f_bavail * about.f_frsize >= _MEMORY_BYTES and not about.f_flag & os.ST_NOEXEC:
         tempfile.tempdir = os.environ["TMPDIR"] = _MEMORY
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported to all tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

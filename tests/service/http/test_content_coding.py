@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from service.http import compression
@@ -106,7 +106,6 @@ def weights(draw: st.DrawFn, thousandths: int) -> str:
     return f"{draw(SPACE)};{draw(SPACE)}{draw(st.sampled_from('qQ'))}={number}"
 
 
-@settings(max_examples=300)
 @given(lines())
 def test_any_header_is_read_by_the_rules(line: tuple[str, list[tuple[str, int | None]]]) -> None:
     assert preferred_coding(line[0]).value == expected(line[1])
