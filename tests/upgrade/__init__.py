@@ -1,0 +1,1 @@
+"""Data that earlier releases wrote, and what this one makes of it."""
