@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,16 @@ bench-quick: develop  ## Benchmark on 30,000 listings in a few minutes; writes b
 
 bench-load: develop  ## Compare the indexer with prepared bulk bodies; prints ratios. LOAD="--listings 1000000".
 	@$(BIN)/python -m bench.load $(LOAD)
+
+guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main; fails above 1.1.
+	@mkdir -p build && rm -rf build/base && git worktree prune && git worktree add --quiet --detach build/base $(or $(BASE),main)
+	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
+
+wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheels . ./consumer
+
+newcomer:  ## Clone, install and start the demo with an empty home folder, with a stopwatch; renews README.md and docs/performance.md.
+	@$(PYTHON) -m bench.newcomer --write
 
 lock: develop  ## Update the pinned versions of all packages.
 	$(COMPILE) --group build pyproject.toml -o locks/production.txt

