@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.architecture.graph import PRODUCT, ROOT, circles, imports, modules, public_classes, rooms, upward
+from tests.architecture.graph import PRODUCT, circles, folder_of, imports, modules, public_classes, rooms, upward
 from tests.architecture.prose import package_findings
 
 
 def _lines(package: str) -> int:
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / package).rglob("*.py"))
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder_of(package).rglob("*.py"))
 
 
 def _row(package: str) -> str:

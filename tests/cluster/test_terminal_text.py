@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-import consumer.terminal_text
+import brokerage_feed.terminal_text
 from brokerage.output import echo
 from cluster.safe_console import SafeConsole
 from cluster.terminal_text import printable
@@ -36,7 +36,7 @@ def _is_safe(text: str) -> bool:
 def test_no_unsafe_character_stays_and_all_others_do(text: str) -> None:
     shown = printable(text)
     assert _is_safe(shown)
-    assert printable(shown) == shown == consumer.terminal_text.printable(text)
+    assert printable(shown) == shown == brokerage_feed.terminal_text.printable(text)
     assert all(character in shown for character in text if character.isprintable())
     assert json.loads(printable(json.dumps(text, ensure_ascii=False))) == text
 

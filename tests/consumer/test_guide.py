@@ -10,7 +10,7 @@ import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from consumer.record_hashes import RunningDigest, bucket_of, record_hash
+from brokerage_feed.record_hashes import RunningDigest, bucket_of, record_hash
 from mappings.digest import Digest
 from service.site.pages import PAGE_BY_PATH
 from tests.consumer.stand_in_service import KEY

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer import Feed, FeedError, response_bodies
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.copy_updater import CopyUpdater
-from consumer.errors import NoProgress, ResponseTooLarge
-from consumer.feed import MAX_EMPTY_PAGES
-from consumer.pull_loop import PullPlan, pull_once
+from brokerage_feed.pull.pull_options import RESOURCE_NAMES as RESOURCES
+from brokerage_feed import Feed, FeedError, response_bodies
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.errors import NoProgress, ResponseTooLarge
+from brokerage_feed.feed import MAX_EMPTY_PAGES
+from brokerage_feed.pull_loop import PullPlan, pull_once
 from tests.consumer.conftest import copied, run
 from tests.consumer.stand_in_service import KEY, TIME
 from tests.network.http import Reply, http

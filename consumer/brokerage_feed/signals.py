@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from brokerage.output import echo
+from brokerage_feed.output import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,15 +7,15 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from consumer.errors import ResourceNotLoaded, TokenExpired
-from consumer.pull_status import PullStage, PullStatus
+from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
+from brokerage_feed.pull_status import PullStage, PullStatus
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from consumer.copies.copy_store import CopyStore
-    from consumer.feed import Feed
-    from consumer.messages import ChangeBatch, SnapshotRecord
+    from brokerage_feed.copies.copy_store import CopyStore
+    from brokerage_feed.feed import Feed
+    from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 
     TouchedRecords = set[tuple[str, str]]
 

@@ -6,12 +6,12 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from consumer.record_hashes import bucket_of, format_digest, record_hash
+from brokerage_feed.record_hashes import bucket_of, format_digest, record_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from consumer.copies.copy_store import CopyStore
+    from brokerage_feed.copies.copy_store import CopyStore
 
 _BUCKETS = 65_536
 

@@ -1,8 +1,8 @@
 """A client of the API that keeps a complete, current and verified copy of everything that a key may read."""
 
-from consumer.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
-from consumer.feed import Feed
-from consumer.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
+from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
+from brokerage_feed.feed import Feed
+from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
 
 __all__ = [
     "Change",

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from consumer.bucket_digests import BucketDigests, compute_bucket_digests
-from consumer.errors import FeedRequestRejected
-from consumer.record_hashes import bucket_of
+from brokerage_feed.bucket_digests import BucketDigests, compute_bucket_digests
+from brokerage_feed.errors import FeedRequestRejected
+from brokerage_feed.record_hashes import bucket_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from consumer.copy_updater import CopyUpdater, TouchedRecords
-    from consumer.messages import BucketSummary
+    from brokerage_feed.copy_updater import CopyUpdater, TouchedRecords
+    from brokerage_feed.messages import BucketSummary
 
 _ROUNDS = 6
 # Long polling: the service responds once something is published, which settles the bucket.

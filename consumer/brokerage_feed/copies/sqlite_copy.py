@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Self
 
 from xxhash import xxh64_intdigest
 
-from consumer.copies.copy_schema import COPY_FILE_NAME, RESOURCE_TABLE, STATE_SCHEMA, require_same_copy
-from consumer.copies.copy_store import CopyCheckpoint, CopyRow
-from consumer.errors import CopyError, NoProgress
-from consumer.private_files import create_file
+from brokerage_feed.copies.copy_schema import COPY_FILE_NAME, RESOURCE_TABLE, STATE_SCHEMA, require_same_copy
+from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyRow
+from brokerage_feed.errors import CopyError, NoProgress
+from brokerage_feed.private_files import create_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from consumer.messages import Change, ChangeBatch, SnapshotHeader, SnapshotRecord
+    from brokerage_feed.messages import Change, ChangeBatch, SnapshotHeader, SnapshotRecord
 
 _UPSERT = """INSERT INTO {} (id, company, sequence, time, content, record, checksum, round)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET

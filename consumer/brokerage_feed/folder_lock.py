@@ -6,8 +6,8 @@ import fcntl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from consumer.errors import CopyError, CopyLocked
-from consumer.private_files import make_folder, open_private
+from brokerage_feed.errors import CopyError, CopyLocked
+from brokerage_feed.private_files import make_folder, open_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import msgspec
 
-from consumer.errors import NoProgress
-from consumer.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
-from consumer.messages import ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
-from consumer.record_hashes import RunningDigest
-from consumer.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
+from brokerage_feed.errors import NoProgress
+from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
+from brokerage_feed.messages import ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
+from brokerage_feed.record_hashes import RunningDigest
+from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from consumer.http_client import OnWait
+    from brokerage_feed.http_client import OnWait
 
     Records = AsyncGenerator[SnapshotRecord, None]
 

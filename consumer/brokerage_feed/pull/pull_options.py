@@ -1,22 +1,16 @@
-"""Option types of `brokerage pull`, and the API key."""
+"""Option types of a pull, and the API key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import rich_click as click
+import click
 from click.shell_completion import CompletionItem
 
-from mappings import RESOURCES
+from brokerage_feed.records import RESOURCE_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from brokerage.pull_settings import PullSettings
-
-
-# Records refer to earlier resources only; changes come in this order.
-RESOURCE_NAMES = tuple(resource.alias for resource in RESOURCES)
 
 
 class ResourceNamesOption(click.ParamType[tuple[str, ...]]):
@@ -45,10 +39,10 @@ class ResourceNamesOption(click.ParamType[tuple[str, ...]]):
         ]
 
 
-def read_key(settings: PullSettings, file: Path | None) -> str:
-    """Return the key in the file, or else in the settings; raise UsageError if there is none."""
+def read_key(api_key: str, file: Path | None) -> str:
+    """Return the key in the file, or else the given one; raise UsageError if there is none."""
     try:
-        key = file.read_text(encoding="utf-8").strip() if file else settings.api_key.strip()
+        key = file.read_text(encoding="utf-8").strip() if file else api_key.strip()
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--key-file {file} cannot be read: {error}.") from error
     if not key or not (key.isascii() and key.isprintable()):

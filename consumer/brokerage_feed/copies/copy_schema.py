@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.errors import CopyError
+from brokerage_feed.errors import CopyError
 
 if TYPE_CHECKING:
     import sqlite3

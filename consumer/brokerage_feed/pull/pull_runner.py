@@ -1,4 +1,4 @@
-"""A run of `brokerage pull`, from its options to its exit code."""
+"""A run of a pull, from its options to its exit code."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from brokerage.exit_codes import ExitCode, fail
-from brokerage.signals import cancel_on_signal
-from consumer.copies.export import require_format
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.copy_updater import CopyUpdater
-from consumer.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
-from consumer.feed import Feed
-from consumer.folder_lock import lock_folder
-from consumer.pull_loop import PullPlan, pull_continuously, pull_once
-from consumer.pull_status import VerificationOutcome
+from brokerage_feed.exit_codes import ExitCode, fail
+from brokerage_feed.signals import cancel_on_signal
+from brokerage_feed.copies.export import require_format
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
+from brokerage_feed.feed import Feed
+from brokerage_feed.folder_lock import lock_folder
+from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
+from brokerage_feed.pull_status import VerificationOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from brokerage.pull_settings import PullSettings
-    from consumer.copies.copy_store import CopyStore
-    from consumer.pull_progress import PullProgressBars, PullProgressLog
-    from consumer.pull_status import PullStatus
+    from brokerage_feed.copies.copy_store import CopyStore
+    from brokerage_feed.pull_progress import PullDisplay
+    from brokerage_feed.pull_status import PullStatus
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class PullArguments:
 
     directory: Path
     key: str = field(repr=False)
-    settings: PullSettings
     url: str
     company: str | None
     parent_company: str | None
@@ -44,6 +42,10 @@ class PullArguments:
     export_format: str
     is_once: bool
     is_verified: bool
+    attempts: int
+    allow_http: bool
+    verify_seconds: float
+    export_seconds: float
 
     @property
     def scope(self) -> dict[str, str]:
@@ -66,11 +68,11 @@ class PullArguments:
         """Verification and exports during the pull."""
         export_format = None if self.export_format == "sqlite" else self.export_format
         return PullPlan(
-            self.directory, export_format, self.is_verified, self.settings.verify_seconds, self.settings.export_seconds
+            self.directory, export_format, self.is_verified, self.verify_seconds, self.export_seconds
         )
 
 
-def run_pull(arguments: PullArguments, shown: PullProgressBars | PullProgressLog) -> Sequence[PullStatus]:
+def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatus]:
     """Pull once, or until a signal arrives; return the status of each resource."""
     require_format(arguments.export_format)
     with (
@@ -82,11 +84,10 @@ def run_pull(arguments: PullArguments, shown: PullProgressBars | PullProgressLog
 
 
 async def _run_pull(
-    arguments: PullArguments, copy: CopyStore, shown: PullProgressBars | PullProgressLog
+    arguments: PullArguments, copy: CopyStore, shown: PullDisplay
 ) -> Sequence[PullStatus]:
-    settings = arguments.settings
     feed = Feed(
-        arguments.url, arguments.key, arguments.scope, attempts=settings.attempts, allow_http=settings.allow_http
+        arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
     )
     pull = CopyUpdater(feed, copy, arguments.resources, shown.show)
     feed.on_wait = pull.report_waiting

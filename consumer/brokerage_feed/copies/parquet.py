@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from consumer.copies.copy_store import CopyRow
+    from brokerage_feed.copies.copy_store import CopyRow
 
 _ROWS_PER_GROUP = 10_000
 _SCHEMA = pa.schema(

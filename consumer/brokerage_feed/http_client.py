@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from consumer.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
-from consumer.messages import ProblemDetails
-from consumer.response_bodies import MalformedResponse, decode_message, read_error_body
-from consumer.terminal_text import printable
+from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
+from brokerage_feed.messages import ProblemDetails
+from brokerage_feed.response_bodies import MalformedResponse, decode_message, read_error_body
+from brokerage_feed.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

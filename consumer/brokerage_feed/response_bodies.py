@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from consumer.errors import ResponseTooLarge
+from brokerage_feed.errors import ResponseTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,16 +7,16 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import orjson
+import msgspec
 
-from consumer.errors import CopyError
-from consumer.private_files import create_file
+from brokerage_feed.errors import CopyError
+from brokerage_feed.private_files import create_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from consumer.copies.copy_store import CopyRow, CopyStore
+    from brokerage_feed.copies.copy_store import CopyRow, CopyStore
 
     ExportWriter = Callable[[Path, Iterator[CopyRow]], None]
 
@@ -27,7 +27,7 @@ EXPORT_FORMATS = ("ndjson", "parquet")
 def require_format(export_format: str) -> None:
     """Raise CopyError if the format needs a package that is not installed."""
     if export_format == "parquet" and find_spec("pyarrow") is None:
-        raise CopyError("Parquet needs pyarrow, which is not installed: pip install 'brokerage[parquet]'.")
+        raise CopyError("Parquet needs pyarrow, which is not installed: pip install 'brokerage-feed[parquet]'.")
 
 
 def export_resource(copy: CopyStore, resource: str, folder: Path, export_format: str) -> bool:
@@ -52,7 +52,7 @@ def _writer(export_format: str) -> ExportWriter:
     if export_format == "ndjson":
         return _write_ndjson
     # Imported lazily, since its package is an optional dependency.
-    writer: ExportWriter = import_module("consumer.copies.parquet").write_parquet
+    writer: ExportWriter = import_module("brokerage_feed.copies.parquet").write_parquet
     return writer
 
 
@@ -67,6 +67,4 @@ def _write_ndjson(path: Path, rows: Iterator[CopyRow]) -> None:
                 "time": row.time,
                 "content": row.content,
             }
-            file.write(
-                orjson.dumps(members | {"record": orjson.Fragment(row.record)}, option=orjson.OPT_APPEND_NEWLINE)
-            )
+            file.write(msgspec.json.encode(members | {"record": msgspec.Raw(row.record)}) + b"\n")

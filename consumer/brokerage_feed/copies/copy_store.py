@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from consumer.messages import ChangeBatch, SnapshotHeader, SnapshotRecord
+    from brokerage_feed.messages import ChangeBatch, SnapshotHeader, SnapshotRecord
 
 
 class CopyCheckpoint(NamedTuple):

@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from consumer.copies.export import export_resource
-from consumer.copy_comparison import compare_resource
-from consumer.errors import FeedUnavailable
-from consumer.pull_status import PullStage, VerificationOutcome
+from brokerage_feed.copies.export import export_resource
+from brokerage_feed.copy_comparison import compare_resource
+from brokerage_feed.errors import FeedUnavailable
+from brokerage_feed.pull_status import PullStage, VerificationOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from consumer.copy_updater import CopyUpdater
+    from brokerage_feed.copy_updater import CopyUpdater
 
 _WAIT_SECONDS = 30
 # Between two rounds, in case the service does not hold long polls.

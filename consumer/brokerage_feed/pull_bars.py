@@ -1,24 +1,21 @@
-"""Progress displays of a pull: bars on a terminal, JSON lines elsewhere."""
+"""Progress bars of a pull on a terminal. Needs the extra `progress`."""
 
 from __future__ import annotations
 
-import sys
 import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Self
 
-import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from consumer.pull_status import PullStage, PullStatus, VerificationOutcome
-from consumer.terminal_text import printable
+from brokerage_feed.pull_status import PullStage, PullStatus, VerificationOutcome
+from brokerage_feed.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LOG_INTERVAL_SECONDS = 5.0
+    from rich.console import Console
+
 _MAX_IDS_SHOWN = 20
 
 
@@ -95,46 +92,3 @@ def _format_differing(status: PullStatus) -> str:
         return ""
     more = len(status.different) - _MAX_IDS_SHOWN
     return f": {', '.join(status.different[:_MAX_IDS_SHOWN])}{f' and {more:,} more' if more > 0 else ''}"
-
-
-class PullProgressLog:
-    """One line per change of stage or note, one every five seconds in between, and one for the summary."""
-
-    def __init__(self, stream: TextIO) -> None:
-        """Write to a stream, which the caller closes."""
-        self._stream = stream
-        self._last_shown: dict[str, tuple[PullStage, str | None]] = {}
-        self._written = 0.0
-
-    def __enter__(self) -> Self:
-        """Do nothing."""
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        """Do nothing."""
-
-    def show(self, status: PullStatus) -> None:
-        """Write the status if its stage or note changed or the interval has passed."""
-        shown = (status.stage, status.note)
-        if shown == self._last_shown.get(status.resource) and time.monotonic() - self._written < _LOG_INTERVAL_SECONDS:
-            return
-        self._last_shown[status.resource], self._written = shown, time.monotonic()
-        self._write({"event": "progress", **_plain(status)})
-
-    def finish(self, statuses: Iterable[PullStatus]) -> None:
-        """Write the summary."""
-        self._write({"event": "summary", "resources": {status.resource: _plain(status) for status in statuses}})
-
-    def _write(self, event: dict[str, object]) -> None:
-        self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))
-        self._stream.flush()
-
-
-def _plain(status: PullStatus) -> dict[str, object]:
-    return asdict(status) | {"different": status.different[:1000]}
-
-
-def open_display(*, as_json: bool) -> PullProgressBars | PullProgressLog:
-    """Return bars if standard output is a terminal, else JSON lines."""
-    console = Console()
-    return PullProgressBars(console) if console.is_terminal and not as_json else PullProgressLog(sys.stdout)
