@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202etxt.exe\u2028\x00\x7f"
 UNSAFE = "".join(character for character in HOSTILE if not character.isprintable())
 # Of commands that print texts of others, all but shell code of our own.
-_PRINTERS = {"brokerage/output.py", "brokerage/completion.py"}
-_CONSOLES = {"cluster/safe_console.py", "consumer/pull_progress.py"}
+_PRINTERS = {"consumer/brokerage_feed/output.py", "brokerage/completion.py"}
+_CONSOLES = {"cluster/safe_console.py", "consumer/brokerage_feed/pull_progress.py"}
 
 
 def _is_safe(text: str) -> bool:

@@ -185,7 +185,7 @@ class WatermarkPoller(HttpReader):
 
 @dataclass
 class PullClient:
-    """`consumer.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
+    """`brokerage_feed.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
 
     folder: Path
     log: RunLog = field(repr=False)
