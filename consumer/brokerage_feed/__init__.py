@@ -3,6 +3,7 @@
 from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
 from brokerage_feed.feed import Feed
 from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
+from brokerage_feed.sync_feed import SyncFeed
 
 __all__ = [
     "Change",
@@ -14,5 +15,6 @@ __all__ = [
     "FeedUnavailable",
     "SnapshotHeader",
     "SnapshotRecord",
+    "SyncFeed",
     "TokenExpired",
 ]

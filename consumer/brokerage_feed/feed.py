@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
@@ -9,7 +10,7 @@ import msgspec
 
 from brokerage_feed.errors import NoProgress
 from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
-from brokerage_feed.messages import ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
+from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
 from brokerage_feed.record_hashes import RunningDigest
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     Records = AsyncGenerator[SnapshotRecord, None]
 
 Response = TypeVar("Response")
+# Of a long poll, and between two of them, in case the service does not hold them.
+_WAIT_SECONDS = 30
+_MIN_INTERVAL_SECONDS = 1.0
 
 
 class _DigestMismatch(Exception):
@@ -30,7 +34,8 @@ class _DigestMismatch(Exception):
 class Feed:
     """The feed of one key, narrowed by a scope such as `{"platform_company_id": "acme", "market_status": "on-market"}`.
 
-    `on_wait` is called with the seconds and the reason before each retry.
+    `on_wait` is called with the seconds and the reason before each retry. `token` is the position after the changes that
+    `follow` has yielded, empty before the first page is read.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Feed:
         """
         self._client = FeedHttpClient(url, key, allow_http=allow_http)
         self._scope, self._attempts = dict(scope or {}), attempts
+        self.token = ""
         self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
 
     async def __aenter__(self) -> Self:
@@ -131,6 +137,35 @@ class Feed:
             if page.at_end:
                 return
             parameters = common | {"since": page.next}
+
+    async def follow_pages(
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = ()
+    ) -> AsyncGenerator[ChangeBatch, None]:
+        """Yield pages as they are published, without end; `since` as for `changes`. Raises TokenExpired."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            async with aclosing(self.changes(since, resources=resources, wait=_WAIT_SECONDS)) as pages:
+                async for page in pages:
+                    # The token covers the resources.
+                    since, resources = [page.next], ()
+                    yield page
+            await asyncio.sleep(began + _MIN_INTERVAL_SECONDS - clock())
+
+    async def follow(self, since: Sequence[str] = (), *, resources: Sequence[str] = ()) -> AsyncGenerator[Change, None]:
+        """Yield changes one by one as they are published, without end. Without tokens, begin with the first.
+
+        After the last change of a page, `token` is the position to continue from. Raises TokenExpired.
+        """
+        async with aclosing(self.follow_pages(since, resources=resources)) as pages:
+            async for page in pages:
+                for change in page.changes:
+                    yield change
+                self.token = page.next
+
+    def __aiter__(self) -> AsyncGenerator[Change, None]:
+        """Follow all resources from `token`, or else from the beginning."""
+        return self.follow([self.token] if self.token else ())
 
     async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
         """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
