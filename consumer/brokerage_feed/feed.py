@@ -15,7 +15,7 @@ from brokerage_feed.record_hashes import RunningDigest
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
     from brokerage_feed.http_client import OnWait
 
@@ -34,8 +34,8 @@ class _DigestMismatch(Exception):
 class Feed:
     """The feed of one key, narrowed by a scope such as `{"platform_company_id": "acme", "market_status": "on-market"}`.
 
-    `on_wait` is called with the seconds and the reason before each retry. `token` is the position after the changes that
-    `follow` has yielded, empty before the first page is read.
+    `on_wait` is called with the seconds and the reason before each retry. `token` is the position after the changes
+    that `follow` has yielded, empty before the first page is read.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Feed:
                     yield change
                 self.token = page.next
 
-    def __aiter__(self) -> AsyncGenerator[Change, None]:
+    def __aiter__(self) -> AsyncIterator[Change]:
         """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 import msgspec
 
-from brokerage_feed.pull_status import PullStage, PullStatus
 from brokerage_feed.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from brokerage_feed.pull_status import PullStage, PullStatus
 
 _LOG_INTERVAL_SECONDS = 5.0
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from brokerage_feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
+    from types import AsyncGeneratorType
 
     from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
 
@@ -127,6 +128,6 @@ async def _take(items: AsyncGenerator[Item, None], count: int) -> tuple[list[Ite
 
 async def _close(items: AsyncGenerator[Item, None]) -> None:
     """Close a generator, after the end of a step that was cancelled."""
-    while items.ag_running:
+    while cast("AsyncGeneratorType[Item, None]", items).ag_running:  # noqa: ASYNC110 - nothing tells its end
         await asyncio.sleep(0.001)
     await items.aclose()

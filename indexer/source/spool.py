@@ -121,5 +121,9 @@ class Spool:
 @contextmanager
 def _writer(path: Path) -> Iterator[io.BufferedWriter[zstd.ZstdFile]]:
     # Buffered, since each call of the compressor costs more than a line.
-    with path.open("xb") as file, zstd.ZstdFile(file, "w", level=_LEVEL) as packed, io.BufferedWriter(packed, _BUFFER_BYTES) as writer:
+    with (
+        path.open("xb") as file,
+        zstd.ZstdFile(file, "w", level=_LEVEL) as packed,
+        io.BufferedWriter(packed, _BUFFER_BYTES) as writer,
+    ):
         yield writer

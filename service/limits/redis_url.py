@@ -30,7 +30,8 @@ def require_redis_client(url: str) -> None:
     """Raise SettingError if there is a URL, and the Redis client is not installed."""
     if url and find_spec("redis") is None:
         raise SettingError(
-            f"{REDIS_URL_SETTING} needs the Redis client, which is not installed: pip install 'brokerage-server[redis]'."
+            f"{REDIS_URL_SETTING} needs the Redis client, which is not installed: "
+            "pip install 'brokerage-server[redis]'."
         )
 
 

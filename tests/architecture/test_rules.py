@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.graph import ALLOWED, CLIENT, MODULES, PRODUCT, ROOT, circles, folder_of, imports, public_classes
+from tests.architecture.graph import (
+    ALLOWED,
+    CLIENT,
+    MODULES,
+    PRODUCT,
+    ROOT,
+    circles,
+    folder_of,
+    imports,
+    public_classes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

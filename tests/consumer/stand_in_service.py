@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from brokerage_feed.pull.pull_options import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.record_hashes import RunningDigest, bucket_of
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.network.http import HANG_UP, Reply
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from brokerage_feed.pull.pull_options import RESOURCE_NAMES as RESOURCES
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.errors import CopyError, FeedUnavailable
 from brokerage_feed.messages import ChangeBatch
 from brokerage_feed.pull_loop import PullPlan, pull_once
 from brokerage_feed.pull_status import VerificationOutcome
 from brokerage_feed.record_hashes import bucket_of
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.conftest import change_copy, copied, open_pull
 from tests.consumer.stand_in_service import TIME
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -13,6 +13,9 @@ from brokerage_feed import Feed, FeedRequestRejected, SyncFeed, TokenExpired
 from tests.consumer.stand_in_service import KEY, respond_with
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from brokerage_feed import Change
     from tests.consumer.conftest import ServedStandIn
 
 MANY = 1200
@@ -68,7 +71,7 @@ async def test_the_asynchronous_one_is_followed_the_same_way(served: ServedStand
     async with Feed(served.url, KEY) as feed:
         feed.token = f"agents.0.{served.stand_in.sequences['agents']}"
         served.stand_in.put("agents", "new")
-        changes = aiter(feed)
+        changes = cast("AsyncGenerator[Change, None]", aiter(feed))
         assert (await anext(changes)).id == "new"
         served.stand_in.put("agents", "newer")
         # A later page, so the first was read to its end.

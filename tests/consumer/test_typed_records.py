@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +15,8 @@ from sample import write_source
 from tests.consumer.typed_records import FOLDER, render_modules
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mappings import Resource
 
 
@@ -25,7 +26,7 @@ def test_the_modules_are_as_the_declarations_generate_them() -> None:
 
 
 def test_the_names_are_those_of_the_feed_in_its_order() -> None:
-    assert records.RESOURCE_NAMES == tuple(resource.alias for resource in RESOURCES)
+    assert tuple(resource.alias for resource in RESOURCES) == records.RESOURCE_NAMES
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ import orjson
 import pytest
 
 from bench.weight import requirements
+from brokerage_feed.records import RESOURCE_NAMES
 from tests.architecture.graph import CLIENT, ROOT
-from tests.consumer.conftest import RESOURCES, ServedStandIn, copied
+from tests.consumer.conftest import ServedStandIn, copied
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving
@@ -49,7 +50,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def served() -> AsyncIterator[ServedStandIn]:
     """A stand-in with a few records of each resource."""
     stand_in = StandInService()
-    for name in RESOURCES:
+    for name in RESOURCE_NAMES:
         for number in range(3):
             stand_in.put(name, f"{name[0]}{number}", number=number)
     async with serving(http(stand_in.reply)) as server:
@@ -81,7 +82,8 @@ def test_it_needs_little() -> None:
 
 
 def test_its_environment_has_no_name_of_the_server(installed: Path, tmp_path: Path) -> None:
-    look = "import importlib.util as u; print(*(n for n in ('service', 'brokerage', 'mappings', 'rich') if u.find_spec(n)))"
+    names = ("brokerage", "indexer", "mappings", "service", "rich")
+    look = f"import importlib.util as u; print(*(name for name in {names} if u.find_spec(name)))"
     assert run(installed / "python", "-c", look, cwd=tmp_path).stdout == b"\n"
 
 

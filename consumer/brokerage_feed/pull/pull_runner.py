@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from brokerage_feed.exit_codes import ExitCode, fail
-from brokerage_feed.signals import cancel_on_signal
 from brokerage_feed.copies.export import require_format
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
+from brokerage_feed.exit_codes import ExitCode, fail
 from brokerage_feed.feed import Feed
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
 from brokerage_feed.pull_status import VerificationOutcome
+from brokerage_feed.signals import cancel_on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,9 +67,7 @@ class PullArguments:
     def plan(self) -> PullPlan:
         """Verification and exports during the pull."""
         export_format = None if self.export_format == "sqlite" else self.export_format
-        return PullPlan(
-            self.directory, export_format, self.is_verified, self.verify_seconds, self.export_seconds
-        )
+        return PullPlan(self.directory, export_format, self.is_verified, self.verify_seconds, self.export_seconds)
 
 
 def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatus]:
@@ -83,9 +81,7 @@ def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatu
         return asyncio.run(_run_pull(arguments, copy, shown))
 
 
-async def _run_pull(
-    arguments: PullArguments, copy: CopyStore, shown: PullDisplay
-) -> Sequence[PullStatus]:
+async def _run_pull(arguments: PullArguments, copy: CopyStore, shown: PullDisplay) -> Sequence[PullStatus]:
     feed = Feed(
         arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
     )
