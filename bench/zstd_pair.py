@@ -1,6 +1,6 @@
-"""`python -m bench.zstd_pair`: the service's zstd beside `zstandard`, on pages of generated listings.
+"""`python -m bench.zstd_pair`: the service's zstd compared with `zstandard`, on pages of generated listings.
 
-Prints milliseconds a body, medians of rounds in which both take turns: processor time in one thread, and the time that
+Prints milliseconds a body, medians of rounds with both in random order: processor time in one thread, and the time that
 passes for bodies in two threads.
 """
 

@@ -128,6 +128,6 @@ async def _take(items: AsyncGenerator[Item, None], count: int) -> tuple[list[Ite
 
 async def _close(items: AsyncGenerator[Item, None]) -> None:
     """Close a generator, after the end of a step that was cancelled."""
-    while cast("AsyncGeneratorType[Item, None]", items).ag_running:  # noqa: ASYNC110 - nothing tells its end
+    while cast("AsyncGeneratorType[Item, None]", items).ag_running:  # noqa: ASYNC110 - nothing reports its end
         await asyncio.sleep(0.001)
     await items.aclose()

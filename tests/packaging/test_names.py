@@ -1,4 +1,4 @@
-"""What pages and messages tell readers to install are distributions of this tree, with extras that they have."""
+"""What pages and messages say to install are distributions of this tree, with extras that they have."""
 
 from __future__ import annotations
 
