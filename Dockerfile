@@ -10,16 +10,16 @@ RUN python -m venv --without-pip /opt/brokerage
 COPY locks/production.txt locks/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/ca.pem \
     pip --python /opt/brokerage/bin/python install --require-hashes -r locks/production.txt
-COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
+COPY pyproject.toml PACKAGE.md LICENSE CHANGELOG.md ./
+COPY consumer consumer
 COPY brokerage brokerage
 COPY cluster cluster
-COPY consumer consumer
 COPY embedded embedded
 COPY indexer indexer
 COPY mappings mappings
 COPY sample sample
 COPY service service
-RUN pip --python /opt/brokerage/bin/python install --no-deps --no-build-isolation .
+RUN pip --python /opt/brokerage/bin/python install --no-deps --no-build-isolation ./consumer .
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="brokerage" \

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 # Hashes without index addresses, so that the lock works with any mirror.
-COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11
+COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-package brokerage-feed --python-version 3.11
 
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
@@ -108,9 +108,9 @@ newcomer:  ## Clone, install and start the demo with an empty home folder, with 
 	@$(PYTHON) -m bench.newcomer --write
 
 lock: develop  ## Update the pinned versions of all packages.
-	$(COMPILE) --group build pyproject.toml -o locks/production.txt
-	$(COMPILE) --group build --extra embedded pyproject.toml -o locks/product.txt
-	$(COMPILE) --group build --extra embedded --extra otel --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build --extra redis pyproject.toml -o locks/production.txt
+	$(COMPILE) --group build --extra embedded --extra redis pyproject.toml -o locks/product.txt
+	$(COMPILE) --group build --extra embedded --extra redis --extra otel --group dev pyproject.toml -o locks/development.txt
 
 sbom: develop  ## Write a software bill of materials (CycloneDX) to build/sbom.json.
 	@mkdir -p build
@@ -124,10 +124,10 @@ $(VENV)/bin/python:
 	@echo "creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.product: locks/product.txt pyproject.toml | $(VENV)/bin/python
+$(VENV)/.product: locks/product.txt pyproject.toml consumer/pyproject.toml | $(VENV)/bin/python
 	@echo "installing packages into $(VENV); the first time this downloads about 150 MB"
 	@$(PIP) --require-hashes -r locks/product.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable consumer --editable .
 	@touch $@
 
 $(VENV)/.development: locks/development.txt $(VENV)/.product

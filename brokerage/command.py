@@ -21,7 +21,7 @@ _COMMANDS = {
     "index": ("brokerage.index.index_command", "Build and maintain the indices that the service reads."),
     "keys": ("brokerage.keys.keys_command", "Create, list, rotate and revoke API keys."),
     "audit": ("brokerage.audit.audit_command", "Show which keys were sent a record."),
-    "pull": ("brokerage.pull.pull_command", "Copy the data that an API key can read to DIR."),
+    "pull": ("brokerage.pull", "Copy the data that an API key can read to DIR."),
     "settings": ("brokerage.settings", "List all settings, with secrets masked."),
     "doctor": ("brokerage.doctor.doctor_command", "Check settings, Redis, Elasticsearch, indices and keys."),
     "openapi": ("brokerage.openapi", "Print the OpenAPI document that `/v1/openapi.json` serves."),
@@ -75,7 +75,7 @@ class _Listing(_LazyGroup):
         exits="0 success, 1 failure, 2 usage or settings error, 3 Elasticsearch unavailable, 4 locked by another run",
     ),
 )
-@click.version_option(version("brokerage"), prog_name="brokerage")
+@click.version_option(version("brokerage-server"), prog_name="brokerage")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Serve real-estate brokerage data as JSON, from indices in Elasticsearch.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
-from enum import IntEnum
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from elastic_transport import TlsError, TransportError
 from elasticsearch import ApiError
 
-from brokerage.output import echo
 from brokerage.settings_types import reject_unknown_settings
+from brokerage_feed.exit_codes import ExitCode, fail
 from cluster.settings import SettingError
 from cluster.write_blocks import refusal_reason
 from service.workers.sockets import ListenError
@@ -21,21 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class ExitCode(IntEnum):
-    """Exit codes of all commands."""
-
-    SUCCESS = 0
-    FAILED = 1
-    USAGE = 2
-    UNAVAILABLE = 3
-    LOCKED = 4
-    REPAIRED = 5
-
-
-def fail(sentence: str, code: ExitCode = ExitCode.FAILED) -> NoReturn:
-    """Print the reason and exit."""
-    echo(sentence, err=True)
-    sys.exit(code)
+__all__ = ["ExitCode", "exit_on_error", "fail"]
 
 
 @contextmanager

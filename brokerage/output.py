@@ -1,12 +1,7 @@
-"""Printing: every text that a command prints is safe for a terminal."""
+"""Printing, as the client's own command does it: every text is safe for a terminal."""
 
 from __future__ import annotations
 
-import rich_click as click
+from brokerage_feed.output import echo
 
-from cluster.terminal_text import printable
-
-
-def echo(text: str | bytes = "", *, err: bool = False) -> None:
-    """Print a text and a line break, with control characters visible; JSON stays valid."""
-    click.echo(printable(text if isinstance(text, str) else text.decode()), err=err)
+__all__ = ["echo"]

@@ -1,7 +1,7 @@
 """Text for a terminal, without the control characters that could rewrite its lines or run its commands.
 
 Records, messages of servers and names of files come from elsewhere. Everything that a command prints or logs passes
-`printable` or a `SafeConsole` (`cluster.safe_console`). `consumer.terminal_text` does the same for the consumer.
+`printable` or a `SafeConsole` (`cluster.safe_console`). `brokerage_feed.terminal_text` does the same for the client.
 """
 
 from __future__ import annotations

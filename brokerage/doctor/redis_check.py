@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from service.health.checks import Finding, FindingState
-from service.limits.redis_buckets import RedisBuckets
 
 if TYPE_CHECKING:
     from service.settings import ServiceSettings
@@ -19,6 +18,9 @@ async def redis_finding(settings: ServiceSettings) -> Finding:
     """Count a request of a test key in Redis. A failure is only a warning: the service works without Redis."""
     if not settings.redis_url:
         return Finding(subject=REDIS, detail="not used: each process enforces the limits of keys by itself")
+    # The Redis client is an optional dependency.
+    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
+
     buckets = RedisBuckets(settings.redis_url, "doctor:")
     began = time.perf_counter()
     error = await buckets.failure()

@@ -31,7 +31,7 @@ def settings_findings(environ: Mapping[str, str]) -> list[Finding]:
 def _unusable(environ: Mapping[str, str]) -> Iterator[Finding]:
     for kind in SETTINGS_TYPES:
         try:
-            values = load_settings(kind, environ)
+            values: object = load_settings(kind, environ)
             if isinstance(values, ConnectionSettings):
                 values.require_url()
         except SettingError as error:

@@ -24,7 +24,7 @@ from brokerage.index.index_runner import (
     print_error_line,
     run_on_cluster,
 )
-from brokerage.signals import exit_on_signal
+from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.documents.companies import Companies, companies_from_index, companies_from_source
 from indexer.reporting.displays import progress_display

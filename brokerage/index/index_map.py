@@ -19,7 +19,7 @@ from brokerage.index.index_runner import (
     print_error_line,
 )
 from brokerage.output import echo
-from brokerage.signals import exit_on_signal
+from brokerage_feed.signals import exit_on_signal
 from cluster.safe_console import SafeConsole
 from indexer.drafting.column_names import Confidence
 from indexer.drafting.map_draft import draft_map

@@ -16,7 +16,7 @@ from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
-from brokerage.signals import exit_on_signal
+from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import progress_display
 from indexer.reporting.summary_lines import failure_lines

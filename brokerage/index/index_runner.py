@@ -12,7 +12,7 @@ import rich_click as click
 import indexer
 from brokerage.exit_codes import ExitCode, exit_on_error, fail
 from brokerage.output import echo
-from brokerage.signals import cancel_on_signal, exit_on_signal
+from brokerage_feed.signals import cancel_on_signal, exit_on_signal
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from indexer.documents.coverage import CoverageRequest

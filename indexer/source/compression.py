@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import zstandard
-
+from cluster.zstd import zstd
 from indexer.errors import SourceError
 
 if TYPE_CHECKING:
@@ -20,16 +19,14 @@ if TYPE_CHECKING:
 
 _BUFFER_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
-# The most that one step may decompress from gzip, and the stored bytes that one step decompresses from zstd, which
-# has no bound: a block of 128 KiB takes four bytes, so that is at most 8 MiB.
+# The most that one step may decompress.
 _STEP_BYTES = 1 << 20
-_ZSTD_STEP_BYTES = 1 << 8
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 # Parallel zstd compressors may start a file with a skippable frame, whose magic number is 0x184D2A50 to 0x184D2A5F.
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 # What reading a damaged file raises.
-DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstandard.ZstdError, UnicodeError)
+DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, zstd.ZstdError, UnicodeError)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -132,11 +129,12 @@ class _Decompressor(Protocol):
 
 
 class _ZstdFrame:
-    """One zstd frame, decompressed in small steps."""
+    """One zstd frame, which keeps by itself the input that it has not decompressed yet."""
+
+    unconsumed_tail = b""
 
     def __init__(self) -> None:
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self.unconsumed_tail = b""
+        self._frame = zstd.ZstdDecompressor()
 
     @property
     def eof(self) -> bool:
@@ -144,17 +142,11 @@ class _ZstdFrame:
 
     @property
     def unused_data(self) -> bytes:
-        return self._frame.unused_data + self.unconsumed_tail
+        return self._frame.unused_data
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
         """Return the next plain bytes."""
-        view, position, parts, size = memoryview(data), 0, list[bytes](), 0
-        while position < len(data) and size < max_length and not self._frame.eof:
-            parts.append(self._frame.decompress(view[position : position + _ZSTD_STEP_BYTES]))
-            size += len(parts[-1])
-            position += _ZSTD_STEP_BYTES
-        self.unconsumed_tail = data[position:]
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._frame.decompress(data, max_length)
 
 
 class _FrameReader(io.RawIOBase):

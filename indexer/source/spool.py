@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from hashlib import file_digest
 from typing import TYPE_CHECKING
 
-import zstandard
-
+from cluster.zstd import zstd
 from indexer.errors import SourceError, report_folder_errors
 from indexer.source.bounded_lines import checked_size
 from indexer.source.files import open_line_file
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mappings import Resource
 
 _LEVEL = 1
+_BUFFER_BYTES = 1 << 17
 _REJECTED = "rejected"
 _NUMBER_BYTES = 21  # before the envelope: its number and a space
 
@@ -45,7 +46,7 @@ class Spool:
     def fill(self, lines: Iterable[SourceLine | RejectedLine]) -> None:
         """Read the stream to its end; raise SourceError if no line has a resource, or WorkFolderError."""
         rejected: RejectedLine | None = None
-        writers: dict[str, zstandard.ZstdCompressionWriter] = {}
+        writers: dict[str, io.BufferedWriter[zstd.ZstdFile]] = {}
         with report_folder_errors(self._folder, "Set TMPDIR to a folder with more space."), ExitStack() as files:
             for item in self._router.route(lines):
                 if isinstance(item, RejectedLine):
@@ -118,6 +119,11 @@ class Spool:
 
 
 @contextmanager
-def _writer(path: Path) -> Iterator[zstandard.ZstdCompressionWriter]:
-    with path.open("xb") as file, zstandard.ZstdCompressor(level=_LEVEL).stream_writer(file) as writer:
+def _writer(path: Path) -> Iterator[io.BufferedWriter[zstd.ZstdFile]]:
+    # Buffered, since each call of the compressor costs more than a line.
+    with (
+        path.open("xb") as file,
+        zstd.ZstdFile(file, "w", level=_LEVEL) as packed,
+        io.BufferedWriter(packed, _BUFFER_BYTES) as writer,
+    ):
         yield writer

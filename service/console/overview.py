@@ -100,7 +100,7 @@ class OperatorConsole:
         level, sentence = headline(notices)
         return ConsoleOverview(
             at=now,
-            version=version("brokerage"),
+            version=version("brokerage-server"),
             level=level,
             headline=sentence,
             notices=notices,

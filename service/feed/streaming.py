@@ -7,11 +7,11 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
-import zstandard
 from aiohttp import ClientConnectionResetError, web
 from aiohttp.payload import Payload
 from isal import isal_zlib
 
+from cluster.zstd import zstd
 from service.errors import ApiError
 from service.http.compression import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL
 from service.http.negotiation import ContentCoding
@@ -59,10 +59,10 @@ class _GzipCompressor:
 
 class _ZstdCompressor:
     def __init__(self) -> None:
-        self._stream = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compressobj()
+        self._stream = zstd.ZstdCompressor(level=ZSTD_LEVEL)
 
     def compress(self, chunk: bytes) -> bytes:
-        return self._stream.compress(chunk) + self._stream.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+        return self._stream.compress(chunk, zstd.ZstdCompressor.FLUSH_BLOCK)
 
     def finish(self) -> bytes:
         return self._stream.flush()

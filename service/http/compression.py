@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import xxhash
-import zstandard
 from isal import isal_zlib
 
+from cluster.zstd import zstd
 from service.http.negotiation import ContentCoding
 
 Buffer = bytes | bytearray | memoryview
@@ -39,7 +39,7 @@ class _ThreadCompressors(threading.local):
     """The compressor of each thread: allocating one takes half as long again as compressing a single record."""
 
     def __init__(self) -> None:
-        self.zstd = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+        self.zstd = zstd.ZstdCompressor(level=ZSTD_LEVEL)
 
 
 _compressors = _ThreadCompressors()
@@ -60,8 +60,8 @@ def compress(body: BodyBuffers, coding: ContentCoding) -> bytes:
     if coding is ContentCoding.GZIP:
         return isal_zlib.compress(joined, GZIP_LEVEL, GZIP_WINDOW_BITS)
     if coding is ContentCoding.ZSTD:
-        # Copied: the result of `compress` keeps its worst-case allocation until the client has read it.
-        return bytes(memoryview(_compressors.zstd.compress(joined)))
+        # One call for a whole frame, so that its header states the size; the compressor is ready for the next one.
+        return _compressors.zstd.compress(joined, zstd.ZstdCompressor.FLUSH_FRAME)
     return bytes(joined)
 
 

@@ -1,7 +1,8 @@
-"""Validation of the Redis URL without the Redis client, which is slow to import."""
+"""Validation of the Redis URL without the Redis client, which is slow to import and an optional dependency."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from urllib.parse import parse_qs, urlsplit
 
 from cluster.plain_http import is_loopback
@@ -22,6 +23,15 @@ def require_redis_url(url: str) -> None:
     if url and not is_usable:
         raise SettingError(
             f"{REDIS_URL_SETTING} is not of the form redis://host:port/0, rediss://… (TLS) or unix://path."
+        )
+
+
+def require_redis_client(url: str) -> None:
+    """Raise SettingError if there is a URL, and the Redis client is not installed."""
+    if url and find_spec("redis") is None:
+        raise SettingError(
+            f"{REDIS_URL_SETTING} needs the Redis client, which is not installed: "
+            "pip install 'brokerage-server[redis]'."
         )
 
 

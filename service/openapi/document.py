@@ -73,7 +73,7 @@ def document() -> dict[str, Any]:
     """Return the document: an OpenAPI 3.1 object."""
     spec = APISpec(
         title="Brokerage data API",
-        version=version("brokerage"),
+        version=version("brokerage-server"),
         openapi_version="3.1.0",
         plugins=[parameter_plugin()],
         info={"description": _ABOUT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},

@@ -42,7 +42,7 @@ def page_html(page: SitePage) -> bytes:
         _template()
         .substitute(
             title=escape(rendered.title),
-            version=version("brokerage"),
+            version=version("brokerage-server"),
             navigation=_navigation(page),
             contents=_contents(rendered.sections),
             body=rendered.html,

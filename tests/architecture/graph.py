@@ -23,24 +23,34 @@ ALLOWED = {
     "sample": {"mappings"},
     "indexer": {"mappings", "cluster"},
     "service": {"mappings", "cluster"},
-    "consumer": set[str](),
-    "brokerage": {"mappings", "cluster", "embedded", "sample", "indexer", "service", "consumer"},
+    "brokerage_feed": set[str](),
+    "brokerage": {"mappings", "cluster", "embedded", "sample", "indexer", "service", "brokerage_feed"},
     "bench": {"mappings", "cluster", "embedded", "sample", "indexer", "service"},
 }
 # `bench` measures the product and is not a part of it.
 PRODUCT = sorted(ALLOWED.keys() - {"bench"})
-MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
+# The client is a distribution of its own, in a folder of its own.
+CLIENT = ROOT / "consumer"
+
+
+def folder_of(package: str) -> Path:
+    """Return the folder of a package."""
+    return (CLIENT if package == "brokerage_feed" else ROOT) / package
+
+
+MODULES = sorted(path for package in ALLOWED for path in folder_of(package).rglob("*.py"))
 
 Graph = dict[str, set[str]]
 
 
 def modules(*packages: str) -> dict[str, Path]:
     """Return the modules of packages: dotted name to path."""
-    return {_dotted(path): path for package in packages for path in sorted((ROOT / package).rglob("*.py"))}
+    return {_dotted(path): path for package in packages for path in sorted(folder_of(package).rglob("*.py"))}
 
 
 def _dotted(path: Path) -> str:
-    return path.relative_to(ROOT).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
+    root = CLIENT if path.is_relative_to(CLIENT) else ROOT
+    return path.relative_to(root).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
 
 
 def imports(*packages: str) -> Graph:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.graph import ALLOWED, MODULES, PRODUCT, ROOT, circles, imports, public_classes
+from tests.architecture.graph import (
+    ALLOWED,
+    CLIENT,
+    MODULES,
+    PRODUCT,
+    ROOT,
+    circles,
+    folder_of,
+    imports,
+    public_classes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,14 +73,15 @@ def _public(parent: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast
 
 
 def test_the_rules_cover_all_packages() -> None:
-    assert {path.relative_to(ROOT).parts[0] for path in MODULES} == set(ALLOWED)
-    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"} == set(ALLOWED)
+    found = {path.parent for folder in (ROOT, CLIENT) for path in folder.glob("*/__init__.py")}
+    assert found - {ROOT / "tests"} == {folder_of(package) for package in ALLOWED}
+    assert all(any(path.is_relative_to(folder_of(package)) for path in MODULES) for package in ALLOWED)
 
 
 @pytest.mark.parametrize("package", ALLOWED)
 def test_imports_point_one_way(package: str) -> None:
     forbidden = {*ALLOWED, "tests"} - ALLOWED[package] - {package}
-    modules = [path for path in MODULES if path.is_relative_to(ROOT / package)]
+    modules = [path for path in MODULES if path.is_relative_to(folder_of(package))]
     assert {name(path): wrong for path in modules if (wrong := imported(path) & forbidden)} == {}
 
 

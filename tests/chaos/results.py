@@ -19,7 +19,7 @@ from tests.chaos.scenario_result import ScenarioResult  # noqa: TC001 - the rows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PACKAGES = ("brokerage", "aiohttp", "elasticsearch", "uvloop")
+_PACKAGES = ("brokerage-server", "aiohttp", "elasticsearch", "uvloop")
 
 
 class ResultRow(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-import consumer.terminal_text
+import brokerage_feed.terminal_text
 from brokerage.output import echo
 from cluster.safe_console import SafeConsole
 from cluster.terminal_text import printable
@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 HOSTILE = "a\x1b]0;title\x07\x1b[2J\x9b31m\rb\u202etxt.exe\u2028\x00\x7f"
 UNSAFE = "".join(character for character in HOSTILE if not character.isprintable())
 # Of commands that print texts of others, all but shell code of our own.
-_PRINTERS = {"brokerage/output.py", "brokerage/completion.py"}
-_CONSOLES = {"cluster/safe_console.py", "consumer/pull_progress.py"}
+_PRINTERS = {"consumer/brokerage_feed/output.py", "brokerage/completion.py"}
+_CONSOLES = {"cluster/safe_console.py", "consumer/brokerage_feed/pull_progress.py"}
 
 
 def _is_safe(text: str) -> bool:
@@ -36,7 +36,7 @@ def _is_safe(text: str) -> bool:
 def test_no_unsafe_character_stays_and_all_others_do(text: str) -> None:
     shown = printable(text)
     assert _is_safe(shown)
-    assert printable(shown) == shown == consumer.terminal_text.printable(text)
+    assert printable(shown) == shown == brokerage_feed.terminal_text.printable(text)
     assert all(character in shown for character in text if character.isprintable())
     assert json.loads(printable(json.dumps(text, ensure_ascii=False))) == text
 

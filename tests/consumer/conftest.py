@@ -17,10 +17,10 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.copy_updater import CopyUpdater
-from consumer.feed import Feed
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.feed import Feed
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator
 
-    from consumer.pull_status import PullStatus
+    from brokerage_feed.pull_status import PullStatus
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 
@@ -62,7 +62,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waited.append(seconds)
         await asyncio.sleep(0)
 
-    monkeypatch.setattr("consumer.http_client.sleep", sleep)
+    monkeypatch.setattr("brokerage_feed.http_client.sleep", sleep)
     return waited
 
 

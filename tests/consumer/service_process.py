@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 import orjson
 
-from consumer.messages import SnapshotRecord
+from brokerage_feed.messages import SnapshotRecord
 from embedded.ports import free_ports
 from mappings import LISTING, OFFICE
 from tests.consumer.conftest import COMMAND

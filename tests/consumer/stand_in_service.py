@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer.record_hashes import RunningDigest, bucket_of
+from brokerage_feed.record_hashes import RunningDigest, bucket_of
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.network.http import HANG_UP, Reply
 
 if TYPE_CHECKING:

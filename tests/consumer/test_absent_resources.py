@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from consumer.errors import FeedUnavailable
-from consumer.pull_loop import PullPlan, pull_once
-from consumer.pull_status import PullStage, VerificationOutcome
+from brokerage_feed.errors import FeedUnavailable
+from brokerage_feed.pull_loop import PullPlan, pull_once
+from brokerage_feed.pull_status import PullStage, VerificationOutcome
 from tests.consumer.conftest import copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
 from tests.consumer.test_pull_command import summary
@@ -43,7 +43,7 @@ async def test_what_exists_is_copied_and_what_is_absent_is_named(served: ServedS
 async def test_a_resource_that_appears_is_picked_up_by_the_same_pull(
     served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.copy_updater._ABSENT_SECONDS", 0.0)
+    monkeypatch.setattr("brokerage_feed.copy_updater._ABSENT_SECONDS", 0.0)
     async with open_pull(served.url, tmp_path) as (pull, statuses):
         await pull_once(pull, PullPlan(tmp_path))
         assert {status.resource for status in statuses if status.stage is PullStage.ABSENT} == {

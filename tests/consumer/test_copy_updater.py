@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.errors import CopyError, FeedUnavailable
-from consumer.messages import ChangeBatch
-from consumer.pull_loop import PullPlan, pull_once
-from consumer.pull_status import VerificationOutcome
-from consumer.record_hashes import bucket_of
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.errors import CopyError, FeedUnavailable
+from brokerage_feed.messages import ChangeBatch
+from brokerage_feed.pull_loop import PullPlan, pull_once
+from brokerage_feed.pull_status import VerificationOutcome
+from brokerage_feed.record_hashes import bucket_of
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.conftest import change_copy, copied, open_pull
 from tests.consumer.stand_in_service import TIME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from consumer.copy_updater import CopyUpdater
+    from brokerage_feed.copy_updater import CopyUpdater
     from tests.consumer.conftest import ServedStandIn
     from tests.network.http import Request
 

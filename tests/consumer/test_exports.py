@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from consumer.copies.export import export_resource
-from consumer.pull_loop import PullPlan, pull_once
+from brokerage_feed.copies.export import export_resource
+from brokerage_feed.pull_loop import PullPlan, pull_once
 from tests.consumer.conftest import open_pull, run
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def test_parquet_holds_what_the_copy_holds(served: ServedStandIn, tmp_path
 async def test_without_its_package_parquet_is_refused_before_anything_is_asked(
     served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.copies.export.find_spec", lambda _: None)
+    monkeypatch.setattr("brokerage_feed.copies.export.find_spec", lambda _: None)
     code, _, err = await run(tmp_path, "--url", served.url, "--format", "parquet")
     assert (code, served.stand_in.asked) == (1, [])
-    assert err == "Parquet needs pyarrow, which is not installed: pip install 'brokerage[parquet]'.\n"
+    assert err == "Parquet needs pyarrow, which is not installed: pip install 'brokerage-feed[parquet]'.\n"

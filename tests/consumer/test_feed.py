@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from consumer import Feed, FeedRequestRejected, FeedUnavailable, TokenExpired
+from brokerage_feed import Feed, FeedRequestRejected, FeedUnavailable, TokenExpired
 from tests.consumer.stand_in_service import KEY, hang_up, respond_with
 from tests.network.http import Reply
 

@@ -10,7 +10,7 @@ import sys
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from consumer.record_hashes import RunningDigest, bucket_of, record_hash
+from brokerage_feed.record_hashes import RunningDigest, bucket_of, record_hash
 from mappings.digest import Digest
 from service.site.pages import PAGE_BY_PATH
 from tests.consumer.stand_in_service import KEY
@@ -43,3 +43,19 @@ async def test_the_program_of_the_guide_runs(served: ServedStandIn) -> None:
     )
     printed, _ = await process.communicate()
     assert printed.decode() == "listings 7 7\nagents 7 7\n"
+
+
+async def test_the_program_that_follows_runs(served: ServedStandIn) -> None:
+    [program] = re.findall(r"(?ms)^```python follow\.py\n(.*?)^```$", TEXT)
+    environment = os.environ | {"API": served.url, "KEY": KEY, "PYTHONUNBUFFERED": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=subprocess.PIPE, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"7 listings 7\n"
+        served.stand_in.drop("listings", "l3")
+        assert await process.stdout.readline() == b"l3 deleted\n"
+    finally:
+        process.kill()
+        await process.communicate()

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+import zstandard
 
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer import Feed, FeedError, response_bodies
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.copy_updater import CopyUpdater
-from consumer.errors import NoProgress, ResponseTooLarge
-from consumer.feed import MAX_EMPTY_PAGES
-from consumer.pull_loop import PullPlan, pull_once
+from brokerage_feed import Feed, FeedError, response_bodies
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.errors import NoProgress, ResponseTooLarge
+from brokerage_feed.feed import MAX_EMPTY_PAGES
+from brokerage_feed.pull_loop import PullPlan, pull_once
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.conftest import copied, run
 from tests.consumer.stand_in_service import KEY, TIME
 from tests.network.http import Reply, http
@@ -191,14 +192,18 @@ async def test_a_stream_without_changes_or_an_end_ends() -> None:
     assert len(asked) == MAX_EMPTY_PAGES + 1
 
 
-async def test_bodies_lines_and_errors_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+# The client decompresses zstd where a module for it is installed, as with the server.
+@pytest.mark.parametrize(("coding", "pack"), [("gzip", gzip.compress), ("zstd", zstandard.ZstdCompressor().compress)])
+async def test_bodies_lines_and_errors_are_bounded(
+    coding: str, pack: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(response_bodies, "MAX_BODY_BYTES", 2**20)
     monkeypatch.setattr(response_bodies, "MAX_LINE_BYTES", 2**20)
-    bomb = gzip.compress(bytes(2**26), 9)
+    bomb = pack(bytes(2**26))
 
     async def reply(request: Request) -> Reply:
         status = 404 if "agents" in request.path else 200
-        return Reply(status=status, body=bomb, headers={"Content-Encoding": "gzip"})
+        return Reply(status=status, body=bomb, headers={"Content-Encoding": coding})
 
     async with serving(http(reply)) as server, Feed(server.url, KEY) as feed:
         with pytest.raises(ResponseTooLarge, match="changes sent a response of more than 1 MiB"):

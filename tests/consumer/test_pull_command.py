@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from brokerage.pull.pull_options import RESOURCE_NAMES as RESOURCES
-from consumer.folder_lock import lock_folder
+from brokerage_feed.folder_lock import lock_folder
+from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.conftest import COMMAND, change_copy, command, copied, run
 from tests.consumer.stand_in_service import KEY, respond_with
 from tests.terminal import read_to_end

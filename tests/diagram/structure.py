@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
-from tests.architecture.graph import PRODUCT, ROOT, Graph, imports
+from tests.architecture.graph import PRODUCT, Graph, folder_of, imports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,9 +35,9 @@ def packages() -> dict[str, Package]:
 def _package(name: str, imported: Graph) -> Package:
     of_others = set[str]().union(*(modules for owner, modules in imported.items() if owner != name))
     face = sorted(module.removeprefix(f"{name}.") for module in of_others if module.startswith(f"{name}."))
-    parts = sorted(path.parent.name for path in (ROOT / name).glob("*/__init__.py"))
+    parts = sorted(path.parent.name for path in folder_of(name).glob("*/__init__.py"))
     uses = frozenset(module.partition(".")[0] for module in imported[name]) & set(PRODUCT) - {name}
-    return Package(name, _purpose(ROOT / name / "__init__.py"), tuple(parts), tuple(face), uses)
+    return Package(name, _purpose(folder_of(name) / "__init__.py"), tuple(parts), tuple(face), uses)
 
 
 def _purpose(path: Path) -> str:

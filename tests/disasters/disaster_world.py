@@ -139,7 +139,7 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
         for module in ("service.search.cached_value", "service.search.query", "service.resources.watermarks"):
             stack.enter_context(patch(f"{module}.time", service_clock))
         stack.enter_context(patch("indexer.lock.distributed_lock.time", Hurry(_LOCK_STEP_SECONDS)))
-        stack.enter_context(patch("consumer.http_client.sleep", lambda _: asyncio.sleep(0)))
+        stack.enter_context(patch("brokerage_feed.http_client.sleep", lambda _: asyncio.sleep(0)))
         world = DisasterWorld(url, folder, backups, admin, gated, StepGate(gated.transport), clock, service_clock)
         await world.build(HOME)
         await back_up(world, HOME, "base", f"{HOME}-*")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
-from consumer.copies.sqlite_copy import SqliteCopy
-from consumer.copy_updater import CopyUpdater
-from consumer.errors import FeedRequestRejected, FeedUnavailable
-from consumer.feed import Feed
+from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
+from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable
+from brokerage_feed.feed import Feed
 from tests.disasters.disaster_world import FOLLOWED
 from tests.indexer.expected_state import TeamState
 
@@ -185,7 +185,7 @@ class WatermarkPoller(HttpReader):
 
 @dataclass
 class PullClient:
-    """`consumer.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
+    """`brokerage_feed.Feed` with a copy on disk, as `brokerage pull --no-verify` uses it."""
 
     folder: Path
     log: RunLog = field(repr=False)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
-from consumer.copy_comparison import CopyDifferences, compare_resource
+from brokerage_feed.copy_comparison import CopyDifferences, compare_resource
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import begin_new_lives, status
 from mappings import LISTING

@@ -61,7 +61,7 @@ def test_tests_benchmarks_and_documents_stay_outside(root: Path) -> None:
     (packages,) = root.glob("opt/brokerage/lib/python3*/site-packages")
     ours = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert {path.name for path in packages.iterdir()} & ours == {
-        "brokerage", "cluster", "consumer", "embedded", "indexer", "mappings", "sample", "service",
+        "brokerage", "cluster", "embedded", "indexer", "mappings", "sample", "service",
     }  # fmt: skip
     assert not [path for path in root.rglob("*") if path.name in {".git", "conftest.py"} and "numpy" not in path.parts]
 

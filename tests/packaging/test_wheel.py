@@ -1,54 +1,36 @@
-"""The wheel: what is in it, what is not, and that it works where nothing else of the repository is."""
+"""The wheel of the server: what is in it, what is not, and that it works where nothing else of the repository is."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import sysconfig
-import venv
+import re
+import tomllib
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.architecture.graph import ALLOWED
+from tests.architecture.graph import ALLOWED, CLIENT, ROOT
+from tests.packaging.wheels import build_wheel, install_wheels, run
 
-ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
-PACKAGES = sorted(set(ALLOWED) - {"bench"})
+if TYPE_CHECKING:
+    from email.message import Message
 
-
-def _run(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[bytes]:
-    # Without PYTHONPATH and settings: nothing of the repository may be found by accident.
-    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
-    return subprocess.run(command, cwd=cwd, capture_output=True, check=False, env=environment)  # noqa: S603 - our own
+PACKAGES = sorted(set(ALLOWED) - {"bench", "brokerage_feed"})
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built without a network by what is installed."""
-    folder = tmp_path_factory.mktemp("wheel")
-    built = _run(BIN / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder))
-    assert built.returncode == 0, built.stderr
-    (path,) = folder.glob("*.whl")
-    return path
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of a fresh environment that holds the wheel, and sees what the product needs."""
-    home = tmp_path_factory.mktemp("installed")
-    venv.create(home, symlinks=True)
-    python = home / "bin/python"
-    done = _run(
-        BIN / "uv", "pip", "install", "--offline", "--no-deps", "--no-cache", "--python", str(python), str(wheel)
-    )
-    assert done.returncode == 0, done.stderr
-    (packages,) = home.glob("lib/python*/site-packages")
-    # A folder on the path, whose own .pth files are not read: an editable installation there stays unseen.
-    (packages / "needed.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    return home / "bin"
+    """The commands of a fresh environment that holds both wheels, and sees what they need and no more."""
+    client = build_wheel(CLIENT, tmp_path_factory.mktemp("client"))
+    return install_wheels(tmp_path_factory.mktemp("installed"), "brokerage-server[redis]", wheel, client)
 
 
 def test_it_carries_every_file_of_the_packages_and_nothing_else(wheel: Path) -> None:
@@ -66,19 +48,48 @@ def test_it_carries_every_file_of_the_packages_and_nothing_else(wheel: Path) -> 
     assert data <= names
 
 
-def test_it_says_what_it_is(wheel: Path) -> None:
+def _metadata(wheel: Path) -> Message:
     archive = zipfile.ZipFile(wheel)
     (info,) = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" in name}
     assert archive.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
-    metadata = archive.read(f"{info}/METADATA").decode()
-    assert "\nLicense-Expression: Apache-2.0\n" in metadata
-    assert "\nRequires-Python: >=3.11\n" in metadata
-    assert "brokerage = brokerage.command:main" in archive.read(f"{info}/entry_points.txt").decode()
+    return message_from_bytes(archive.read(f"{info}/METADATA"))
+
+
+def test_it_says_what_it_is(wheel: Path) -> None:
+    metadata = _metadata(wheel)
+    assert (metadata["Name"], metadata["License-Expression"]) == ("brokerage-server", "Apache-2.0")
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert "application" in metadata["Summary"]
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    assert metadata["Keywords"]
+    assert metadata["Author"]
+
+
+def test_it_says_that_it_needs_an_environment_of_its_own(wheel: Path) -> None:
+    text = str(_metadata(wheel).get_payload())
+    named = {name for name in PACKAGES if f"`{name}`" in text}
+    assert named == {*PACKAGES}
+    assert "pipx install brokerage-server" in text
+    assert "uv tool install brokerage-server" in text
+
+
+@pytest.mark.parametrize("page", [ROOT / "PACKAGE.md", CLIENT / "README.md"])
+def test_a_page_of_an_index_links_to_no_file_and_no_picture_of_the_repository(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [link for link in re.findall(r"\]\(([^)]*)\)|<(?:img|a) ", text) if "://" not in link] == []
+
+
+def test_server_and_client_have_one_version() -> None:
+    ours, theirs = (
+        tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"] for folder in (ROOT, CLIENT)
+    )
+    assert ours["version"] == theirs["version"]
+    assert f"brokerage-feed=={theirs['version']}" in ours["dependencies"]
 
 
 def test_every_package_comes_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     look = f"import importlib; print(*(importlib.import_module(name).__file__ for name in {PACKAGES}), sep='\\n')"
-    printed = _run(installed / "python", "-c", look, cwd=tmp_path)
+    printed = run(installed / "python", "-c", look, cwd=tmp_path)
     assert printed.returncode == 0, printed.stderr
     files = printed.stdout.decode().splitlines()
     assert len(files) == len(PACKAGES)
@@ -86,8 +97,8 @@ def test_every_package_comes_from_the_wheel(installed: Path, tmp_path: Path) -> 
 
 
 def test_its_commands_work_where_nothing_else_is(installed: Path, tmp_path: Path) -> None:
-    assert b"completion" in _run(installed / "brokerage", "--help", cwd=tmp_path).stdout
-    assert _run(installed / "brokerage", "openapi", cwd=tmp_path).stdout == (ROOT / "docs/openapi.json").read_bytes()
-    written = _run(installed / "brokerage", "sample", "data", "--listings", "5", cwd=tmp_path)
+    assert b"completion" in run(installed / "brokerage", "--help", cwd=tmp_path).stdout
+    assert run(installed / "brokerage", "openapi", cwd=tmp_path).stdout == (ROOT / "docs/openapi.json").read_bytes()
+    written = run(installed / "brokerage", "sample", "data", "--listings", "5", cwd=tmp_path)
     assert written.returncode == 0, written.stderr
     assert len((tmp_path / "data/listings.ndjson").read_bytes().splitlines()) == 5

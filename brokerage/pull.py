@@ -1,0 +1,23 @@
+"""`brokerage pull`: the client's own command, which starts only if every setting is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rich_click as click
+
+from brokerage.exit_codes import exit_on_error
+from brokerage_feed.pull.pull_command import pull as client_pull
+from brokerage_feed.pull.pull_command import run_command
+
+
+@click.command(
+    params=[*client_pull.params],
+    help=client_pull.help,
+    epilog=(client_pull.epilog or "").replace("brokerage-feed pull", "brokerage pull"),
+)
+def pull(**options: Any) -> None:
+    """Run the client's command with the same options."""
+    with exit_on_error():
+        pass
+    run_command(**options)

@@ -1,0 +1,20 @@
+"""A client of the API that keeps a complete, current and verified copy of everything that a key may read."""
+
+from brokerage_feed.errors import FeedError, FeedRequestRejected, FeedUnavailable, TokenExpired
+from brokerage_feed.feed import Feed
+from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
+from brokerage_feed.sync_feed import SyncFeed
+
+__all__ = [
+    "Change",
+    "ChangeBatch",
+    "DigestResponse",
+    "Feed",
+    "FeedError",
+    "FeedRequestRejected",
+    "FeedUnavailable",
+    "SnapshotHeader",
+    "SnapshotRecord",
+    "SyncFeed",
+    "TokenExpired",
+]

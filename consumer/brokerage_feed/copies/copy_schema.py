@@ -1,0 +1,61 @@
+"""The tables of a copy, and the check that a file is only used for the same selection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from brokerage_feed.errors import CopyError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+    from pathlib import Path
+
+COPY_FILE_NAME = "copy.sqlite3"
+_SCHEMA_VERSION = 1
+
+# NORMAL: consistent after a crash and after a power failure, which may lose the last commits.
+# Pages of 16 KiB: a record of 3 KB would take a whole page of the default 4 KiB.
+STATE_SCHEMA = """
+PRAGMA page_size = 16384;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS state (
+    resource TEXT PRIMARY KEY,
+    token TEXT,
+    coming TEXT,
+    after TEXT,
+    expected INTEGER NOT NULL DEFAULT 0,
+    round INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 0,
+    exported TEXT
+);
+CREATE TABLE IF NOT EXISTS copy_of (form INTEGER NOT NULL, choices TEXT NOT NULL);
+"""
+RESOURCE_TABLE = """
+CREATE TABLE IF NOT EXISTS {} (
+    id TEXT PRIMARY KEY,
+    company TEXT NOT NULL,
+    content TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    time TEXT NOT NULL,
+    record TEXT NOT NULL,
+    checksum INTEGER NOT NULL,
+    round INTEGER NOT NULL
+)
+"""
+
+
+def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Sequence[str], choices: str) -> None:
+    """Raise CopyError unless the file is new or has the same selection; resources may be added."""
+    stored = connection.execute("SELECT form, choices FROM copy_of").fetchone()
+    if stored is None:
+        connection.execute("INSERT INTO copy_of VALUES (?, ?)", (_SCHEMA_VERSION, choices))
+        return
+    if stored[0] != _SCHEMA_VERSION:
+        raise CopyError(f"{path} was created by another version of this program: use another folder.")
+    if stored[1] != choices:
+        raise CopyError(f"{path} is a copy of {stored[1]}, not of {choices}: use another folder.")
+    missing = {name for (name,) in connection.execute("SELECT resource FROM state")} - set(resources)
+    if missing:
+        raise CopyError(f"{path} also has {', '.join(sorted(missing))}: add them, or use another folder.")

@@ -1,0 +1,155 @@
+"""Updates of a copy: snapshots where there is no valid token, then changes, each batch with its checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
+from brokerage_feed.pull_status import PullStage, PullStatus
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from brokerage_feed.copies.copy_store import CopyStore
+    from brokerage_feed.feed import Feed
+    from brokerage_feed.messages import ChangeBatch, SnapshotRecord
+
+    TouchedRecords = set[tuple[str, str]]
+
+BATCH_RECORDS = 1000
+# Prevents an endless loop if tokens expire before their snapshots are complete.
+_MAX_ROUNDS = 3
+# Between two requests for a resource of which the service has no data.
+_ABSENT_SECONDS = 30.0
+
+
+class CopyUpdater:
+    """Keeps a copy of some resources up to date. `show` is called with the status at every step."""
+
+    def __init__(
+        self, feed: Feed, copy: CopyStore, resources: Sequence[str], show: Callable[[PullStatus], None]
+    ) -> None:
+        """Take the resources in the order of the feed, referenced ones first."""
+        self.feed, self.copy, self.resources = feed, copy, resources
+        self.statuses = {resource: PullStatus(resource) for resource in resources}
+        self._show = show
+        self._absent: dict[str, float] = {}  # time of the last request for a resource without data
+
+    @property
+    def present(self) -> list[str]:
+        """The resources of which the service has data."""
+        return [resource for resource in self.resources if resource not in self._absent]
+
+    async def catch_up(self, wait: int = 0, touched: TouchedRecords | None = None) -> None:
+        """Take missing snapshots and all changes; wait up to `wait` seconds for the first change.
+
+        `touched` collects the resources and identifiers of the changes.
+        """
+        for _ in range(_MAX_ROUNDS):
+            await self._take_missing_snapshots()
+            try:
+                await self._apply_all(wait, touched)
+            except TokenExpired:
+                await self._apply_each(touched)
+            else:
+                return
+        await self._apply_all(0, touched)
+
+    async def _take_missing_snapshots(self) -> None:
+        for resource in self.resources:
+            asked_at = self._absent.get(resource)
+            if self._token(resource) is not None or (asked_at and time.monotonic() < asked_at + _ABSENT_SECONDS):
+                continue
+            try:
+                await self.take_snapshot(resource)
+            except ResourceNotLoaded:
+                self._absent[resource] = time.monotonic()
+                self.report_stage(resource, PullStage.ABSENT)
+            else:
+                self._absent.pop(resource, None)
+
+    async def _apply_all(self, wait: int, touched: TouchedRecords | None) -> None:
+        """Read the changes of all resources in one stream, so that a record comes after what it refers to."""
+        if not self.present:
+            return
+        if len({self._token(resource) for resource in self.present}) > 1:
+            # A token may cover several resources, but the tokens of a request must not overlap.
+            await self._apply_each(touched)
+        tokens = dict.fromkeys(self._token(resource) or "" for resource in self.present)
+        await self._apply([*tokens], self.present, wait, touched)
+
+    async def _apply_each(self, touched: TouchedRecords | None) -> None:
+        """Read the changes of one resource after another; take a snapshot if a token has expired."""
+        for resource in self.present:
+            try:
+                await self._apply([self._token(resource) or ""], [resource], 0, touched)
+            except TokenExpired:
+                await self.take_snapshot(resource)
+
+    async def _apply(
+        self, tokens: Sequence[str], resources: Sequence[str], wait: int, touched: TouchedRecords | None
+    ) -> None:
+        async with aclosing(self.feed.changes(tokens, resources=resources, wait=wait)) as pages:
+            async for page in pages:
+                await asyncio.to_thread(self.copy.apply_changes, page, resources)
+                self._count(page)
+                if touched is not None:
+                    touched |= {(change.resource, change.id) for change in page.changes}
+        for resource in resources:
+            self.report_stage(resource, PullStage.CURRENT)
+
+    def _count(self, page: ChangeBatch) -> None:
+        for change in page.changes:
+            status = self.statuses[change.resource]
+            status.changed += change.reason is None
+            status.removed += change.reason is not None
+        for resource in dict.fromkeys(change.resource for change in page.changes):
+            self.report_stage(resource, PullStage.CHANGES)
+
+    def _token(self, resource: str) -> str | None:
+        """Return the token to read changes from, None if there is none or a snapshot is in progress."""
+        checkpoint = self.copy.checkpoint(resource)
+        return None if checkpoint.pending_token else checkpoint.token
+
+    async def take_snapshot(self, resource: str) -> None:
+        """Take a snapshot, or resume one. Records that it lacks are removed once it is complete."""
+        checkpoint, status = await asyncio.to_thread(self.copy.checkpoint, resource), self.statuses[resource]
+        header, records = await self.feed.snapshot(resource, checkpoint.after)
+        async with aclosing(records):
+            if checkpoint.pending_token is None:
+                await asyncio.to_thread(self.copy.begin_snapshot, resource, header)
+            status.total = header.count if checkpoint.after is None else max(checkpoint.expected, header.count)
+            status.done = status.resumed_at = status.total - header.count
+            async for batch in _batches(records):
+                await asyncio.to_thread(self.copy.add_snapshot_records, resource, batch)
+                status.done += len(batch)
+                self.report_stage(resource, PullStage.SNAPSHOT)
+        status.removed += await asyncio.to_thread(self.copy.complete_snapshot, resource)
+        status.snapshots += 1
+
+    def report_stage(self, resource: str, stage: PullStage) -> None:
+        """Report the stage of a resource."""
+        status = self.statuses[resource]
+        status.stage, status.note = stage, None
+        self._show(status)
+
+    def report_waiting(self, seconds: float, reason: str) -> None:
+        """Report that an attempt has failed, and when the next one starts."""
+        for status in self.statuses.values():
+            if status.stage is not PullStage.CURRENT:
+                status.note = f"retrying in {seconds:.0f} s: {reason}"
+                self._show(status)
+
+
+async def _batches(records: AsyncIterator[SnapshotRecord]) -> AsyncIterator[list[SnapshotRecord]]:
+    batch: list[SnapshotRecord] = []
+    async for record in records:
+        batch.append(record)
+        if len(batch) == BATCH_RECORDS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,214 @@
+"""The client of the feed: snapshots, changes and digests, with retries and integrity checks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Self, TypeVar, cast
+
+import msgspec
+
+from brokerage_feed.errors import NoProgress
+from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
+from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
+from brokerage_feed.record_hashes import RunningDigest
+from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+
+    from brokerage_feed.http_client import OnWait
+
+    Records = AsyncGenerator[SnapshotRecord, None]
+
+Response = TypeVar("Response")
+# Of a long poll, and between two of them, in case the service does not hold them.
+_WAIT_SECONDS = 30
+_MIN_INTERVAL_SECONDS = 1.0
+
+
+class _DigestMismatch(Exception):
+    """The count or digest in the last line of a snapshot does not match its records."""
+
+
+class Feed:
+    """The feed of one key, narrowed by a scope such as `{"platform_company_id": "acme", "market_status": "on-market"}`.
+
+    `on_wait` is called with the seconds and the reason before each retry. `token` is the position after the changes
+    that `follow` has yielded, empty before the first page is read.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        scope: Mapping[str, str] | None = None,
+        *,
+        attempts: int = 8,
+        allow_http: bool = False,
+    ) -> None:
+        """Use the service at `url`; give up after `attempts` failures in a row without progress.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        self._client = FeedHttpClient(url, key, allow_http=allow_http)
+        self._scope, self._attempts = dict(scope or {}), attempts
+        self.token = ""
+        self.on_wait: OnWait = lambda seconds, reason: None  # noqa: ARG005 - default
+
+    async def __aenter__(self) -> Self:
+        """Open the HTTP session."""
+        await self._client.open()
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        """Close the HTTP session."""
+        await self._client.close()
+
+    async def snapshot(self, resource: str, after: str | None = None) -> tuple[SnapshotHeader, Records]:
+        """Return the header of a snapshot and its records; `after` is the cursor of the last stored record.
+
+        The records resume by themselves after a broken connection, and end only after a trailer that verifies them.
+        Keep the token of the first header, also if a later run resumes with `after`.
+        """
+        items = self._snapshot(resource, after)
+        return cast("SnapshotHeader", await anext(items)), cast("Records", items)
+
+    async def _snapshot(
+        self, resource: str, after: str | None
+    ) -> AsyncGenerator[SnapshotHeader | SnapshotRecord, None]:
+        backoff, start, has_header = AttemptBackoff(self._attempts, self.on_wait), after, False
+        while True:
+            try:
+                async with aclosing(self._read_snapshot(resource, start)) as items:
+                    async for item in items:
+                        if isinstance(item, SnapshotRecord):
+                            after = item.cursor
+                        elif has_header:
+                            continue
+                        has_header = True
+                        yield item
+            except _DigestMismatch as error:
+                await backoff.wait(error)
+            except RETRYABLE as error:
+                if after != start:
+                    backoff.reset()
+                await backoff.wait(error)
+                start = after
+            else:
+                return
+
+    async def _read_snapshot(
+        self, resource: str, after: str | None
+    ) -> AsyncGenerator[SnapshotHeader | SnapshotRecord, None]:
+        """Yield the header and the records of one response; raise _DigestMismatch or one of RETRYABLE."""
+        digest, path = RunningDigest(), f"snapshot/{resource}"
+        async with self._client.get(path, self._scope | {"after": after or ""}) as response:
+            lines = iterate_lines(response)
+            header = decode_message(await anext(lines, b""), _HEADER, path)
+            if header.resource != resource:
+                raise NoProgress(f"{path} sent a snapshot of {header.resource[:40]!r}.")
+            yield header
+            async for line in lines:
+                item = _decode_line(line, path)
+                if isinstance(item, SnapshotTrailer):
+                    if (item.count, item.digest) != (digest.count, digest.digest):
+                        raise _DigestMismatch(f"{path} does not match the digest in its last line")
+                    return
+                digest.add(item.id, item.content)
+                yield item
+        raise TruncatedResponse(f"{path} ended without its last line")
+
+    async def changes(
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = (), wait: int = 0, page_size: int = 1000
+    ) -> AsyncGenerator[ChangeBatch, None]:
+        """Yield pages up to the last published change; wait up to `wait` seconds for the first one.
+
+        `since` are tokens of different resources; `next` of each page covers all of them. Raises TokenExpired.
+        """
+        common = self._scope | {"page_size": str(page_size)}
+        parameters = common | {"since": ",".join(since), "resources": ",".join(resources), "wait": str(wait or "")}
+        progress = _PageProgress({*since})
+        while True:
+            page = await self._get("changes", parameters, _CHANGES)
+            if not page.at_end:
+                progress.require(page)
+            yield page
+            if page.at_end:
+                return
+            parameters = common | {"since": page.next}
+
+    async def follow_pages(
+        self, since: Sequence[str] = (), *, resources: Sequence[str] = ()
+    ) -> AsyncGenerator[ChangeBatch, None]:
+        """Yield pages as they are published, without end; `since` as for `changes`. Raises TokenExpired."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            async with aclosing(self.changes(since, resources=resources, wait=_WAIT_SECONDS)) as pages:
+                async for page in pages:
+                    # The token covers the resources.
+                    since, resources = [page.next], ()
+                    yield page
+            await asyncio.sleep(began + _MIN_INTERVAL_SECONDS - clock())
+
+    async def follow(self, since: Sequence[str] = (), *, resources: Sequence[str] = ()) -> AsyncGenerator[Change, None]:
+        """Yield changes one by one as they are published, without end. Without tokens, begin with the first.
+
+        After the last change of a page, `token` is the position to continue from. Raises TokenExpired.
+        """
+        async with aclosing(self.follow_pages(since, resources=resources)) as pages:
+            async for page in pages:
+                for change in page.changes:
+                    yield change
+                self.token = page.next
+
+    def __aiter__(self) -> AsyncIterator[Change]:
+        """Follow all resources from `token`, or else from the beginning."""
+        return self.follow([self.token] if self.token else ())
+
+    async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
+        """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
+        return await self._get(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, _DIGEST)
+
+    async def _get(self, path: str, parameters: Mapping[str, str], decoder: msgspec.json.Decoder[Response]) -> Response:
+        backoff = AttemptBackoff(self._attempts, self.on_wait)
+        while True:
+            try:
+                async with self._client.get(path, parameters) as response:
+                    return decode_message(await read_body(response), decoder, path)
+            except RETRYABLE as error:
+                await backoff.wait(error)
+
+
+_HEADER = msgspec.json.Decoder(SnapshotHeader)
+_RECORD, _TRAILER = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(SnapshotTrailer)
+_CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(DigestResponse)
+# Pages without changes in a row: a service ends such a stream with the first or second one.
+MAX_EMPTY_PAGES = 1_000
+
+
+class _PageProgress:
+    """Recognizes a stream of changes that never ends."""
+
+    def __init__(self, tokens: set[str]) -> None:
+        self._tokens, self._empty_pages = tokens, 0
+
+    def require(self, page: ChangeBatch) -> None:
+        """Raise NoProgress if another page follows, but at an earlier position or after too many empty ones."""
+        self._empty_pages = 0 if page.changes else self._empty_pages + 1
+        if page.next in self._tokens:
+            raise NoProgress("changes returned the same position twice without reaching the end.")
+        if self._empty_pages > MAX_EMPTY_PAGES:
+            raise NoProgress(f"changes returned {MAX_EMPTY_PAGES:,} pages in a row without a change or an end.")
+        self._tokens.add(page.next)
+
+
+def _decode_line(line: bytes, path: str) -> SnapshotRecord | SnapshotTrailer:
+    """Return the record of a line, or the trailer; raise MalformedResponse with the fault of the record."""
+    try:
+        return decode_message(line, _RECORD, path)
+    except MalformedResponse:
+        with suppress(MalformedResponse):
+            return decode_message(line, _TRAILER, path)
+        raise

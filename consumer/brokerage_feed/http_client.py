@@ -1,0 +1,162 @@
+"""Requests to the service, and the backoff before a retry: `Retry-After`, else exponential with full jitter."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from asyncio import sleep
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
+from brokerage_feed.messages import ProblemDetails
+from brokerage_feed.response_bodies import MalformedResponse, decode_message, read_error_body
+from brokerage_feed.terminal_text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    OnWait = Callable[[float, str], None]
+
+_INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
+# Reads may take longer than the service holds a long poll. There is no total limit, since snapshots may be large.
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=75)
+_NOT_LOADED = "not-loaded"
+_RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
+
+
+class ServiceBusy(Exception):
+    """The service is temporarily unavailable; `seconds` is its `Retry-After`."""
+
+    def __init__(self, message: str, seconds: float | None) -> None:
+        """Store the `Retry-After`."""
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class TruncatedResponse(Exception):
+    """A response is incomplete."""
+
+
+# Errors worth a retry: connection failures, timeouts, truncated responses, a busy service.
+RETRYABLE = (aiohttp.ClientError, TimeoutError, MalformedResponse, ServiceBusy, TruncatedResponse)
+_PROBLEM = msgspec.json.Decoder(ProblemDetails)
+# A service that is down for longer says so again.
+_MAX_RETRY_AFTER_SECONDS = 3600.0
+# Characters of the code and the detail of a problem.
+_MAX_PROBLEM_LENGTH = 500
+
+
+class AttemptBackoff:
+    """The failures in a row of one operation, and the delays between its attempts."""
+
+    def __init__(self, attempts: int, on_wait: OnWait) -> None:
+        """Allow a number of attempts; `on_wait` is called before each delay."""
+        self._attempts, self._on_wait = attempts, on_wait
+        self._failures = 0
+
+    def reset(self) -> None:
+        """Forget the failures so far, after progress."""
+        self._failures = 0
+
+    async def wait(self, error: Exception) -> None:
+        """Wait before the next attempt; raise FeedUnavailable after the last one."""
+        self._failures += 1
+        reason = printable(str(error)) or type(error).__name__
+        if self._failures >= self._attempts:
+            raise FeedUnavailable(
+                f"No valid response in {self._attempts} attempts. The last error: {reason}"
+            ) from error
+        seconds = _delay_seconds(error, self._failures)
+        self._on_wait(seconds, reason)
+        await sleep(seconds)
+
+
+def _delay_seconds(error: Exception, failures: int) -> float:
+    if isinstance(error, ServiceBusy) and error.seconds is not None:
+        # Jitter, so that clients with the same Retry-After do not return at the same time.
+        return error.seconds + random.random()  # noqa: S311 - not a secret
+    return random.uniform(0, min(_MAX_DELAY_SECONDS, _INITIAL_DELAY_SECONDS * 2**failures))  # noqa: S311 - not a secret
+
+
+class FeedHttpClient:
+    """The HTTP session with a service. The key is only sent in a header."""
+
+    def __init__(self, url: str, key: str, *, allow_http: bool = False) -> None:
+        """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted.
+
+        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        """
+        if not allow_http and _is_exposed(url):
+            raise KeyExposed(
+                "The URL begins with http://, so the API key would cross the network unencrypted: use https://, or set "
+                "BROKERAGE_PULL_ALLOW_HTTP=true (allow_http=True in programs) if you trust the network."
+            )
+        self._root = url.rstrip("/").removesuffix("/v1") + "/v1/"
+        self._key = key
+        self._session: aiohttp.ClientSession
+
+    async def open(self) -> None:
+        """Open the session. Responses may use any encoding that aiohttp can decompress here."""
+        self._session = aiohttp.ClientSession(headers={"x-api-key": self._key}, timeout=_TIMEOUT)
+
+    async def close(self) -> None:
+        """Close the session."""
+        await self._session.close()
+
+    @asynccontextmanager
+    async def get(self, path: str, parameters: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request; empty parameters are omitted. Raises FeedRequestRejected, TokenExpired or one of RETRYABLE.
+
+        Redirects are not followed, since they would receive the key.
+        """
+        given = {name: value for name, value in parameters.items() if value}
+        async with self._session.get(self._root + path, params=given, allow_redirects=False) as response:
+            if response.status != HTTPStatus.OK:
+                raise _error(response, await read_error_body(response))
+            yield response
+
+
+def _is_exposed(url: str) -> bool:
+    """Whether a URL uses plain HTTP to a host other than this one."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False  # the first request reports it
+    try:
+        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        is_loopback = parts.hostname == "localhost"
+    return parts.scheme == "http" and not is_loopback
+
+
+def _error(response: aiohttp.ClientResponse, body: bytes) -> Exception:
+    problem = _problem(body)
+    message = f"{response.url.path} returned {response.status}{_problem_text(problem)}"
+    if problem is not None and problem.code == _NOT_LOADED:
+        return ResourceNotLoaded(message)
+    if response.status == HTTPStatus.GONE:
+        return TokenExpired(message)
+    if response.status not in _RETRYABLE_STATUSES:
+        return FeedRequestRejected(response.status, message)
+    retry_after = response.headers.get("Retry-After", "")
+    is_number = retry_after.isascii() and retry_after.isdecimal()
+    return ServiceBusy(message, min(float(retry_after), _MAX_RETRY_AFTER_SECONDS) if is_number else None)
+
+
+def _problem(body: bytes) -> ProblemDetails | None:
+    try:
+        return decode_message(body, _PROBLEM, "")
+    except MalformedResponse:
+        return None
+
+
+def _problem_text(problem: ProblemDetails | None) -> str:
+    if problem is None:
+        return ". Is this the address of the service?"
+    return printable(f" {problem.code}: {problem.detail}"[:_MAX_PROBLEM_LENGTH])

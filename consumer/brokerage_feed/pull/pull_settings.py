@@ -1,0 +1,102 @@
+"""The settings of a pull: options that environment variables give too, and the API key, which has no option."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PREFIX = "BROKERAGE_PULL_"
+
+
+class SettingOption(click.Option):
+    """An option that a variable gives too, or the file that `VARIABLE_FILE` names. It has a default and a help text."""
+
+    is_secret = False
+
+    @property
+    def variable(self) -> str:
+        """The name of the variable."""
+        return str(self.envvar)
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the value of the variable or of its file, None without; raise UsageError for an unreadable file."""
+        value = super().resolve_envvar_value(ctx)
+        path = os.environ.get(f"{self.variable}_FILE")
+        if value is not None or path is None:
+            return value
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.UsageError(f"{self.variable}_FILE names {path}, which cannot be read: {error}.", ctx) from error
+
+
+class SecretSetting(SettingOption):
+    """A setting without an option: other users can see arguments, and shells record them."""
+
+    is_secret = True
+
+    def add_to_parser(self, parser: object, ctx: click.Context) -> None:
+        """Leave the command line as it is."""
+
+
+API_KEY = SecretSetting(
+    ["--api-key"],
+    envvar="BROKERAGE_API_KEY",
+    default="",
+    hidden=True,
+    help="API key that `brokerage pull` reads with.",
+)
+PULL_SETTINGS: tuple[SettingOption, ...] = (
+    API_KEY,
+    SettingOption(
+        ["--attempts"],
+        type=click.IntRange(min=1),
+        default=8,
+        envvar=f"{_PREFIX}ATTEMPTS",
+        show_default=True,
+        show_envvar=True,
+        help="Consecutive failed attempts before a pull gives up.",
+    ),
+    SettingOption(
+        ["--allow-http"],
+        is_flag=True,
+        default=False,
+        envvar=f"{_PREFIX}ALLOW_HTTP",
+        show_envvar=True,
+        help="Whether the key may be sent to another host without TLS, over a network that you trust.",
+    ),
+    SettingOption(
+        ["--verify-seconds"],
+        type=click.FloatRange(min=0),
+        default=3600.0,
+        envvar=f"{_PREFIX}VERIFY_SECONDS",
+        show_default=True,
+        show_envvar=True,
+        help="Seconds between verifications of a pull with --follow.",
+    ),
+    SettingOption(
+        ["--export-seconds"],
+        type=click.FloatRange(min=0),
+        default=300.0,
+        envvar=f"{_PREFIX}EXPORT_SECONDS",
+        show_default=True,
+        show_envvar=True,
+        help="Seconds between exports of a pull with --follow; each rewrites all files.",
+    ),
+)
+
+
+def reject_unknown_variables(environ: Mapping[str, str]) -> None:
+    """Raise UsageError for a variable of a pull that is none of its settings: a mistyped limit would not apply."""
+    known = [setting.variable for setting in PULL_SETTINGS]
+    for name in sorted(environ):
+        if name.startswith(_PREFIX) and name.removesuffix("_FILE") not in known:
+            near = get_close_matches(name, known, n=1)
+            raise click.UsageError(f"{name} is not a setting. Did you mean {', '.join(near or known)}?")

@@ -1,0 +1,29 @@
+"""Bars are for terminals, and an optional dependency."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from brokerage_feed import pull_progress
+from brokerage_feed.pull_bars import PullProgressBars
+from brokerage_feed.pull_progress import PullProgressLog, open_display
+
+
+@pytest.fixture
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.mark.usefixtures("_terminal")
+def test_a_terminal_gets_bars_unless_lines_are_wanted_or_rich_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(open_display(as_json=False), PullProgressBars)
+    assert isinstance(open_display(as_json=True), PullProgressLog)
+    monkeypatch.setattr(pull_progress, "find_spec", lambda _: None)
+    assert isinstance(open_display(as_json=False), PullProgressLog)
+
+
+def test_a_pipe_gets_lines() -> None:
+    assert isinstance(open_display(as_json=False), PullProgressLog)

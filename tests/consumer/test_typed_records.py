@@ -1,0 +1,51 @@
+"""The typed records of the client are those of the declarations, and real records decode into them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from brokerage_feed import records
+from mappings import RESOURCES
+from mappings.record_type import record_type
+from sample import write_source
+from tests.consumer.typed_records import FOLDER, render_modules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mappings import Resource
+
+
+def test_the_modules_are_as_the_declarations_generate_them() -> None:
+    kept = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")}
+    assert kept == render_modules()
+
+
+def test_the_names_are_those_of_the_feed_in_its_order() -> None:
+    assert tuple(resource.alias for resource in RESOURCES) == records.RESOURCE_NAMES
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of generated records."""
+    folder = tmp_path_factory.mktemp("typed")
+    write_source(folder, 30)
+    return folder
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
+def test_records_decode_into_their_type(source: Path, resource: Resource) -> None:
+    decoder = msgspec.json.Decoder(getattr(records, resource.name))
+    # A source may leave members out; the service sends each of them.
+    stored = msgspec.json.Decoder(record_type(resource))
+    lines = (source / f"{resource.alias}.ndjson").read_bytes().splitlines()
+    for line in lines:
+        sent = msgspec.json.encode(stored.decode(json.dumps(json.loads(line)["record"])))
+        typed = decoder.decode(sent)
+        assert typed.keys() <= json.loads(sent).keys()
+        assert typed.keys() == {*getattr(records, resource.name).__annotations__}
+    assert lines
