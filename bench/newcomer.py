@@ -126,7 +126,19 @@ def _demo(visit: Visit, figures: dict[str, str] | None = None, started: float = 
 def _sizes(visit: Visit) -> dict[str, str]:
     wheels = visit.clone / "build" / "wheels"
     python = str(visit.clone / ".venv" / "bin" / "python")
-    visit.run(python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(wheels), ".")
+    visit.run(
+        python,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(wheels),
+        ".",
+        "./consumer",
+    )
     return {
         "disk space of `.venv`": _megabytes(visit.clone / ".venv"),
         "disk space of Elasticsearch": _megabytes(*(visit.home / ".cache" / "brokerage").glob("elasticsearch-*")),

@@ -27,7 +27,7 @@ REQUESTS = 20
 def unreleased() -> Iterator[list[str]]:
     """Collect the types of requests, connections, and errors that are left to the garbage collector."""
     found: list[str] = []
-    # Only what is allocated from here on is looked at.
+    # The collection below then looks only at what is allocated from here on.
     gc.freeze()
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
