@@ -22,6 +22,7 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions
 from embedded.cache_folders import cache_folder
+from embedded.ports import free_ports
 from service.settings import ServiceSettings
 from service.workers.server import run_server
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _PREFIX = "demo-"
+_CONSOLE_DISTANCE = 1000
 
 
 @click.command(
@@ -50,8 +52,11 @@ def demo(port: int, listings: int) -> None:
     signal.signal(signal.SIGTERM, _exit_on_sigterm)
     started = time.monotonic()
     with exit_on_error():
-        settings = replace(load_settings(ServiceSettings, os.environ), port=port, workers=1, drain_seconds=0.0)
-        _require_free_port(settings)
+        loaded = load_settings(ServiceSettings, os.environ)
+        settings = replace(loaded, port=port, workers=1, drain_seconds=0.0)
+        _require_free_port(settings.host, port, "Choose another --port.")
+        settings = replace(settings, metrics_port=settings.metrics_port or _console_port(settings))
+        _require_free_port(settings.metrics_host, settings.metrics_port, "Choose another BROKERAGE_METRICS_PORT.")
         with _cluster() as connection:
             examples = prepare_demo(connection, listings)
             run_server(settings, connection, lambda: _greet(settings, examples, time.monotonic() - started))
@@ -62,14 +67,26 @@ def _exit_on_sigterm(number: int, _: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _require_free_port(settings: ServiceSettings) -> None:
+def _require_free_port(host: str, port: int, remedy: str) -> None:
     """Fail before minutes are spent on a start that cannot succeed."""
+    if (error := _listen_error(host, port)) is not None:
+        fail(f"Cannot listen on {host}:{port}: {error.strerror}. {remedy}")
+
+
+def _listen_error(host: str, port: int) -> OSError | None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.host, settings.port))
+            probe.bind((host, port))
         except OSError as error:
-            fail(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}. Choose another --port.")
+            return error
+    return None
+
+
+def _console_port(settings: ServiceSettings) -> int:
+    """Return the same port at every start, so that bookmarks keep working; a free one if that is taken."""
+    preferred = settings.port + (_CONSOLE_DISTANCE if settings.port < 2**16 - _CONSOLE_DISTANCE else -_CONSOLE_DISTANCE)
+    return preferred if _listen_error(settings.metrics_host, preferred) is None else free_ports(1)[0]
 
 
 @contextmanager
@@ -112,8 +129,11 @@ The next page:
 An agent:
   curl {header} '{root}/agents/{examples.agent}'
 
-Guides, and an API reference where you can try the key:
+Guides, a map, and an API reference where you can try the key:
   {root.removesuffix("/v1")}/docs
+
+The operators' console:
+  http://{settings.metrics_host}:{settings.metrics_port}/console
 
 Ctrl-C stops the service and Elasticsearch."""
     )

@@ -48,6 +48,7 @@ from service.search.engine import SearchEngine
 from service.search.marks import read_mark
 from service.services import Services
 from service.site.api_index import create_index_handler
+from service.site.discovery import discovery_handlers
 from service.site.page_handler import SITE_PATHS, SiteHandler
 from service.telemetry.access_log import AccessLog
 from service.telemetry.observation import CURRENT_OBSERVATION
@@ -97,11 +98,14 @@ def create_app(
     for operation in RESO_OPERATIONS:
         _route(app, API_ROOT + operation.path, _operation_handler(operation))
     app[FORM_PATHS] = frozenset(with_profile)
-    _route(app, API_ROOT + "/openapi.json", create_document_handler())
+    _route(app, API_ROOT + "/openapi.json", create_document_handler(settings.contact))
     index = create_index_handler(API_ROOT, with_profile)
     for path in ("/", API_ROOT):
         _route(app, path, index)
-    site = SiteHandler()
+    trusted = read_networks(settings.trusted_proxies)
+    for path, handler in discovery_handlers(API_ROOT, settings.contact, trusted).items():
+        _route(app, path, handler)
+    site = SiteHandler(settings.contact)
     for path in SITE_PATHS:
         _route(app, path, site.respond)
     _route(app, "/livez", livez)

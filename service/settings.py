@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.settings import setting
+from service.contact import CONTACT_SETTING, require_contact
 from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
 from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
@@ -111,6 +112,12 @@ class ServiceSettings:
         (),
         "Origins whose scripts may read responses in a browser, such as https://portal.example; * allows any.",
     )
+    contact: str = setting(
+        CONTACT_SETTING,
+        "",
+        "Mail address or https URL for partners, and for reports of vulnerabilities: in `/docs`, the OpenAPI document "
+        "and `/.well-known/security.txt`, which is absent without it.",
+    )
     metrics_port: int = setting(
         "BROKERAGE_METRICS_PORT",
         0,
@@ -193,3 +200,4 @@ class ServiceSettings:
         require_host_names(self.metrics_allowed_hosts)
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)
+        require_contact(self.contact)

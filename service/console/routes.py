@@ -16,7 +16,7 @@ from service.console.sibling_workers import WORKER_SNAPSHOT_PATH
 from service.health.probes import HEALTH_MONITOR
 from service.http.allowed_hosts import allowed_hosts_middleware
 from service.keys.redaction import mask_keys
-from service.site.page_handler import SCRIPTED_CONTENT_POLICY
+from service.site.page_handler import CONTENT_POLICY
 from service.site.pages import SITE_FILES
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ OVERVIEW_PATH = f"{CONSOLE_ROOT}/data.json"
 OPERATOR_CONSOLE = web.AppKey("console", OperatorConsole)
 
 _ASSETS = resources.files("service.console").joinpath("assets")
+_CHART_LIBRARY = resources.files("service.console").joinpath("uplot")
 # Shares the style of the documentation.
 _SITE_ASSETS = SITE_FILES.joinpath("assets")
 _FILES: dict[str, tuple[Traversable, str]] = {
@@ -37,6 +38,9 @@ _FILES: dict[str, tuple[Traversable, str]] = {
     f"{CONSOLE_ROOT}/": (_ASSETS.joinpath("console.html"), "text/html"),
     f"{CONSOLE_ROOT}/console.css": (_ASSETS.joinpath("console.css"), "text/css"),
     f"{CONSOLE_ROOT}/console.js": (_ASSETS.joinpath("console.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/charts.js": (_ASSETS.joinpath("charts.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/uplot.js": (_CHART_LIBRARY.joinpath("uPlot.iife.min.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/uplot.css": (_CHART_LIBRARY.joinpath("uPlot.min.css"), "text/css"),
     f"{CONSOLE_ROOT}/site.css": (_SITE_ASSETS.joinpath("site.css"), "text/css"),
     f"{CONSOLE_ROOT}/icon.svg": (_SITE_ASSETS.joinpath("icon.svg"), "image/svg+xml"),
 }
@@ -59,7 +63,7 @@ def create_operators_app(service: web.Application, clock: Callable[[], float] = 
 
 
 def _file_handler(body: bytes, content_type: str) -> Handler:
-    headers = {"Content-Type": f"{content_type}; charset=utf-8", "Content-Security-Policy": SCRIPTED_CONTENT_POLICY}
+    headers = {"Content-Type": f"{content_type}; charset=utf-8", "Content-Security-Policy": CONTENT_POLICY}
 
     async def handle(_: web.Request) -> web.Response:
         return web.Response(body=body, headers=headers)

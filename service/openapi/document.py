@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from service.feed.operations import FEED_OPERATIONS
 from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER, LINK
 from service.http.negotiation import GEOJSON, JSON
 from service.openapi import feed_schemas, problem_responses
+from service.openapi.descriptions import operation_names
 from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, feature_bodies
 from service.openapi.header_components import (
     CACHE_HEADERS,
@@ -30,7 +30,7 @@ from service.openapi.parameter_schemas import parameter_plugin, path_parameters
 from service.openapi.response_bodies import response_bodies
 from service.openapi.service_paths import PROBE_STATE_SCHEMA, SERVICE_PATHS, SERVICE_TAG
 from service.resources import OPERATIONS
-from service.resources.response import UPDATED_SINCE, Envelope, ResourceResponse, response_of
+from service.resources.response import UPDATED_SINCE, Envelope, response_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,9 @@ _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listi
 
 Members may be added to responses at any time: ignore those that you do not know. Every member of a form is present,
 `null` where there is no value and `[]` for an empty array. Only members whose description names a flag are absent
-without it. HEAD and OPTIONS work wherever GET does."""
+without it. HEAD and OPTIONS work wherever GET does.
+
+Guides, a field dictionary and the problem codes are under [/docs](/docs)."""
 
 FEED_TAG = "Feed"
 _NOT_MODIFIED = "Nothing has changed since the ETag that was sent."
@@ -64,19 +66,23 @@ _SECURITY = {
 
 
 @cache
-def encoded_document() -> bytes:
-    """Return the encoded document, as served and as stored in `docs/openapi.json`."""
-    return orjson.dumps(document(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+def encoded_document(contact: str = "") -> bytes:
+    """Return the encoded document, as served and, without a contact, as stored in `docs/openapi.json`."""
+    return orjson.dumps(document(contact), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def document() -> dict[str, Any]:
-    """Return the document: an OpenAPI 3.1 object."""
+def document(contact: str = "") -> dict[str, Any]:
+    """Return the document: an OpenAPI 3.1 object. `contact` is empty, a mail address or an https URL."""
     spec = APISpec(
         title="Brokerage data API",
         version=version("brokerage-server"),
         openapi_version="3.1.0",
         plugins=[parameter_plugin()],
-        info={"description": _ABOUT, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        info={
+            "description": _ABOUT,
+            "contact": _contact(contact),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
         servers=[{"url": "/v1"}],
         security=[{scheme: []} for scheme in _SECURITY],
         tags=[{"name": tag} for tag in dict.fromkeys(map(_tag, OPERATIONS))]
@@ -91,6 +97,11 @@ def document() -> dict[str, Any]:
         spec.path(path, operations={"get": description})
     content = spec.to_dict()
     return {"openapi": content.pop("openapi"), **content}
+
+
+def _contact(contact: str) -> dict[str, str]:
+    member = {"email" if "@" in contact and "://" not in contact else "url": contact} if contact else {}
+    return {"name": "The provider of your key"} | member
 
 
 def _add_components(spec: APISpec) -> None:
@@ -141,21 +152,15 @@ def _feed_operation(operation: Operation) -> dict[str, Any]:
 
 
 def _request_part(operation: Operation, tag: str) -> dict[str, Any]:
-    deprecation = operation.deprecation
+    described: dict[str, Any] = {**operation_names(operation)}
+    if operation.deprecation:
+        sentence = operation.deprecation.sentence
+        described |= {"deprecated": True, "description": f"{sentence}\n\n{described['description']}"}
     return {
         "tags": [tag],
-        **({"deprecated": True, "description": deprecation.sentence} if deprecation else {}),
-        **_named(operation),
+        **described,
         "parameters": [*path_parameters(operation.path), {"in": "query", "schema": operation.schema}],
     }
-
-
-def _named(operation: Operation) -> dict[str, str]:
-    handler = operation.handler
-    if isinstance(handler, ResourceResponse):
-        return {"operationId": handler.operation_id, "summary": handler.summary}
-    summary = (inspect.getdoc(handler) or "").partition("\n")[0].rstrip(".")
-    return {"operationId": handler.__name__, "summary": summary}
 
 
 def _problem_responses(operation: Operation) -> dict[str, Any]:

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
-def create_document_handler() -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Build the document, which costs about as much as a hundred requests, and return its handler."""
-    encoded_document()
-    return _serve_document
+def create_document_handler(contact: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Build the document, which costs about as much as a hundred requests, and return its handler.
 
+    `contact` is empty, a mail address or an https URL.
+    """
+    encoded_document(contact)
 
-async def _serve_document(request: web.Request) -> web.Response:
-    return _compressed_document(negotiate_coding(request.headers)).respond(request)
+    async def serve_document(request: web.Request) -> web.Response:
+        return _compressed_document(contact, negotiate_coding(request.headers)).respond(request)
+
+    return serve_document
 
 
 @cache
-def _compressed_document(coding: ContentCoding) -> PrecompressedBody:
-    return precompress(encoded_document(), coding, _HEADERS)
+def _compressed_document(contact: str, coding: ContentCoding) -> PrecompressedBody:
+    return precompress(encoded_document(contact), coding, _HEADERS)

@@ -41,12 +41,13 @@ _VERBOSE = {
 
 
 def _public_operation(
-    operation_id: str, summary: str, responses: dict[str, Any], *parameters: dict[str, Any]
+    operation_id: str, summary: str, description: str, responses: dict[str, Any], *parameters: dict[str, Any]
 ) -> dict[str, Any]:
     return {
         "tags": [SERVICE_TAG],
         "operationId": operation_id,
         "summary": summary,
+        "description": description,
         "security": [],
         "parameters": list(parameters),
         "responses": responses
@@ -54,7 +55,7 @@ def _public_operation(
     }
 
 
-def _probe(operation_id: str, summary: str, *statuses: int, verbose: bool = False) -> dict[str, Any]:
+def _probe(operation_id: str, summary: str, description: str, *statuses: int, verbose: bool = False) -> dict[str, Any]:
     responses = {
         str(status): {
             "description": "Yes." if status == 200 else "No, with the reason.",
@@ -63,7 +64,7 @@ def _probe(operation_id: str, summary: str, *statuses: int, verbose: bool = Fals
         }
         for status in statuses
     }
-    described = _public_operation(operation_id, summary, responses, *([_VERBOSE] if verbose else []))
+    described = _public_operation(operation_id, summary, description, responses, *([_VERBOSE] if verbose else []))
     return described | _AT_SERVER_ROOT
 
 
@@ -81,7 +82,8 @@ _INDEX = {
         "description": "The paths of the documentation, of this document and of the collections.",
         "headers": header_references(*COMMON_HEADERS),
         "content": {"application/json": {"schema": _INDEX_SCHEMA}},
-    }
+    },
+    "303": {"description": "The documentation, for browsers.", "headers": header_references(*COMMON_HEADERS)},
 }
 _DOCUMENT = {
     "200": {
@@ -95,10 +97,18 @@ _DOCUMENT = {
     },
 }
 
+_INDEX_DESCRIPTION = "Needs no key. A browser, which accepts HTML, is led to the documentation instead."
+_DOCUMENT_DESCRIPTION = "The OpenAPI description of this API. Needs no key."
+_LIVE_DESCRIPTION = "For liveness checks: no other system is asked."
+_READY_DESCRIPTION = "For load balancers: 503 while data or keys cannot be read, and before a shutdown."
+_STARTED_DESCRIPTION = "For startup checks: stays 200 once the process was ready, whatever becomes of Elasticsearch."
+
 SERVICE_PATHS: dict[str, dict[str, Any]] = {
-    "/": _public_operation("index", "List the resources", _INDEX) | _AT_SERVER_ROOT,
-    "/openapi.json": _public_operation("describe", "Get this document", _DOCUMENT),
-    "/livez": _probe("live", "Check whether the process responds", 200),
-    "/readyz": _probe("ready", "Check whether the process is ready for requests", 200, 503, verbose=True),
-    "/startupz": _probe("started", "Check whether the process has ever been ready", 200, 503),
+    "/": _public_operation("index", "List the resources", _INDEX_DESCRIPTION, _INDEX) | _AT_SERVER_ROOT,
+    "/openapi.json": _public_operation("describe", "Get this document", _DOCUMENT_DESCRIPTION, _DOCUMENT),
+    "/livez": _probe("live", "Check whether the process responds", _LIVE_DESCRIPTION, 200),
+    "/readyz": _probe(
+        "ready", "Check whether the process is ready for requests", _READY_DESCRIPTION, 200, 503, verbose=True
+    ),
+    "/startupz": _probe("started", "Check whether the process has ever been ready", _STARTED_DESCRIPTION, 200, 503),
 }

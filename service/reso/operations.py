@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from service.errors import NotFound
+from service.http.origin import request_origin
 from service.http.responses import json_response
 from service.keys.authentication import authenticate
 from service.limits.admission import RequestKind
@@ -18,7 +19,7 @@ from service.reso.entity_sets.entity_query import query_entities, query_entity
 from service.reso.metadata_document import metadata_document, service_document
 from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
 from service.reso.paging.skip_token import SkipToken
-from service.reso.protocol.links import request_origin, service_root_url
+from service.reso.protocol.links import service_root_url
 from service.reso.query_options import (
     COLLECTION_OPTIONS,
     ENTITY_OPTIONS,

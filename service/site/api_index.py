@@ -1,4 +1,4 @@
-"""`/` and `/v1`: where the documentation and the resources are."""
+"""`/` and `/v1`: where the documentation and the resources are. `/` leads a browser to the documentation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
+from service.site.discovery import API_CATALOG_PATH
 from service.site.pages import DOCS_ROOT
 
 if TYPE_CHECKING:
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
 
     from aiohttp.typedefs import Handler
 
-_HEADERS = {"Cache-Control": "public, max-age=300"}
+_HEADERS = {
+    "Cache-Control": "public, max-age=300",
+    "Link": f'<{API_CATALOG_PATH}>; rel="api-catalog", <{DOCS_ROOT}>; rel="service-doc"',
+    "Vary": "Accept",
+}
 
 
 def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
@@ -23,7 +28,14 @@ def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
     document = {"documentation": DOCS_ROOT, "openapi": f"{api_root}/openapi.json", "resources": listed}
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
-    async def serve_index(_: web.Request) -> web.Response:
+    async def serve_index(request: web.Request) -> web.Response:
+        if request.path == "/" and _is_browser(request):
+            return web.Response(status=303, headers={**_HEADERS, "Location": DOCS_ROOT})
         return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     return serve_index
+
+
+def _is_browser(request: web.Request) -> bool:
+    """Return whether a request names HTML; programs accept anything, or JSON."""
+    return "text/html" in request.headers.get("Accept", "").lower()

@@ -9,10 +9,11 @@ import xxhash
 
 from service.site.pages import DOCS_ROOT, SITE_FILES
 
-_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "json": "application/geo+json"}
 _FILES = (
     *("assets/site.css", "assets/icon.svg", "assets/reference.css", "assets/reference.js"),
-    *("assets/map.css", "assets/map.js", "assets/map_plane.js"),
+    *("assets/map.css", "assets/map.js", "assets/map_plane.js", "assets/fields.js", "assets/map_example.json"),
+    *("assets/site.js", "assets/examples.js", "assets/search.js", "minisearch/minisearch.js"),
 )
 _SWAGGER_UI = ("swagger_ui/swagger-ui.css", "swagger_ui/swagger-ui-bundle.js")
 

@@ -47,6 +47,35 @@ def field_anchor(resource: Resource, path: str) -> str:
     return f"{resource.alias}-{path}"
 
 
+def field_entries() -> Iterator[tuple[Resource, str, Field]]:
+    """Yield every field of every resource with its dotted name."""
+    for resource in _resources():
+        for path, field in field_paths(resource):
+            yield resource, path, field
+
+
+def field_type(field: Field) -> str:
+    """Return the type of a field in words."""
+    return _TYPE_LABELS[field.kind].replace("`", "")
+
+
+def field_paths(resource: Resource) -> Iterator[tuple[str, Field]]:
+    """Yield the fields of a resource with their dotted names, members of objects included."""
+    for field in resource.fields:
+        yield from _paths(field, field.name)
+
+
+def resource_title(resource: Resource) -> str:
+    """Return the heading of a resource, such as `Sold listings`."""
+    return resource.alias.replace("_", " ").capitalize()
+
+
+def _paths(field: Field, path: str) -> Iterator[tuple[str, Field]]:
+    yield path, field
+    for member in field.members:
+        yield from _paths(member, f"{path}.{member.name}")
+
+
 def _resources() -> Iterator[Resource]:
     """Yield each resource once, in the order of the operations."""
     yield from dict.fromkeys(response_of(operation).resource for operation in OPERATIONS)
@@ -60,11 +89,14 @@ def _group_fields(group: str) -> Iterator[str]:
 
 
 def _section(resource: Resource) -> Iterator[str]:
-    yield f"\n## {resource.alias.replace('_', ' ').capitalize()}\n"
+    yield '\n<details class="fields">\n<summary>\n'
+    yield f"## {resource_title(resource)}\n"
+    yield f"{sum(1 for _ in field_paths(resource))} fields\n\n</summary>\n"
     yield f"Identifier and order: `{resource.identifier}`. {_timestamps_note(resource)}\n"
     yield from _TABLE_HEADER
     for field in resource.fields:
         yield from _rows(resource, field, field, field.name)
+    yield "\n</details>"
 
 
 def _timestamps_note(resource: Resource) -> str:

@@ -9,58 +9,41 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from service.site.assets import site_assets
-from service.site.changelog import api_changelog
-from service.site.entity_set_tables import entity_set_tables
-from service.site.field_tables import field_group_table, field_tables
 from service.site.markdown import render_markdown, slug
-from service.site.operation_tables import operations, parameters
-from service.site.pages import MAP_PAGE, PAGE_BY_PATH, PAGE_GROUPS, REFERENCE_PAGE, SCRIPTED_PAGES, SITE_FILES
-from service.site.problem_table import problem_table
+from service.site.page_text import page_text
+from service.site.pages import FIELDS_PAGE, MAP_PAGE, PAGE_BY_PATH, PAGE_GROUPS, REFERENCE_PAGE, SITE_FILES, WIDE_PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from service.site.markdown import PageSection
     from service.site.pages import SitePage
 
-# Placeholders in texts, and the functions that generate their content.
-GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
-    "<!-- fields -->": field_tables,
-    "<!-- field groups -->": field_group_table,
-    "<!-- problems -->": problem_table,
-    "<!-- changes -->": api_changelog,
-    "<!-- entity sets -->": entity_set_tables,
-    "<!-- operations -->": operations,
-    "<!-- parameters -->": parameters,
-}
+# Pages with more headings list the main ones.
+_MAX_CONTENTS = 24
+_CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents">On this page</button>'
 
 
-def page_html(page: SitePage) -> bytes:
-    """Return the encoded HTML of a page."""
-    rendered = render_markdown(_text(page))
+def page_html(page: SitePage, contact: str = "") -> bytes:
+    """Return the encoded HTML of a page; `contact` is the URI of the operator's contact."""
+    rendered = render_markdown(page_text(page))
+    contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
     return (
         _template()
         .substitute(
             title=escape(rendered.title),
             version=version("brokerage-server"),
             navigation=_navigation(page),
-            contents=_contents(rendered.sections),
+            contents=contents,
+            contents_button=_CONTENTS_BUTTON if contents else "",
             body=rendered.html,
             turning=_previous_next_links(page),
             head=_PAGE_HEADS[page].substitute(_asset_urls()) if page in _PAGE_HEADS else "",
-            wide="wide" if page in SCRIPTED_PAGES else "",
+            wide="wide" if page in WIDE_PAGES else "",
+            markdown=page.markdown_path,
+            contact=f' · <a href="{escape(contact)}">Contact</a>' if contact else "",
             **_asset_urls(),
         )
         .encode()
     )
-
-
-def _text(page: SitePage) -> str:
-    text = page.text
-    for placeholder, generate in GENERATED_SECTIONS.items():
-        if placeholder in text:
-            text = text.replace(placeholder, generate())
-    return text
 
 
 def _asset_urls() -> dict[str, str]:
@@ -81,8 +64,9 @@ _REFERENCE_HEAD = Template("""<link rel="stylesheet" href="$swagger_ui_css">
 # The script finds the second module by this link, because its URL contains a digest.
 _MAP_HEAD = Template("""<link rel="stylesheet" href="$map_css">
 <link id="plane" rel="modulepreload" href="$map_plane_js">
-<script src="$map_js" type="module"></script>""")
-_PAGE_HEADS = {REFERENCE_PAGE: _REFERENCE_HEAD, MAP_PAGE: _MAP_HEAD}
+<script id="map-script" src="$map_js" type="module" data-example="$map_example_json"></script>""")
+_FIELDS_HEAD = Template('<script src="$fields_js" type="module"></script>')
+_PAGE_HEADS = {REFERENCE_PAGE: _REFERENCE_HEAD, MAP_PAGE: _MAP_HEAD, FIELDS_PAGE: _FIELDS_HEAD}
 
 
 def _navigation(current: SitePage) -> str:
@@ -101,11 +85,20 @@ def _link(page: SitePage, text: str, *, is_current: bool = False, relation: str 
 
 
 def _contents(sections: tuple[PageSection, ...]) -> str:
-    headings = [section for section in sections if section.level == 2]
-    if len(headings) < 2:
+    """Return the contents at the side of a page, which a button opens on narrow screens."""
+    below = sections[1:]
+    deepest = 3 if len(below) <= _MAX_CONTENTS else 2
+    listed = [section for section in below if section.level <= deepest]
+    if len(listed) < 2:
         return ""
-    items = "".join(f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in headings)
-    return f'<nav class="contents" aria-labelledby="contents"><p id="contents">On this page</p><ul>{items}</ul></nav>'
+    items = "".join(
+        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.title)}</a></li>'
+        for section in listed
+    )
+    return (
+        '<nav id="page-contents" class="contents" popover aria-labelledby="contents"><p id="contents">On this page</p>'
+        f"<ul>{items}</ul></nav>"
+    )
 
 
 def _previous_next_links(page: SitePage) -> str:

@@ -12,6 +12,8 @@ from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
+from service.site.code_examples import ADDRESS, KEY, javascript_example, parse_curl, python_example
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -22,34 +24,42 @@ if TYPE_CHECKING:
 _NON_WORD = re.compile(r"[^a-z0-9_]+")
 # `tabindex` makes horizontal scrolling reachable by keyboard.
 _SCROLLABLE = 'class="scroll" tabindex="0"'
+_SHELLS = frozenset({"bash", "sh"})
+_KEYS = frozenset({"$KEY", KEY})
+_FILLED = re.compile(rf"\$API\b|\$KEY\b|{re.escape(ADDRESS)}|{KEY}")
 
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading below the page title: its anchor, text and level."""
+    """A heading: its anchor, title and level, and the text below it up to the next heading, without code blocks."""
 
     anchor: str
     title: str
     level: int
+    text: str
 
 
 @dataclass(frozen=True)
 class RenderedPage:
-    """A rendered text: its HTML, title and sections."""
+    """A rendered text: its HTML, and its sections; the first is the page itself."""
 
     html: str
-    title: str
     sections: tuple[PageSection, ...]
+
+    @property
+    def title(self) -> str:
+        """The title of the page."""
+        return self.sections[0].title
 
 
 def render_markdown(text: str) -> RenderedPage:
     """Return a text in HTML. Tags in it stay: texts are ours, never a client's."""
-    markdown = MarkdownIt("commonmark", {"highlight": _highlighted}).enable("table")
+    markdown = MarkdownIt("commonmark").enable("table")
     for name, rule in _RULES.items():
         markdown.add_render_rule(name, rule)
     tokens = markdown.parse(text)
-    title, *sections = _add_anchors(tokens)
-    return RenderedPage(markdown.renderer.render(tokens, markdown.options, {}), title.title, tuple(sections))
+    _add_anchors(tokens)
+    return RenderedPage(markdown.renderer.render(tokens, markdown.options, {}), tuple(_sections(tokens)))
 
 
 def slug(title: str) -> str:
@@ -57,34 +67,74 @@ def slug(title: str) -> str:
     return _NON_WORD.sub("-", title.lower()).strip("-")
 
 
-def _add_anchors(tokens: Sequence[Token]) -> Iterator[PageSection]:
-    """Add an anchor to each heading and the section title to each table; yield the sections."""
-    section = None
+def _add_anchors(tokens: Sequence[Token]) -> None:
+    """Add an anchor to each heading, and the title of the section to each table."""
+    title, is_in_summary = "", False
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.type == "heading_open" and following is not None:
-            title = "".join(child.content for child in following.children or ())
-            section = PageSection(slug(title), title, int(token.tag[1:]))
-            token.attrSet("id", section.anchor)
-            yield section
-        elif token.type == "heading_close" and section is not None:
-            token.meta["anchor"] = section.anchor
-        elif token.type == "table_open" and section is not None:
-            token.meta["name"] = section.title
+            title = _plain(following)
+            token.attrSet("id", slug(title))
+        elif token.type == "heading_close":
+            # A summary is a button, which may hold no link.
+            token.meta["anchor"] = "" if is_in_summary else slug(title)
+        elif token.type == "html_block":
+            is_in_summary = "<summary>" in token.content
+        elif token.type == "table_open":
+            token.meta["name"] = title
         elif token.type == "th_open":
             token.attrSet("scope", "col")
 
 
-def _highlighted(code: str, language: str, _: str) -> str:
-    if not language:
-        return f"<pre {_SCROLLABLE}><code>{escape(code)}</code></pre>"
-    formatter = HtmlFormatter(nowrap=True)
-    return f"<pre {_SCROLLABLE}><code>{highlight(code, get_lexer_by_name(language), formatter)}</code></pre>"
+def _sections(tokens: Sequence[Token]) -> Iterator[PageSection]:
+    starts = [at for at, token in enumerate(tokens) if token.type == "heading_open"]
+    for start, end in zip(starts, [*starts[1:], len(tokens)], strict=True):
+        title = _plain(tokens[start + 1])
+        text = " ".join(_plain(token) for token in tokens[start + 3 : end] if token.type == "inline")
+        yield PageSection(slug(title), title, int(tokens[start].tag[1:]), text)
+
+
+def _plain(inline: Token) -> str:
+    """Return the text of an inline token, without tags."""
+    words = (
+        " " if child.type == "softbreak" else child.content
+        for child in inline.children or ()
+        if child.type != "html_inline"
+    )
+    return "".join(words)
+
+
+def _fence(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
+    """Render code; a curl command that asks the API comes in all languages."""
+    token = tokens[at]
+    code, language = token.content, token.info.partition(" ")[0]
+    request = parse_curl(code) if language in _SHELLS else None
+    if request is None:
+        return _code(code, language)
+    written = {"curl": (code, language)}
+    written["Python"] = python_example(request), "python"
+    written["JavaScript"] = javascript_example(request), "javascript"
+    return f'<div class="examples">{"".join(_code(*each, label) for label, each in written.items())}</div>\n'
+
+
+def _code(code: str, language: str, label: str = "") -> str:
+    shown = escape(code, quote=False)
+    if language:
+        shown = highlight(code, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
+    filled = _FILLED.sub(_mark_filled, shown)
+    named = f' data-language="{label}"' if label else ""
+    return f'<div class="code"{named}><pre {_SCROLLABLE}><code>{filled}</code></pre></div>\n'
+
+
+def _mark_filled(found: re.Match[str]) -> str:
+    """Mark what a page fills with the service's own address or the reader's key."""
+    kind = "key" if found[0] in _KEYS else "address"
+    return f'<span data-filled="{kind}">{found[0]}</span>'
 
 
 def _heading_close(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
     token = tokens[at]
     link = f'<a class="anchor" href="#{token.meta["anchor"]}" aria-hidden="true" tabindex="-1">#</a>'
-    return f"{link if token.tag != 'h1' else ''}</{token.tag}>\n"
+    return f"{link if token.tag != 'h1' and token.meta['anchor'] else ''}</{token.tag}>\n"
 
 
 def _table_open(_: RendererHTML, tokens: Sequence[Token], at: int, __: OptionsDict, ___: EnvType) -> str:
@@ -95,4 +145,4 @@ def _table_close(*_: Any) -> str:
     return "</table></div>\n"
 
 
-_RULES = {"heading_close": _heading_close, "table_open": _table_open, "table_close": _table_close}
+_RULES = {"fence": _fence, "heading_close": _heading_close, "table_open": _table_open, "table_close": _table_close}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from mappings import COMPANY
+from mappings.fields import View
+from service.openapi.examples import example_record
 from service.parameters.types import Choice
 from service.resources import OPERATIONS
 from service.resources.response import Envelope, response_of
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from service.parameters.types import Parameter
 
 _PAGE_SIZE, _PAGE_NUMBER = "page_size", "page_number"
+_VARIABLE = re.compile(r"\{\w+\}")
 _HEAD = ("| name | meaning |", "|---|---|")
 
 
@@ -26,8 +32,8 @@ def operations() -> str:
 
 
 def parameters() -> str:
-    """Return a section for each operation of the contract with parameters, with a row for each."""
-    return "\n".join(line for operation in OPERATIONS if operation.schema.fields for line in _section(operation))
+    """Return a section for each operation of the contract: an example, and a row for each parameter."""
+    return "\n".join(line for operation in OPERATIONS for line in _section(operation))
 
 
 def _result(operation: Operation) -> str:
@@ -54,9 +60,21 @@ def _paging(operation: Operation) -> str:
 
 def _section(operation: Operation) -> Iterator[str]:
     yield f"\n### `{operation.path}`\n"
-    yield from _HEAD
+    yield from ("```bash", f'curl -sS -H "x-api-key: $KEY" "$API{_example_path(operation)}"', "```\n")
+    if operation.schema.fields:
+        yield from _HEAD
     for name, parameter in operation.schema.fields.items():
         yield f"| `{name}` | {_meaning(parameter)} |"  # type: ignore[arg-type]
+
+
+def _example_path(operation: Operation) -> str:
+    """Return the path with the identifier of the example record, and the parameters that are required."""
+    response = response_of(operation)
+    record = example_record(response.resource, response.view, underscored=False)
+    path = _VARIABLE.sub(quote(str(record[response.resource.identifier]), safe=""), operation.path)
+    required = [name for name, parameter in operation.schema.fields.items() if parameter.required]
+    company = example_record(COMPANY, View.INDEX, underscored=False)["platform_company_id"]
+    return f"{path}?{'&'.join(f'{name}={company}' for name in required)}" if required else path
 
 
 def _meaning(parameter: Parameter) -> str:

@@ -22,6 +22,11 @@ class SitePage:
         return DOCS_ROOT if self is START_PAGE else f"{DOCS_ROOT}/{self.name}"
 
     @property
+    def markdown_path(self) -> str:
+        """The URL path of the page as Markdown."""
+        return f"{DOCS_ROOT}/{self.name}.md"
+
+    @property
     def text(self) -> str:
         """The Markdown source."""
         return SITE_FILES.joinpath("text", f"{self.name}.md").read_text(encoding="utf-8")
@@ -30,8 +35,9 @@ class SitePage:
 START_PAGE = SitePage("start", "Get started")
 REFERENCE_PAGE = SitePage("reference", "Interactive reference")
 MAP_PAGE = SitePage("map", "Map of listings")
-# These load scripts, which call the service, and take the full width.
-SCRIPTED_PAGES = frozenset({REFERENCE_PAGE, MAP_PAGE})
+FIELDS_PAGE = SitePage("fields", "Field dictionary")
+# These take the full width.
+WIDE_PAGES = frozenset({REFERENCE_PAGE, MAP_PAGE})
 
 PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
     "Get started": (
@@ -57,9 +63,10 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
     "Reference": (
         REFERENCE_PAGE,
         MAP_PAGE,
-        SitePage("fields", "Field dictionary"),
+        FIELDS_PAGE,
         SitePage("problems", "Problem codes"),
         SitePage("changelog", "Changelog"),
     ),
 }
 PAGE_BY_PATH: dict[str, SitePage] = {page.path: page for pages in PAGE_GROUPS.values() for page in pages}
+PAGE_BY_MARKDOWN_PATH: dict[str, SitePage] = {page.markdown_path: page for page in PAGE_BY_PATH.values()}

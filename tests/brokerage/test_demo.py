@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -57,12 +58,13 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
     """Twice: the second start uses the same data and key. One ends by Ctrl-C, the other is terminated."""
     cache = Path(own_cache["XDG_CACHE_HOME"])
     arguments = ("demo", "--port", str(free_ports(1)[0]), "--listings", "300")
-    starts = []
+    starts, consoles = [], []
     for number in (signal.SIGINT, signal.SIGTERM):
         with running(*arguments, environment=own_cache) as demo:
             lines = _started(demo)
             starts.append((lines, "writing 300 sample listings" in demo.output))
             _check_answers(*map(_do, lines))
+            consoles.append(_console(demo.output))
             assert _nodes_of(cache)
             assert demo.stop(number) == 0
         assert "Traceback" not in demo.output
@@ -70,6 +72,15 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
     (first_lines, first_wrote), (second_lines, second_wrote) = starts
     assert first_lines == second_lines
     assert (first_wrote, second_wrote) == (True, False)
+    assert consoles[0] == consoles[1]
+
+
+def _console(output: str) -> str:
+    """Open the console as the last lines of a demo give its address; return the address."""
+    (address,) = re.findall(r"^  (http://\S+/console)$", "\n".join(output.splitlines()[-8:]), re.MULTILINE)
+    with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - loopback
+        assert b"<title>Console" in answer.read()
+    return str(address)
 
 
 def _check_answers(first: Any, following: Any, agent: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tests.site.test_browser import Looks
 
 _ONE = f"{FEED}&page_size=1"
+# The columns of the tiles, and the pixels that they take.
+_TILES = """(tiles => [getComputedStyle(tiles).gridTemplateColumns.split(" ").length, tiles.clientWidth])(
+    document.getElementById("tiles"))"""
 
 
 @pytest.mark.parametrize("looks", [WIDE, NARROW], ids=["wide-light", "narrow-dark"])
@@ -35,10 +39,24 @@ async def test_the_page_is_sound_and_says_that_all_is_well(
         await expect(visit.page.get_by_role("heading", level=1)).to_have_text("✓ All is well.")
         await expect(visit.page.locator("#resources tr").filter(has_text="listings-v0000")).to_contain_text("17")
         await expect(visit.page.locator("#consumers")).to_contain_text("North portal")
-        assert await visit.page.locator("#charts svg[role=img]").count() == 3
+        await _check_charts(visit.page)
+        columns, width = await visit.page.evaluate(_TILES)
+        assert columns == (5 if looks is WIDE else 2)
+        assert width > 0.8 * looks["viewport"]["width"]
         assert await visit.page.evaluate("document.documentElement.scrollWidth") <= looks["viewport"]["width"]
         assert await visit.findings() == []
         assert visit.is_clean()
+
+
+async def _check_charts(page: Page) -> None:
+    """The charts have axes, and name the time and the value under the pointer."""
+    charts = page.locator("#charts figure")
+    await expect(charts.locator("[role=img] canvas")).to_have_count(3)
+    assert await page.locator("#charts .u-axis").count() == 6
+    caption = charts.first.locator("figcaption")
+    await expect(caption).to_contain_text("max ")
+    await charts.first.locator(".u-over").hover()
+    await expect(caption).to_contain_text(re.compile(r"\d\d:\d\d:\d\d UTC: [\d.]+/s, failed [\d.]+/s"))
 
 
 async def test_it_describes_what_is_wrong_and_that_it_has_passed(

@@ -27,14 +27,14 @@ class Composed:
     def __init__(self, podman: Podman, image: str) -> None:
         """Use the product's image where compose.yaml builds one."""
         self._podman, self._image = podman, image
-        self._port = free_ports(1)[0]
+        # Other ports than those of compose.yaml, which may be in use.
+        self._ports = dict(zip(_ports(SERVICES["service"]), free_ports(2), strict=True))
         self.containers: dict[str, Container] = {}
         self._stack = ExitStack()
 
-    @property
-    def address(self) -> str:
-        """Where the service is published; another port than 8080, which may be in use."""
-        return f"127.0.0.1:{self._port}"
+    def address(self, port: int) -> str:
+        """Return where a port of the service is published."""
+        return f"127.0.0.1:{self._ports[port]}"
 
     def start(self) -> None:
         """Start all services, each when its conditions hold."""
@@ -68,8 +68,7 @@ class Composed:
         return [option for option in self.options(name) if not option.startswith(("--restart", "--network-alias"))]
 
     def _published(self, service: dict[str, Any]) -> list[str]:
-        ports = [re.fullmatch(r"127\.0\.0\.1:\d+:(\d+)", port) for port in service.get("ports", [])]
-        return [f"--publish={self.address}:{found[1]}" for found in ports if found is not None]
+        return [f"--publish={self.address(port)}:{port}" for port in _ports(service)]
 
     def _await(self, name: str, condition: str) -> None:
         if condition == "service_healthy":
@@ -77,6 +76,12 @@ class Composed:
         else:
             assert condition == "service_completed_successfully"
             assert self.containers[name].wait_ended() == 0, self.containers[name].logs
+
+
+def _ports(service: dict[str, Any]) -> list[int]:
+    """Return the ports of a container that are published to this machine."""
+    found = [re.fullmatch(r"127\.0\.0\.1:\d+:(\d+)", port) for port in service.get("ports", [])]
+    return [int(each[1]) for each in found if each is not None]
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +99,12 @@ def composed(podman: Podman, image: str, node_image: str) -> Iterator[Composed]:
 
 def test_the_service_is_published_and_serves_what_the_indexer_loaded(composed: Composed) -> None:
     (key,) = re.findall(r"^bk_\S+$", composed.run("service", "keys", "create", "x", "--all-companies"), re.MULTILINE)
-    assert get(composed.address, "/readyz")[0] == 200
-    status, page = get(composed.address, PAGE, key)
+    address = composed.address(8080)
+    assert get(address, "/readyz")[0] == 200
+    status, page = get(address, PAGE, key)
     assert (status, len(page["Listings"])) == (200, PAGE_SIZE)
+    status, overview = get(composed.address(9100), "/console/data.json")
+    assert (status, {each["resource"] for each in overview["resources"]} >= {"listings", "agents"}) == (200, True)
 
 
 @pytest.mark.parametrize("name", SERVICES)

@@ -1,4 +1,4 @@
-"""Renews what is kept of the OpenAPI document: `python -m tests.openapi.regenerate`.
+"""Renews what is kept of the OpenAPI document, and the example of the map: `python -m tests.openapi.regenerate`.
 
 The examples come first, since the document shows them.
 """
@@ -19,9 +19,16 @@ from service.openapi.document import encoded_document
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
 EXAMPLES = ROOT / "service" / "openapi" / "examples.json"
+MAP_EXAMPLE = ROOT / "service" / "site" / "assets" / "map_example.json"
 
 _DAY = dt.datetime(2026, 3, 14, 9, 26, 53, tzinfo=dt.UTC)
 _LISTINGS = 40
+_LISTINGS_ON_MAP = 400
+# What the map shows of a listing.
+_MAP_FIELDS = (
+    *("Status", "ListPrice", "Address", "City", "PropertyType", "YearBuilt", "BedroomsTotal", "BathroomsTotal"),
+    "LivingArea",
+)
 
 
 def render_examples() -> bytes:
@@ -33,6 +40,30 @@ def render_examples() -> bytes:
     return orjson.dumps(examples, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
+def render_map_example() -> bytes:
+    """Return the listings that the map shows before a key is entered, as GeoJSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "sample"
+        write_source(source, _LISTINGS_ON_MAP, now=_DAY)
+        lines = (source / "listings.ndjson").read_bytes().splitlines()
+    records = (orjson.loads(line)["record"] for line in lines)
+    features = [_feature(record) for record in records if _is_shown(record)]
+    return orjson.dumps({"type": "FeatureCollection", "features": features}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _is_shown(record: dict[str, Any]) -> bool:
+    return record.get("Latitude") is not None and record["InternetAddressDisplayYN"] is not False
+
+
+def _feature(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "Feature",
+        "id": record["PlatformListingId"],
+        "geometry": {"type": "Point", "coordinates": [float(record["Longitude"]), float(record["Latitude"])]},
+        "properties": {name: record[name] for name in _MAP_FIELDS if record.get(name) is not None},
+    }
+
+
 def _fullest(path: Path) -> dict[str, Any]:
     records: list[dict[str, Any]] = [orjson.loads(line)["record"] for line in path.read_bytes().splitlines()]
     fullest = max(records, key=lambda record: sum(value not in (None, []) for value in record.values()))
@@ -41,4 +72,5 @@ def _fullest(path: Path) -> dict[str, Any]:
 
 if __name__ == "__main__":
     EXAMPLES.write_bytes(render_examples())
+    MAP_EXAMPLE.write_bytes(render_map_example())
     DOCUMENT.write_bytes(encoded_document())

@@ -14,6 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from brokerage.command import main
 from cluster.connection import ConnectionSettings
+from cluster.settings import SettingError
 from service import errors
 from service.app import create_app
 from service.feed.operations import FEED_OPERATIONS
@@ -24,6 +25,7 @@ from service.openapi.response_bodies import response_bodies
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
+from service.site.discovery import API_CATALOG_PATH, LLMS_PATH, SECURITY_PATH
 from tests.openapi import regenerate
 from tests.openapi.document_validators import (
     DOCUMENT,
@@ -62,6 +64,37 @@ def test_the_examples_are_those_that_the_generator_makes() -> None:
     assert regenerate.EXAMPLES.read_bytes() == regenerate.render_examples(), _RENEW
 
 
+def test_the_example_of_the_map_is_what_the_generator_makes() -> None:
+    assert regenerate.MAP_EXAMPLE.read_bytes() == regenerate.render_map_example(), _RENEW
+
+
+def test_every_operation_has_a_summary_and_a_description_that_says_more() -> None:
+    for path, described in GET_OPERATIONS.items():
+        assert described["summary"][-1:].isalpha(), path
+        assert described["description"].endswith("."), path
+        assert described["description"].rstrip(".") != described["summary"], path
+
+
+@pytest.mark.parametrize(
+    ("contact", "members"),
+    [
+        ("", {}),
+        ("api@broker.example", {"email": "api@broker.example"}),
+        ("https://broker.example/@support", {"url": "https://broker.example/@support"}),
+    ],
+)
+def test_the_contact_is_the_one_of_the_setting(contact: str, members: dict[str, str]) -> None:
+    described = document(contact)
+    assert described["info"]["contact"] == {"name": "The provider of your key"} | members
+    assert list(OpenAPIV31SpecValidator(described).iter_errors()) == []
+
+
+@pytest.mark.parametrize("contact", ["broker", "a@b", "http://broker.example", "a b@broker.example", "https://"])
+def test_another_contact_is_refused(contact: str) -> None:
+    with pytest.raises(SettingError, match="BROKERAGE_CONTACT"):
+        ServiceSettings(contact=contact)
+
+
 def test_it_is_made_alike_every_time() -> None:
     assert document() == DOCUMENT
 
@@ -79,7 +112,9 @@ def test_every_path_that_is_served_is_described_and_no_other() -> None:
     served = {
         path for path in served if not path.startswith("/api/")
     }  # the same operations, for the compatible profile
-    assert served == {absolute_path(path) for path in GET_OPERATIONS} | pages | odata
+    # Their forms are standards of their own.
+    discovery = {API_CATALOG_PATH, SECURITY_PATH, LLMS_PATH}
+    assert served == {absolute_path(path) for path in GET_OPERATIONS} | pages | odata | discovery
 
 
 @_operations

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from cluster.settings import load_settings
 from service.settings import ServiceSettings
 from tests.architecture.graph import ALLOWED
 
@@ -79,9 +80,12 @@ def test_the_service_is_given_the_time_that_its_way_out_takes() -> None:
     assert seconds >= settings.drain_seconds + settings.deadline_seconds + 10
 
 
-def test_strangers_reach_the_service_from_this_machine_alone() -> None:
+def test_strangers_reach_the_service_and_its_console_from_this_machine_alone() -> None:
+    settings = load_settings(ServiceSettings, SERVICES["service"]["environment"])
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"service": [f"127.0.0.1:{ServiceSettings().port}:{ServiceSettings().port}"]}
+    assert published == {"service": [f"127.0.0.1:{port}:{port}" for port in (settings.port, settings.metrics_port)]}
+    assert settings.metrics_port
+    assert settings.metrics_host == "0.0.0.0"  # noqa: S104 - of the container
 
 
 def test_the_image_is_made_of_the_packages_and_no_more() -> None:

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     Looks = dict[str, Any]
 
-REFERENCE = "/docs/reference"
+REFERENCE, MAP = "/docs/reference", "/docs/map"
 # A busy machine must not fail the test.
 _PATIENCE_MILLISECONDS = 120_000
 expect.set_options(timeout=_PATIENCE_MILLISECONDS)
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
 # What passes is neither described nor sent: there is much of it.
-_FINDINGS = """axe.run(document, {resultTypes: ["violations"]}).then(found =>
+_FINDINGS = """rules => axe.run(document, {resultTypes: ["violations"], ...rules}).then(found =>
     found.violations.map(({id, impact, nodes}) => [id, impact, nodes.map(node => node.html)]))"""
 _COLOURS = """["backgroundColor", "color"].map(
     name => getComputedStyle(document.body)[name].match(/\\d+/g).map(Number))"""
@@ -38,13 +38,15 @@ _SETTLED = """Promise.allSettled(
     document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished)).then(() => true)"""
 # What can be pressed or scrolled, and of it what has had the focus, seen by an outline.
 _OFFERED = """() => {
-    const kinds = "a[href], button, input, select, textarea, [tabindex='0']";
+    const kinds = "a[href], button, input, select, textarea, summary, [tabindex='0']";
     const shown = [...document.querySelectorAll(kinds)].filter(e => e.checkVisibility({visibilityProperty: true}));
+    if (!window.offered) addEventListener("focusin", ({target}) =>
+        getComputedStyle(target).outlineStyle !== "none" && offered.delete(target));
     window.offered = new Set(shown.filter(e => !e.disabled && !e.ariaHidden));
-    return offered.size;
+    const count = offered.size;
+    [...offered][0].focus();
+    return count - 1;
 }"""
-_REACHED = """() => getComputedStyle(document.activeElement).outlineStyle !== "none" &&
-    offered.delete(document.activeElement)"""
 _GRAVE = {"serious", "critical"}
 WIDE: Looks = {"viewport": {"width": 1440, "height": 900}, "color_scheme": "light"}
 NARROW: Looks = {"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}
@@ -66,20 +68,21 @@ class BrowserVisit:
         await self.page.goto(self.origin + path, wait_until="networkidle")
         if path == REFERENCE:
             await self.page.wait_for_selector(".opblock")
+        if path == MAP:
+            await self.page.wait_for_selector("#listings button")
 
-    async def findings(self) -> list[tuple[str, list[str]]]:
-        """Return what axe finds grave."""
+    async def findings(self, **rules: Any) -> list[tuple[str, list[str]]]:
+        """Return what axe finds grave; `rules` are options of axe that select some of its rules."""
         # By the tool's own door: the page's policy lets no other script in.
         await self.page.evaluate(_axe())
         await self.page.evaluate(_SETTLED)
-        found: list[list[Any]] = await self.page.evaluate(_FINDINGS)
+        found: list[list[Any]] = await self.page.evaluate(_FINDINGS, rules)
         return [(rule, nodes) for rule, impact, nodes in found if impact in _GRAVE]
 
     async def unreached(self) -> list[str]:
-        """Press Tab through the page; return what that does not reach, or reaches without a sign of it."""
+        """Press Tab from its first stop through the page; return what was not reached, or without a sign of it."""
         for _ in range(await self.page.evaluate(_OFFERED)):
             await self.page.keyboard.press("Tab")
-            await self.page.evaluate(_REACHED)
         left: list[str] = await self.page.evaluate("[...offered].map(e => e.outerHTML)")
         return left
 
@@ -110,16 +113,22 @@ async def open_visit(
     await context.close()
 
 
-@looks
 @pytest.mark.parametrize("path", PAGE_BY_PATH)
-async def test_a_page_is_sound(browser: Browser, served: RunningService, path: str, looks: Looks) -> None:
-    async with open_visit(browser, served, looks) as visit:
+async def test_a_page_is_sound(browser: Browser, served: RunningService, path: str) -> None:
+    """Loaded once, looked at in both widths and both schemes."""
+    async with open_visit(browser, served, WIDE) as visit:
         await visit.open(path)
+        for width in (1280, 400):
+            await visit.page.set_viewport_size({"width": width, "height": 800})
+            assert await visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            # Swagger UI lets its outlines fade in, and its arrows are for the mouse.
+            assert path == REFERENCE or await visit.unreached() == []
+            assert await visit.findings() == [], width
+            # Only colours differ in the other scheme.
+            await visit.page.emulate_media(color_scheme="dark")
+            assert await visit.findings(runOnly=["color-contrast"]) == [], (width, "dark")
+            await visit.page.emulate_media(color_scheme="light")
         assert visit.is_clean()
-        assert await visit.page.evaluate("document.documentElement.scrollWidth") <= looks["viewport"]["width"]
-        # Swagger UI lets its outlines fade in, and its arrows are for the mouse.
-        assert path == REFERENCE or await visit.unreached() == []
-        assert await visit.findings() == []
 
 
 async def test_dark_is_dark_and_light_is_light(browser: Browser, served: RunningService) -> None:
@@ -136,8 +145,9 @@ async def test_dark_is_dark_and_light_is_light(browser: Browser, served: Running
 async def test_the_keyboard_goes_in_the_order_of_the_page(browser: Browser, served: RunningService) -> None:
     async with open_visit(browser, served, WIDE) as visit:
         await visit.open("/docs/walk")
-        order = [await _tab(visit.page) for _ in range(5)]
-        assert order == ["Skip to the content", "Brokerage API", "Try it", "Get started", "Keys and companies"]
+        order = [await _tab(visit.page) for _ in range(7)]
+        tools = ["Search /", "Key", "Try it"]
+        assert order == ["Skip to the content", "Brokerage API", *tools, "Get started", "Keys and companies"]
         await visit.page.locator(".skip").focus()
         assert await visit.page.evaluate("document.activeElement.getBoundingClientRect().top") >= 0
         await visit.page.keyboard.press("Enter")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from service.site.assets import site_assets
-from service.site.pages import PAGE_BY_PATH
+from service.site.field_tables import field_anchor, field_entries
+from service.site.pages import PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH
+from service.site.problem_table import problem_codes
+from service.site.search_index import encoded_search_index
 from tests.site.page_parser import parse_page
 
 _OUTSIDE_THE_SITE = {"/v1/openapi.json"}
@@ -14,7 +18,12 @@ paths = pytest.mark.parametrize("path", PAGE_BY_PATH)
 
 @paths
 def test_links_lead_to_what_there_is(path: str) -> None:
-    there = {*PAGE_BY_PATH, *_OUTSIDE_THE_SITE, *(asset.path for asset in site_assets().values())}
+    there = {
+        *PAGE_BY_PATH,
+        *PAGE_BY_MARKDOWN_PATH,
+        *_OUTSIDE_THE_SITE,
+        *(asset.path for asset in site_assets().values()),
+    }
     for address in parse_page(path).addresses:
         target, _, anchor = address.partition("#")
         assert (target or path) in there, address
@@ -39,5 +48,18 @@ def test_each_page_is_listed_on_every_other(path: str) -> None:
     assert PAGE_BY_PATH.keys() <= {*parse_page(path).addresses}
 
 
-def test_nothing_is_loaded_by_pages_that_need_no_script() -> None:
-    assert {path for path in PAGE_BY_PATH if parse_page(path).counts["script"]} == {"/docs/reference", "/docs/map"}
+def test_pages_load_scripts_of_their_own_only() -> None:
+    shared = parse_page("/docs").counts["script"]
+    more = {path: count for path in PAGE_BY_PATH if (count := parse_page(path).counts["script"] - shared)}
+    assert more == {"/docs/reference": 2, "/docs/map": 1, "/docs/fields": 1}
+
+
+def test_a_search_leads_to_what_there_is_and_knows_every_heading_and_field() -> None:
+    entries = orjson.loads(encoded_search_index())
+    anchors = {path: {*parse_page(path).ids} for path in PAGE_BY_PATH}
+    targets = [entry["url"].partition("#") for entry in entries]
+    assert [(path, anchor) for path, _, anchor in targets if anchor and anchor not in anchors[path]] == []
+    assert {path for path, _, anchor in targets if not anchor} == {*PAGE_BY_PATH}
+    found = {anchor for path, _, anchor in targets if path == "/docs/fields"}
+    assert {field_anchor(resource, name) for resource, name, _ in field_entries()} <= found
+    assert {*problem_codes()} <= {anchor for path, _, anchor in targets if path == "/docs/problems"}

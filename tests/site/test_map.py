@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
-from tests.site.test_browser import NARROW, WIDE, looks, open_visit
+from tests.site.test_browser import MAP, NARROW, WIDE, looks, open_visit
 from tests.waiting import until_true
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.contract.world import World
     from tests.site.test_browser import BrowserVisit, Looks
 
-MAP = "/docs/map"
 _LISTINGS = 1_300  # of which one company has more than a page
 _COMPANY = "summit-crest"
 _GRANTS = {
@@ -67,10 +66,10 @@ async def mapped(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
 
 async def _show(visit: BrowserVisit, key: str, company: str = _COMPANY, feed: str = "all") -> None:
     """Ask for listings by the keyboard."""
-    await visit.page.get_by_label("Key").fill(key)
-    await visit.page.get_by_label("Company").fill(company)
+    await visit.page.locator("#key").fill(key)
+    await visit.page.locator("#company").fill(company)
     await visit.page.locator("#feed").select_option(feed)
-    await visit.page.get_by_label("Company").press("Enter")
+    await visit.page.locator("#company").press("Enter")
 
 
 async def _shown(page: Page) -> int:
@@ -89,6 +88,9 @@ async def test_listings_are_drawn_and_listed(browser: Browser, mapped: MapServic
         requests: list[Request] = []
         visit.page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 - a method takes no marks
         await visit.open(MAP)
+        await expect(visit.page.locator("#said")).to_contain_text("generated listings")
+        await expect(visit.page.locator("#listings button")).to_have_count(100)
+        assert not any("/v1/" in url for url in visit.asked)
         empty = await visit.page.evaluate(_SHOWN)
         await _show(visit, mapped.keys["all"])
         assert await _shown(visit.page) == mapped.count() > 500
@@ -193,11 +195,11 @@ async def test_the_company_may_be_chosen_from_those_of_the_key(browser: Browser,
         await _show(visit, mapped.keys["all"], company="")
         companies = len(mapped.world.source["companies"])
         await expect(visit.page.locator("#said")).to_contain_text(f"reads {companies} companies: choose one")
-        await expect(visit.page.get_by_label("Company")).to_be_focused()
+        await expect(visit.page.locator("#company")).to_be_focused()
         assert await visit.page.locator("#companies option").count() == companies
         await _show(visit, mapped.keys["one"], company="", feed="sold")
         assert await _shown(visit.page) == len(mapped.world.of("sold_listings", "orchard-street")) > 0
-        await expect(visit.page.get_by_label("Company")).to_have_value("orchard-street")
+        await expect(visit.page.locator("#company")).to_have_value("orchard-street")
         assert visit.is_clean()
 
 

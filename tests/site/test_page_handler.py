@@ -12,10 +12,12 @@ import zstandard
 from service.site.assets import site_assets
 from service.site.pages import PAGE_BY_PATH
 from tests.service.raw_http import exchange_one, request
+from tests.site.page_parser import page_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from service.site.pages import SitePage
     from tests.site.conftest import RunningService
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
@@ -40,9 +42,9 @@ async def test_a_page_needs_neither_a_key_nor_elasticsearch(served: RunningServi
 async def test_a_page_may_load_what_is_ours_and_nothing_else(served: RunningService, path: str) -> None:
     headers = (await exchange_one(served.port, request(path))).headers
     policy = dict(rule.split(" ", 1) for rule in headers["Content-Security-Policy"].split("; "))
-    scripts = {"script-src": "'self'", "connect-src": "'self'"} if path in {"/docs/reference", "/docs/map"} else {}
     closed = dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
-    assert policy == {**closed, "style-src": "'self'", "img-src": "'self' data:", **scripts}
+    own = dict.fromkeys(("style-src", "script-src", "connect-src"), "'self'")
+    assert policy == {**closed, **own, "img-src": "'self' data:"}
     assert (headers["Referrer-Policy"], headers["X-Content-Type-Options"]) == ("no-referrer", "nosniff")
     assert headers["Cache-Control"] == "public, max-age=300"
 
@@ -63,6 +65,16 @@ async def test_an_asset_is_kept_for_good(served: RunningService, name: str, codi
 
 def test_another_asset_has_another_address() -> None:
     assert len({asset.path.split(".")[-2] for asset in site_assets().values()}) == len(site_assets())
+
+
+@pytest.mark.parametrize("page", PAGE_BY_PATH.values(), ids=lambda page: page.name)
+async def test_a_page_is_also_there_as_markdown(served: RunningService, page: SitePage) -> None:
+    answer = await exchange_one(served.port, request(page.markdown_path, headers=_PLAIN))
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/markdown; charset=utf-8")
+    text = answer.body.decode()
+    assert text.startswith("# ")
+    assert "<!-- " not in text
+    assert page.markdown_path in page_html(page.path)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -105,8 +117,9 @@ async def test_extra_slashes_are_as_if_absent(served: RunningService, path: str)
         *(
             "/docs/walks",
             "/docs/start",
-            "/docs/walk.md",
+            "/docs/walks.md",
             "/docs/text/start.md",
+            "/docs/search",
             "/docs/assets",
             "/docs/assets/page.html",
         ),

@@ -41,8 +41,8 @@ async def test_the_map_shows_markup_as_text(browser: Browser, served: RunningSer
     async with open_visit(browser, served, WIDE) as visit:
         await visit.page.route("**/v1/**", _answer)
         await visit.open("/docs/map")
-        await visit.page.get_by_label("Key").fill("a key")
-        await visit.page.get_by_label("Key").press("Enter")
+        await visit.page.locator("#key").fill("a key")
+        await visit.page.locator("#key").press("Enter")
         await expect(visit.page.locator("#said")).to_contain_text("on the map")
         await visit.page.locator("#listings button").first.click()
         await expect(visit.page.locator("#detail")).to_contain_text("<img src=x onerror=")
@@ -59,9 +59,9 @@ async def test_the_map_shows_a_problem_with_markup_as_text(browser: Browser, ser
     async with open_visit(browser, served, WIDE) as visit:
         await visit.page.route("**/v1/**", refuse)
         await visit.open("/docs/map")
-        await visit.page.get_by_label("Key").fill("a key")
-        await visit.page.get_by_label("Company").fill("acme")
-        await visit.page.get_by_label("Company").press("Enter")
+        await visit.page.locator("#key").fill("a key")
+        await visit.page.locator("#company").fill("acme")
+        await visit.page.locator("#company").press("Enter")
         await expect(visit.page.locator("#said")).to_contain_text("<img src=x onerror=")
         assert await visit.page.evaluate(_ELEMENTS) == 0
         assert "stolen" not in await visit.page.title()

@@ -2,10 +2,8 @@
 "use strict";
 
 const PERIOD_MILLISECONDS = 2000;
-const SVG = "http://www.w3.org/2000/svg";
 const SIGNS = { well: "✓", warning: "!", wrong: "✕" };
 const WORDS = { warning: "Warning: ", wrong: "Error: " };
-const WIDTH = 600, HEIGHT = 100;
 const at = id => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");
 let lastAnswer = null;
@@ -13,12 +11,6 @@ let lastAnswer = null;
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function drawn(name, attributes) {
-  const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
@@ -84,46 +76,6 @@ function tiles(data) {
   );
 }
 
-// An area chart with gaps where there are no values. Failures are bars in front, on the same scale.
-function chart(title, unit, values, bars = []) {
-  const highest = Math.max(...values.map(value => value ?? 0), ...bars, 0);
-  const x = index => (index / (values.length - 1) * WIDTH).toFixed(1);
-  const y = value => (HEIGHT - value / (highest || 1) * (HEIGHT - 4)).toFixed(1);
-  const made = element("figure"), caption = element("figcaption");
-  caption.append(element("strong", title), element("span", `max ${unit(highest)}`, { class: "quiet" }));
-  const label = `${title}, last ten minutes: maximum ${unit(highest)}, now ${unit(values.at(-1) ?? 0)}.`;
-  const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label });
-  for (const [first, last] of stretches(values)) {
-    const points = values.slice(first, last + 1).map((value, index) => `${x(first + index)},${y(value)}`).join(" ");
-    picture.append(drawn("polygon", { class: "area", points: `${x(first)},${HEIGHT} ${points} ${x(last)},${HEIGHT}` }));
-    picture.append(drawn("polyline", { class: "line", points: first === last ? `${points} ${+x(last) + 2},${y(values[last])}` : points }));
-  }
-  bars.forEach((value, index) => value && picture.append(
-    drawn("rect", { class: "bar", x: x(index - 0.4), y: y(value), width: 4, height: HEIGHT - y(value) })));
-  picture.append(drawn("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }));
-  made.append(caption, picture);
-  return made;
-}
-
-function stretches(values) {
-  const found = [];
-  values.forEach((value, index) => {
-    if (value === null) return;
-    if (found.length && found.at(-1)[1] === index - 1) found.at(-1)[1] = index;
-    else found.push([index, index]);
-  });
-  return found;
-}
-
-function charts({ requests, failed, slowest, rows }) {
-  const aSecond = value => `${few(value)}/s`;
-  at("charts").replaceChildren(
-    chart("Requests (bars: failed)", aSecond, requests, failed),
-    chart("Response time, p99", value => value ? span(value) : "–", slowest),
-    chart("Records sent", aSecond, rows),
-  );
-}
-
 // A cell is a text, or a text with a note below it; `numbers` are the columns to align right.
 function fill(body, rows, numbers, empty) {
   const columns = at(body).closest("table").tHead.rows[0].cells.length;
@@ -175,7 +127,7 @@ function tables(data) {
 function draw(data) {
   show(data.level, data.headline, data.notices);
   tiles(data);
-  charts(data.figures.charts);
+  charts(data.figures.charts, data.at);
   tables(data);
   at("since").textContent = `${clock(data.at).slice(11)} UTC`;
   at("version").textContent = `· Brokerage ${data.version}`;

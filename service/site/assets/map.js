@@ -18,7 +18,8 @@ const narrow = matchMedia("(max-width: 56rem)");
 const dollars = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumFractionDigits: 0 });
 const counted = (count, one) => `${whole.format(count)} ${one}${count === 1 ? "" : "s"}`;
 
-let points = [], unplaced = 0, hidden = new Set(), chosen = null, reading = null;
+const exampleFeatures = new Map();
+let points = [], listed = [], unplaced = 0, hidden = new Set(), chosen = null, reading = null;
 
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
@@ -100,12 +101,25 @@ async function company(key, signal) {
   return at("company").value = companies[0].platform_company_id;
 }
 
+// Before a key is entered, the map shows generated listings, which need no request to the API.
+async function example() {
+  const answer = await fetch(document.getElementById("map-script").dataset.example);
+  if (!answer.ok || reading) return;
+  for (const feature of (await answer.json()).features) exampleFeatures.set(feature.id, feature);
+  points = [...exampleFeatures.values()].map(pointOf);
+  redraw();
+  plane.fit();
+  say(`Example: ${counted(points.length, "generated listing")}. Enter a key to see those of a company.`);
+}
+
 async function read() {
   reading?.abort();
+  exampleFeatures.clear();
   const mine = reading = new AbortController(), key = at("key").value.trim();
   [points, unplaced, hidden] = [[], 0, new Set()];
   choose(null);
   redraw();
+  list([]);
   busy(true);
   say("Loading …");
   try {
@@ -183,6 +197,8 @@ function list(seen) {
   const shown = [...seen].sort((one, other) => (other.price ?? 0) - (one.price ?? 0)).slice(0, LISTED);
   const rest = seen.length > shown.length ? `, the ${shown.length} most expensive are listed` : "";
   at("counted").textContent = points.length ? `${counted(seen.length, "listing")} in view${rest}` : "Listings in view appear here.";
+  if (shown.length === listed.length && shown.every((point, place) => point === listed[place])) return;
+  listed = shown;
   const had = document.activeElement?.dataset?.listing;
   at("listings").replaceChildren(...shown.map(item));
   if (had) at("listings").querySelector(`[data-listing="${CSS.escape(had)}"]`)?.focus({ preventScroll: true });
@@ -231,7 +247,8 @@ function describe(point) {
 async function feature() {
   const point = chosen, [path] = FEEDS[at("feed").value];
   const url = new URL(`${path}/${encodeURIComponent(point.id)}`, location.origin);
-  const shown = await ask(url, { Accept: GEOJSON, "x-api-key": at("key").value.trim() }, new AbortController().signal)
+  const own = exampleFeatures.get(point.id);
+  const shown = own ? JSON.stringify(own, null, 2) : await ask(url, { Accept: GEOJSON, "x-api-key": at("key").value.trim() }, new AbortController().signal)
     .then(found => JSON.stringify(found, null, 2), error => error.message);
   if (point !== chosen) return;
   at("feature").textContent = shown;
@@ -253,4 +270,7 @@ at("detail").addEventListener("keydown", event => {
   if (event.key === "Escape") choose(null);
 });
 board.hidden = at("asking").hidden = false;
+at("key").value = kept.read("key") ?? "";
+document.addEventListener("reader-key", ({ detail }) => { at("key").value = detail; });
 plane.resize();
+example();

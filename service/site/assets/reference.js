@@ -40,7 +40,7 @@ const fix = () => {
 };
 new MutationObserver(fix).observe(root, { childList: true, subtree: true });
 
-// Send requests to this service only, so no external validator. The key is kept until the page is left.
+// Send requests to this service only, so no external validator. Swagger UI keeps a key until the page is left.
 const options = {
   url: "/v1/openapi.json",
   dom_id: "#swagger-ui",
@@ -53,4 +53,13 @@ const options = {
   defaultModelsExpandDepth: -1,
   supportedSubmitMethods: ["get"],
 };
-document.addEventListener("DOMContentLoaded", () => SwaggerUIBundle(options));
+document.addEventListener("DOMContentLoaded", () => {
+  let isAuthorized = false;
+  const authorize = key => {
+    if (key) reference.preauthorizeApiKey("apiKeyHeader", key);
+    else if (isAuthorized) reference.authActions.logout(["apiKeyHeader"]);
+    isAuthorized = Boolean(key);
+  };
+  const reference = SwaggerUIBundle({ ...options, onComplete: () => authorize(kept.read("key")) });
+  document.addEventListener("reader-key", ({ detail }) => authorize(detail));
+});

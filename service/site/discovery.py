@@ -1,0 +1,98 @@
+"""Where programs look first: `/.well-known/api-catalog`, `/.well-known/security.txt` and `/llms.txt`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+from service.contact import CONTACT_SETTING, contact_uri
+from service.errors import NotFound
+from service.http.origin import request_origin
+from service.reso.protocol.root import RESO_ROOT
+from service.site.pages import DOCS_ROOT, PAGE_GROUPS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiohttp.typedefs import Handler
+
+    from service.http.client_address import IpNetwork
+
+API_CATALOG_PATH = "/.well-known/api-catalog"
+SECURITY_PATH = "/.well-known/security.txt"
+LLMS_PATH = "/llms.txt"
+
+# RFC 9727, section 4.2, names the profile; RFC 9264 the type.
+_CATALOG_TYPE = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+# RFC 9116, section 2.5.5, recommends less than a year.
+_VALID_DAYS = 180
+_ABOUT = (
+    "> A read-only JSON API for real-estate brokerage data: listings, sold listings, agents, offices, teams and\n"
+    "> companies. Every request needs a key in the header `x-api-key`."
+)
+# `Host` selects the URLs in the body.
+_HEADERS = {"Cache-Control": "public, max-age=300", "Vary": "Host"}
+
+
+def api_catalog(origin: str, api_root: str) -> bytes:
+    """Return the link set of the service's APIs (RFC 9727): their descriptions, documentation and status."""
+    documentation = _link(f"{origin}{DOCS_ROOT}", "text/html")
+    api = {
+        "anchor": f"{origin}{api_root}",
+        "service-desc": [_link(f"{origin}{api_root}/openapi.json", "application/json")],
+        "service-doc": [documentation],
+        "status": [_link(f"{origin}/readyz", "application/json")],
+    }
+    reso = {
+        "anchor": f"{origin}{RESO_ROOT}",
+        "service-desc": [_link(f"{origin}{RESO_ROOT}/$metadata", "application/xml")],
+        "service-doc": [_link(f"{origin}{DOCS_ROOT}/reso", "text/html")],
+    }
+    return orjson.dumps({"linkset": [api, reso]}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def security_txt(origin: str, contact: str, today: dt.date) -> str:
+    """Return the contact for reports of vulnerabilities (RFC 9116), valid for half a year from `today`."""
+    expires = today + dt.timedelta(days=_VALID_DAYS)
+    lines = [f"Contact: {contact_uri(contact)}", f"Expires: {expires.isoformat()}T00:00:00Z", "Preferred-Languages: en"]
+    # Only an https URL may be canonical.
+    if origin.startswith("https://"):
+        lines.append(f"Canonical: {origin}{SECURITY_PATH}")
+    return "\n".join(lines) + "\n"
+
+
+def llms_txt(origin: str, api_root: str) -> str:
+    """Return what language models should read: the pages of the site as Markdown, and the OpenAPI document."""
+    lines = ["# Brokerage API", "", _ABOUT]
+    for group, pages in PAGE_GROUPS.items():
+        lines += ["", f"## {group}", "", *(f"- [{page.title}]({origin}{page.markdown_path})" for page in pages)]
+    lines.append(f"- [OpenAPI document]({origin}{api_root}/openapi.json): every operation, parameter and field")
+    return "\n".join(lines) + "\n"
+
+
+def discovery_handlers(api_root: str, contact: str, trusted: Sequence[IpNetwork]) -> dict[str, Handler]:
+    """Return the handlers by path; `contact` is empty, a mail address or an https URL."""
+
+    async def serve_catalog(request: web.Request) -> web.Response:
+        body = api_catalog(request_origin(request, trusted), api_root)
+        link = f'<{API_CATALOG_PATH}>; rel="api-catalog"'
+        return web.Response(body=body, headers={**_HEADERS, "Content-Type": _CATALOG_TYPE, "Link": link})
+
+    async def serve_security(request: web.Request) -> web.Response:
+        if not contact:
+            raise NotFound(f"The operator has not set {CONTACT_SETTING}.")
+        today = dt.datetime.now(dt.UTC).date()
+        return web.Response(text=security_txt(request_origin(request, trusted), contact, today), headers=_HEADERS)
+
+    async def serve_llms(request: web.Request) -> web.Response:
+        text = llms_txt(request_origin(request, trusted), api_root)
+        return web.Response(text=text, content_type="text/markdown", charset="utf-8", headers=_HEADERS)
+
+    return {API_CATALOG_PATH: serve_catalog, SECURITY_PATH: serve_security, LLMS_PATH: serve_llms}
+
+
+def _link(href: str, media_type: str) -> dict[str, str]:
+    return {"href": href, "type": media_type}
