@@ -16,7 +16,9 @@ from indexer.reporting.dead_letters import check_folder
 from indexer.reso.client import edmx
 from indexer.reso.client.odata_response import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.client.source_limits import SourceLimits
 from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.source_state import kept_state
 from indexer.reso.publish.publisher import MirrorPublisher
 from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS
 from indexer.reso.round_report import RoundResult, summarize_round
@@ -47,7 +49,8 @@ async def open_replication(
     """Open mirror and source; raise SourceError, LockedError, ElasticsearchError."""
     check_folder(context.settings.dead_letter_folder)
     with _lock_mirror(Path(settings.folder), plan.mirror_name) as path, _source_errors():
-        mirror, client = Mirror(path, plan.dictionary), ResoClient(plan.url, settings, on_wait)
+        mirror = Mirror(path, plan.dictionary)
+        client = ResoClient(plan.url, settings, on_wait, kept_state(mirror, SourceLimits()))
         await client.open()
         try:
             yield await _start(context, plan, SourceContext(client, mirror, settings, on_progress))

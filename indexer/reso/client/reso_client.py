@@ -18,6 +18,7 @@ from yarl import URL
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
+from indexer.reso.client.kept_state import NOTHING_KEPT
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
@@ -32,11 +33,13 @@ from indexer.reso.client.odata_response import (
     retry_delay_seconds,
 )
 from indexer.reso.client.rate_limiter import SourceRateLimiter
+from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.response_body import read_body, read_small_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from indexer.reso.client.kept_state import KeptState
     from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.settings import ResoSettings
 
@@ -68,7 +71,9 @@ class _Request:
 class ResoClient:
     """A client of one source."""
 
-    def __init__(self, root: str, settings: ResoSettings, on_wait: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: str, settings: ResoSettings, on_wait: Callable[[str], None], kept: KeptState = NOTHING_KEPT
+    ) -> None:
         """Take the service root, such as https://mls.example.com/reso/odata.
 
         Raise SourceError for contradictory settings, or if a token would be sent to another host unencrypted.
@@ -78,8 +83,9 @@ class ResoClient:
             raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
-        self._tokens = AccessTokenProvider(settings)
-        self._rate_limiter = SourceRateLimiter(settings.rate)
+        self._tokens = AccessTokenProvider(settings, kept.refresh_tokens)
+        windows = RequestWindows(kept.limits.overridden(settings).windows(), kept.counts)
+        self._rate_limiter = SourceRateLimiter(settings.rate, windows, on_wait)
         self._slots = asyncio.Semaphore(settings.in_flight)
         self._on_wait = on_wait
         self._page_size = settings.page_size
@@ -127,7 +133,7 @@ class ResoClient:
 
     async def _with_retries(self, request: _Request, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Send a request until a response decodes, within the retry limit of the settings."""
-        deadline, failures = time.monotonic() + min(self._settings.retry_seconds, request.retry_seconds), 0
+        deadline, failures = self._patience_clock() + min(self._settings.retry_seconds, request.retry_seconds), 0
         while True:
             try:
                 return decode(await self._send(request))
@@ -145,12 +151,16 @@ class ResoClient:
             except RecursionError:
                 raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
+    def _patience_clock(self) -> float:
+        """Return the time of a clock that stands still while a limit of the source holds requests back."""
+        return time.monotonic() - self._rate_limiter.held_seconds
+
     async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
         """Wait before a retry; raise SourceError if it would be after the deadline."""
         if isinstance(error, TimeoutError):
             self._page_size = max(_MIN_PAGE_SIZE, self._page_size // 2)
         seconds, reason = retry_delay_seconds(error, failures), str(error) or type(error).__name__
-        if time.monotonic() + seconds > deadline:
+        if self._patience_clock() + seconds > deadline:
             raise SourceError(f"{entity}: no usable response from the source. Last error: {reason}") from error
         self._on_wait(f"{entity}: {reason} Retrying in {seconds:.0f} s.")
         await asyncio.sleep(seconds)
@@ -158,15 +168,17 @@ class ResoClient:
     async def _send(self, request: _Request) -> bytes:
         async with self._slots:
             token = await self._tokens.token(self._session, self._rate_limiter)
-            await self._rate_limiter.acquire()
             headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
             if request.page_size is not None:
                 headers["Prefer"] = f"odata.maxpagesize={min(request.page_size, self._page_size)}"
-            self.traffic.requests[request.entity] += 1
             url = URL(request.url, encoded=True)
-            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                is_ok = response.status == HTTPStatus.OK
-                body = await (read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response))
+            async with self._rate_limiter.request() as sent:
+                self.traffic.requests[request.entity] += 1
+                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                    is_ok = response.status == HTTPStatus.OK
+                    read = read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response)
+                    body = await read
+                sent.received = len(body)
         self.traffic.received[request.entity] += len(body)
         self._record_clock_offset(response)
         if not is_ok:
