@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import sqlite3
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,7 @@ from indexer.reso.round_report import RoundResult, summarize_round
 from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
 from indexer.reso.sync.entity_reader import SourceContext
 from indexer.reso.sync.entity_selection import NOT_AUTHORIZED, build_readers, start_authorized
+from indexer.reso.sync.key_comparisons import KeyComparisons
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -135,11 +136,19 @@ class Replicator:
     events: EntityEventFollower | None
     publisher: MirrorPublisher
     notices: list[str]  # of unauthorized entities and of a restored index, reported once
+    comparisons: KeyComparisons = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Continue the comparisons of keys."""
+        rate = self.source.client.requests_per_second
+        self.comparisons = KeyComparisons(self.syncs, self.source.settings, rate)
 
     async def run_round(self) -> RoundResult:
         """Read changes, publish them, and store the replication status."""
         started = self.source.client.source_time
         by_events = await self._entities_with_events()
+        if notice := self.comparisons.plan(by_events):
+            self.notices.append(notice)
         problems = await self._sync_all(by_events)
         if notice := await self.publisher.follow_lives():
             self.notices.append(notice)
@@ -151,8 +160,9 @@ class Replicator:
             int(started.timestamp() * 1000) if is_complete else None,
             BY_EVENTS if by_events else BY_TIMESTAMPS,
             " ".join(problems) or None,
+            self.comparisons.keys_checked,
         )
-        summary.problems = problems
+        summary.problems, summary.keys_checked = problems, self.comparisons.keys_checked
         return RoundResult(summary, self._report())
 
     async def _entities_with_events(self) -> frozenset[str]:
@@ -172,7 +182,7 @@ class Replicator:
             problems.append("The source has started a new event sequence: comparing all keys.")
             await gather_or_cancel(*(sync.compare_keys() for sync in self.syncs.values()))
             self.events.restart()
-        return problems + [sync.state.refused for sync in self.syncs.values() if sync.state.refused]
+        return [*problems, *self.comparisons.refusals()]
 
     async def _sync_entity(self, sync: EntitySync, *, by_times: bool) -> None:
         if not sync.state.loaded:
@@ -182,8 +192,7 @@ class Replicator:
         if by_times:
             await sync.follow_changes()
             await sync.recheck_recent()
-        if sync.is_comparison_due():
-            await sync.compare_keys()
+        await self.comparisons.run(sync, by_times=by_times)
         sync.reader.finish()
 
     def _report(self) -> list[str]:

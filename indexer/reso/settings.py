@@ -71,7 +71,15 @@ class ResoSettings:
         "Events before the newest that each round reads again: some become visible late.",
     )
     reconcile_hours: float = setting(
-        "BROKERAGE_RESO_RECONCILE_HOURS", 24.0, "Hours between comparisons of all keys; 0 compares in every round."
+        "BROKERAGE_RESO_RECONCILE_HOURS",
+        24.0,
+        "Hours between comparisons of all keys at once; 0: in every round.",
+    )
+    verify_hours: float = setting(
+        "BROKERAGE_RESO_VERIFY_HOURS",
+        2.0,
+        "Hours within which each key is compared again, in slices, if the source has no events of it; 0: only in the "
+        "comparisons of all keys.",
     )
     removal_limit: float = setting(
         "BROKERAGE_RESO_REMOVAL_LIMIT", 0.05, "Share of records that one comparison may remove; 10 are always allowed."

@@ -84,8 +84,10 @@ class ResoClient:
         self._root = root.rstrip("/")
         self._settings = settings
         self._tokens = AccessTokenProvider(settings, kept.refresh_tokens)
-        windows = RequestWindows(kept.limits.overridden(settings).windows(), kept.counts)
-        self._rate_limiter = SourceRateLimiter(settings.rate, windows, on_wait)
+        limits = list(kept.limits.overridden(settings).windows())
+        self._rate_limiter = SourceRateLimiter(settings.rate, RequestWindows(limits, kept.counts), on_wait)
+        rates = [limit.requests / limit.seconds for limit in limits if limit.requests]
+        self.requests_per_second = min([settings.rate, *rates])  # in the long run
         self._slots = asyncio.Semaphore(settings.in_flight)
         self._on_wait = on_wait
         self._page_size = settings.page_size

@@ -132,7 +132,9 @@ class MirrorPublisher:
             live = {resource: await GenerationLifecycle(self._context, resource).live() for resource in self._resources}
         return [resource for resource, index in live.items() if index is None]
 
-    async def record_status(self, complete: int | None, followed_by: str, complaint: str | None) -> None:
+    async def record_status(
+        self, complete: int | None, followed_by: str, complaint: str | None, keys_checked: int | None = None
+    ) -> None:
         """Store the status for `index status`; all changes up to `complete` (Unix milliseconds) are published."""
         entities = self._plan.dictionary.entities
         replication = ReplicationStatus(
@@ -146,6 +148,7 @@ class MirrorPublisher:
             due=self._mirror.count("due"),
             complaint=complaint,
             prefix=self._plan.prefix,
+            keys_checked=keys_checked,
         )
         with translate_client_errors():
             await record_replication(self._context, replication)
