@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
@@ -18,6 +18,7 @@ from yarl import URL
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
+from indexer.reso.client.kept_state import NOTHING_KEPT
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
     ODataPage,
@@ -31,18 +32,21 @@ from indexer.reso.client.odata_response import (
     retry_delay_seconds,
 )
 from indexer.reso.client.rate_limiter import SourceRateLimiter
+from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.response_body import read_body, read_small_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from indexer.reso.client.kept_state import KeptState
     from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.settings import ResoSettings
 
 Decoded = TypeVar("Decoded")
 
 # How a page size is requested: odata.maxpagesize in a header, or $top.
-BY_PREFER, BY_TOP = "prefer", "top"
+BY_PREFER: Final = "prefer"
+BY_TOP: Final = "top"
 _MIN_PAGE_SIZE = 50
 # The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
 _FIRST_REQUEST_SECONDS = 20.0
@@ -71,7 +75,12 @@ class ResoClient:
     """A client of one source."""
 
     def __init__(
-        self, root: str, settings: ResoSettings, on_wait: Callable[[str], None], size_by: Sequence[str] = (BY_PREFER,)
+        self,
+        root: str,
+        settings: ResoSettings,
+        on_wait: Callable[[str], None],
+        kept: KeptState = NOTHING_KEPT,
+        size_by: Sequence[str] = (BY_PREFER,),
     ) -> None:
         """Take the service root, such as https://mls.example.com/reso/odata, and how page sizes are requested.
 
@@ -82,8 +91,11 @@ class ResoClient:
             raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
-        self._tokens = AccessTokenProvider(settings)
-        self._rate_limiter = SourceRateLimiter(settings.rate)
+        self._tokens = AccessTokenProvider(settings, kept.refresh_tokens)
+        limits = list(kept.limits.overridden(settings).windows())
+        self._rate_limiter = SourceRateLimiter(settings.rate, RequestWindows(limits, kept.counts), on_wait)
+        rates = [limit.requests / limit.seconds for limit in limits if limit.requests]
+        self.requests_per_second = min([settings.rate, *rates])  # in the long run
         self._slots = asyncio.Semaphore(settings.in_flight)
         self._on_wait = on_wait
         self._size_by = set(size_by)
@@ -155,7 +167,7 @@ class ResoClient:
 
     async def _with_retries(self, request: _Request, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Send a request until a response decodes, within the retry limit of the settings."""
-        deadline, failures = time.monotonic() + min(self._settings.retry_seconds, request.retry_seconds), 0
+        deadline, failures = self._patience_clock() + min(self._settings.retry_seconds, request.retry_seconds), 0
         while True:
             try:
                 return decode(await self._send(request))
@@ -173,12 +185,16 @@ class ResoClient:
             except RecursionError:
                 raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
+    def _patience_clock(self) -> float:
+        """Return the time of a clock that stands still while a limit of the source holds requests back."""
+        return time.monotonic() - self._rate_limiter.held_seconds
+
     async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
         """Wait before a retry; raise SourceError if it would be after the deadline."""
         if isinstance(error, TimeoutError):
             self._page_size = max(_MIN_PAGE_SIZE, self._page_size // 2)
         seconds, reason = retry_delay_seconds(error, failures), str(error) or type(error).__name__
-        if time.monotonic() + seconds > deadline:
+        if self._patience_clock() + seconds > deadline:
             raise SourceError(f"{entity}: no usable response from the source. Last error: {reason}") from error
         self._on_wait(f"{entity}: {reason} Retrying in {seconds:.0f} s.")
         await asyncio.sleep(seconds)
@@ -186,16 +202,18 @@ class ResoClient:
     async def _send(self, request: _Request) -> bytes:
         async with self._slots:
             token = await self._tokens.token(self._session, self._rate_limiter)
-            await self._rate_limiter.acquire()
             headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
             size = None if request.page_size is None else min(request.page_size, self._page_size)
             if size is not None and BY_PREFER in self._size_by:
                 headers["Prefer"] = f"odata.maxpagesize={size}"
-            self.traffic.requests[request.entity] += 1
             url = URL(f"{request.url}&$top={size}" if request.has_top else request.url, encoded=True)
-            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                is_ok = response.status == HTTPStatus.OK
-                body = await (read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response))
+            async with self._rate_limiter.request() as sent:
+                self.traffic.requests[request.entity] += 1
+                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                    is_ok = response.status == HTTPStatus.OK
+                    read = read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response)
+                    body = await read
+                sent.received = len(body)
         self.traffic.received[request.entity] += len(body)
         self._record_clock_offset(response)
         if not is_ok:

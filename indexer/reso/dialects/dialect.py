@@ -5,16 +5,21 @@ The shipped profiles (`mappings/reso_profiles`) are maps, too; their comments de
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.client.reso_client import BY_PREFER, BY_TOP
+from indexer.reso.client.source_limits import SourceLimits
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
-OWN_SET, EMBEDDED, EXPANDED = "set", "embedded", "expand"
-BY_KEYS, BY_TIMES, BY_LINKS = "keys", "times", "links"
+OWN_SET: Final = "set"
+EMBEDDED: Final = "embedded"
+EXPANDED: Final = "expand"
+BY_KEYS: Final = "keys"
+BY_TIMES: Final = "times"
+BY_LINKS: Final = "links"
 SYSTEM = "{system}"
 
 Walk = Literal["keys", "times", "links"]
@@ -66,6 +71,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gone: Sign | None = None
     hosts: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    limits: SourceLimits = SourceLimits()
     lookups: Literal["names", "numbers"] = "names"
     children: dict[str, ChildSource] = {}
     expects: dict[str, tuple[str, ...]] = {}

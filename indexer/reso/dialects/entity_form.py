@@ -65,6 +65,11 @@ class EntityForm:
             return key
         return string_literal(key)
 
+    @property
+    def has_key_ranges(self) -> bool:
+        """Whether a range of keys can be requested whose order is that of texts, as in the mirror."""
+        return self.finds_keys and not self.has_number_key
+
     def is_gone(self, row: Mapping[str, Any]) -> bool:
         """Whether a record is marked as deleted."""
         if not self.gone_field or (value := row.get(self.gone_field)) is None:
@@ -75,16 +80,22 @@ class EntityForm:
     def identity(self) -> list[str]:
         """What, if it changes, makes the records of the mirror incomplete."""
         children = [f"{child.name} {child.expand}{child.field} {child.select}" for child in self.children]
-        return [*children, *filter(None, (self.filter, self.live))]
+        walk = "" if self.load == BY_KEYS else f"by {self.load}"
+        modified = "" if self.modified == MODIFICATION_TIMESTAMP else self.modified
+        return [*children, *filter(None, (self.filter, self.live, self.gone_field, walk, modified))]
 
 
 class SourceForms:
     """The forms of all entities of a source; `placed` says where children are, in words."""
 
-    def __init__(self, dialect: Dialect, dictionary: DataDictionary, offered: Offered) -> None:
-        """Take what the metadata of the source has."""
-        self._dialect, self._dictionary, self._offered = dialect, dictionary, offered
-        self._places = {name: self._place(name, child) for name, child in dialect.children.items()}
+    def __init__(
+        self, dialect: Dialect, dictionary: DataDictionary, offered: Offered, excluded: Collection[str] = ()
+    ) -> None:
+        """Take what the metadata of the source has, and the entities that are not wanted."""
+        self._dialect, self._dictionary = dialect, dictionary
+        self._offered = {name: entity for name, entity in offered.items() if name not in excluded}
+        children = {name: child for name, child in dialect.children.items() if name not in excluded}
+        self._places = {name: self._place(name, child) for name, child in children.items()}
 
     def own_sets(self) -> list[str]:
         """Return the entities that are read from sets of their own, in the order of the dictionary."""
@@ -96,6 +107,11 @@ class SourceForms:
     def given(self) -> set[str]:
         """Return the entities that the source gives in any place."""
         return {*self.own_sets(), *(name for name, (_, parents) in self._places.items() if parents)}
+
+    def child_fields(self, name: str) -> frozenset[str]:
+        """Return the fields of an entity that comes with others, empty if the metadata does not say."""
+        place, parents = self._places.get(name, (OWN_SET, []))
+        return next((self._members(parent, place, name) or frozenset() for parent in parents), frozenset())
 
     def placed(self, name: str) -> str:
         """Return where an entity comes from: empty for a set of its own or for none."""
@@ -117,6 +133,18 @@ class SourceForms:
         metadata = self._offered[parent]
         members = {EMBEDDED: metadata.embedded, EXPANDED: metadata.navigation}.get(place, {})
         return members.get(self._dialect.children[name].member or name)
+
+    def select(self, name: str) -> tuple[str, ...]:
+        """Return the mapped fields that an entity set has: the source may reject an unknown one.
+
+        Raise SourceError if it lacks the key or the time of change.
+        """
+        offered, modified = self._offered[name], self._modified(name)
+        key, _, *wanted = self._dictionary.requested_fields(name)
+        if key not in offered:
+            raise SourceError(f"{name} of the source has no {key}, so it cannot be followed.")
+        own = (key, MODIFICATION_TIMESTAMP, *wanted, modified)
+        return tuple(dict.fromkeys(field for field in own if field in offered))
 
     def form(self, name: str) -> EntityForm:
         """Return the form of an entity set; raise SourceError if its time of change is missing."""

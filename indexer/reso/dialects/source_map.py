@@ -25,7 +25,7 @@ GENERIC = "generic"
 # The members of a map other than tables of entities.
 _COMPANY, _PROFILE, _SYSTEM, _DIALECT = "company", "profile", "system", "dialect"
 # Tables of [dialect] whose entries are tables, merged member by member.
-_NESTED = {"children": ChildSource, "entities": EntityPaging}
+_NESTED: dict[str, type[msgspec.Struct]] = {"children": ChildSource, "entities": EntityPaging}
 _BY_ENTITY = ("searchable", "expects")
 
 
@@ -115,6 +115,8 @@ def _override(base: Table, given: object) -> Table:
             raise ValueError(f"{_DIALECT}.{member}: is not a table of entities")
         inner = {name: {**old.get(name, {}), **each} for name, each in new.items()} if member in _NESTED else new
         merged[member] = {**old, **inner}
+    if isinstance(limits := given.get("limits", {}), dict):
+        merged["limits"] = {**base.get("limits", {}), **limits}
     return merged
 
 

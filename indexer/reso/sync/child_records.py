@@ -69,7 +69,9 @@ class ChildRecords:
             self.fewer += 1
             self.example = self.example or f"{parent_key!r} has {len(given)} of {expected}"
         known = set(self.mirror.part_keys(self.name, self.parent, parent_key))
-        listed = {key: self._put(key, record) for key, record in self._records(parent_key, given)}
+        listed = dict(self._records(parent_key, given))
+        for key, record in listed.items():
+            self._put(key, record)
         if isinstance(items, list) or expected == 0:
             self._remove(known - listed.keys())
 

@@ -222,9 +222,11 @@ class EntityReader:
 
     async def _fetch_by_address(self, key: str) -> list[SourceRow]:
         row = await self.source.client.fetch_record(self.records_query.addressed, self.form.key_literal(key))
-        for child in self.children if row is not None else ():
+        if row is None:
+            return []
+        for child in self.children:
             await child.complete(self.source.client, row)
-        return [] if row is None else [row]
+        return [row]
 
     async def _is_gone(self, key: str) -> bool:
         if self.records_query.filters and self.form.finds_keys:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.errors import RefusedError, SourceError
+from indexer.errors import RefusedError
 from indexer.reporting.tolerance import tolerated_count
 from indexer.reso.dialects.dialect import BY_LINKS, BY_TIMES
 from indexer.reso.mirror.seen_items import seen_keys
@@ -215,12 +215,28 @@ class EntitySync:
             self._walks.require_all(seen.count())
             return seen.missing()
 
-    def _check_removal_limit(self, missing: int) -> None:
+    async def compare_part(self, rows: list[SourceRow], known: list[str], removed: int) -> int:
+        """Compare a part of all keys: read the records that differ, and remove those known keys that the source lacks.
+
+        Returns how many were removed, after so many others; raise RefusedError if that is more than the limit allows.
+        """
+        await self._refresh_differing(rows)
+        listed = {self.reader.key_of(row) for row in rows}
+        absent = await self.reader.fetch_keys([key for key in known if key not in listed])
+        if absent:
+            self._check_removal_limit(len(absent), removed)
+        gone = await self.reader.confirm_missing(absent)
+        await self._remove(gone)
+        return len(gone)
+
+    def _check_removal_limit(self, missing: int, removed: int = 0) -> None:
+        """Raise RefusedError if more records are missing than may be removed, after others of the same comparison."""
         known, share = self._mirror.count("record", self.reader.name), self._settings.removal_limit
-        if missing > tolerated_count(share, known):
+        if missing + removed > tolerated_count(share, known + removed):
+            before = f" after {removed:,} that were removed" if removed else ""
             raise RefusedError(
-                f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records, more than the share of "
-                f"{share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None were removed."
+                f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records{before}, more than the "
+                f"share of {share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None were removed."
             )
 
 

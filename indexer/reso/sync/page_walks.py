@@ -1,8 +1,8 @@
 """The ways to read the pages of an entity: by key, by timestamp and key, or by the next links of the source.
 
-Keys and timestamps are conditions on records, so nothing shifts when other records change or vanish. Next links belong to
-the source: some count rows, so that a record that vanishes makes them skip another. So a walk by links is compared with
-the number of records that the source counts, and repeated if it found fewer.
+Keys and timestamps are conditions on records, so nothing shifts when other records change or vanish. Next links belong
+to the source: some count rows, so that a record that vanishes makes them skip another. So a walk by links is compared
+with the number of records that the source counts, and repeated if it found fewer.
 """
 
 from __future__ import annotations
@@ -123,16 +123,24 @@ class PageWalks:
             link = None
 
     async def _linked(self, query: ODataQuery, link: str | None) -> AsyncIterator[ODataPage]:
-        """Yield the pages from a link, or from the start; raise SourceError if the links lead in a circle."""
+        """Yield the pages from a link, or from the start; raise SourceError if the links lead in a circle.
+
+        A link that leads to itself sends the next page each time, until one is empty.
+        """
         page, visited = await (self._first_page(query) if link is None else self._reader.fetch_link(link)), {link}
         while True:
+            is_same = page.next_link == link and link is not None
+            if is_same and not page.value:
+                page.next_link = None
             yield page
-            if page.next_link is None:
+            before = page
+            if before.next_link is None:
                 return
-            if page.next_link in visited:
+            link, is_new = page.next_link, page.next_link not in visited
+            visited.add(link)
+            page = await self._reader.fetch_link(link)
+            if not is_new and (not is_same or page.value == before.value):
                 raise SourceError(f"{self._reader.name}: the next links of the source lead to the same pages again.")
-            visited.add(page.next_link)
-            page = await self._reader.fetch_link(page.next_link)
 
     async def _first_page(self, query: ODataQuery) -> ODataPage:
         """Return the first page, requested again if it is empty, and keep the number of records."""
