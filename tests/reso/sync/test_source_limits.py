@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from indexer.reso.client import rate_limiter, request_windows
+from indexer.reso.client import rate_limiter, request_windows, reso_client
 from indexer.reso.client.kept_state import KeptState
 from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.reso_client import ResoClient
@@ -155,3 +155,17 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
         await web.fetch_page(PROPERTIES)
         await web.close()
     assert any(each.startswith("The limit of the source, 1 requests per second, is used up") for each in said)
+
+
+async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a service that suspends readers until they ask less."""
+    monkeypatch.setattr(reso_client, "_TOO_MANY_SECONDS", 1.0)
+    limited = Dialect(limits=(RequestLimit(0.5, requests=3),), says_retry_after=False)
+    async with serve_in_loop(ServerSettings(dialect=limited)) as server:
+        web = ResoClient(server.url, ResoSettings(rate=1000.0, in_flight=1), lambda _: None)
+        await web.open()
+        for _ in range(10):
+            await web.fetch_page(PROPERTIES)
+        await web.close()
+        # Three pages and one that is one too many, three times over; then the last.
+        assert (server.violations, len(server.ledger.visits)) == (3, 13)
