@@ -48,11 +48,6 @@ class EntitySync:
         if self.state.refused:  # compare again: the limit may have been raised
             self.state.compared = 0.0
 
-    @property
-    def has_key_ranges(self) -> bool:
-        """Whether a filter of the source can name a range of keys, in the order of the mirror or nearly so."""
-        return True
-
     async def set_start(self) -> None:
         """Set the timestamp to follow from: that of the newest record, since the source's own clock may differ."""
         if not self.state.since:

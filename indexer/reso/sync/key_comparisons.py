@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from indexer.reso.sync.key_slices import KeySlices
@@ -48,19 +47,14 @@ class KeyComparisons:
     async def run(self, sync: EntitySync, *, by_times: bool) -> None:
         """Compare all keys of an entity if that is due; else those whose turn it is, of one without events."""
         slices = self._slices[sync.reader.name]
-        is_in_turn = by_times and bool(self._hours)
-        if sync.is_comparison_due() or (is_in_turn and not sync.has_key_ranges and self._is_cycle_over(sync)):
+        if sync.is_comparison_due():
             await sync.compare_keys()
             if not sync.state.refused:
                 slices.restart(sync.state.compared)
         elif slices.oldest is None and not sync.state.refused:  # a load that was complete
             slices.restart(sync.state.compared)
-        elif is_in_turn and sync.has_key_ranges:
+        elif by_times and self._hours:
             await slices.compare_due(self._cycle_seconds)
-
-    def _is_cycle_over(self, sync: EntitySync) -> bool:
-        """Whether an entity whose keys cannot be compared in ranges has to be compared again."""
-        return not 0 <= time.time() - sync.state.compared < self._cycle_seconds
 
     def refusals(self) -> Iterator[str]:
         """Yield why records that the source lacks were not removed."""
