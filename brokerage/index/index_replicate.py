@@ -20,8 +20,10 @@ from brokerage.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import progress_display
 from indexer.reporting.summary_lines import failure_lines
+from indexer.reso.dialects.gaps import DELETIONS, WITHOUT
+from indexer.reso.dialects.source_map import profile_names, read_map
 from indexer.reso.replication import open_replication
-from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, read_map
+from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
 from indexer.reso.settings import ResoSettings
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ if TYPE_CHECKING:
     shell_complete=files,
     help="TOML file with the mapping of non-standard fields.",
 )
+@click.option("--profile", type=click.Choice(profile_names()), help="The kind of source; the map, else generic.")
+@click.option(
+    "--system", default="", metavar="NAME", help="OriginatingSystemName of the MLS, where a source demands it."
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(sorted({*WITHOUT.values(), DELETIONS})),
+    help="Records to leave out, or a lack of them to accept; can be repeated.",
+)
 @click.option("--prefix", default="", help="Prefix for every key, if two sources may have the same keys.")
 @click.option("--time-zone", help="Default time zone of open houses, such as America/Los_Angeles.")
 @click.option(
@@ -63,6 +75,9 @@ def replicate(  # noqa: PLR0913 - options
     url: str,
     company: str,
     map_file: Path | None,
+    profile: str | None,
+    system: str,
+    without: tuple[str, ...],
     prefix: str,
     time_zone: str | None,
     changes: str,
@@ -78,8 +93,19 @@ def replicate(  # noqa: PLR0913 - options
     """
     with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
         settings = load_settings(ResoSettings, os.environ)
-        dictionary, declared = read_map(map_file)
-        plan = ReplicationPlan(url, company, dictionary, declared, prefix, time_zone, changes, sole)
+        source = read_map(map_file, profile or "", system)
+        plan = ReplicationPlan(
+            url,
+            company,
+            source.dictionary,
+            source.declared,
+            prefix,
+            time_zone,
+            changes,
+            sole,
+            source.dialect,
+            frozenset(without),
+        )
         with progress_display(as_json=as_json) as shown:
             work = partial(_replicate, plan=plan, settings=settings, shown=shown, is_once=is_once)
             done = run_on_cluster(work, stopped="Stopped: progress is kept, and the same command resumes.")

@@ -29,6 +29,9 @@ def replication_table(replications: Collection[ReplicationStatus]) -> Iterator[T
         table.add_row(*_row(status))
         if status.complaint:
             table.add_row(Text(status.complaint, style="red"))
+        for sentence in status.missing:
+            if sentence not in (status.complaint or ""):
+                table.add_row(Text(sentence, style="yellow"))
     yield table
 
 

@@ -22,6 +22,8 @@ from indexer.updates.update_run import update
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from indexer.context import IndexerContext
     from indexer.reso.mirror.mirror_store import Mirror
     from indexer.reso.replication_plan import ReplicationPlan
@@ -133,7 +135,12 @@ class MirrorPublisher:
         return [resource for resource, index in live.items() if index is None]
 
     async def record_status(
-        self, complete: int | None, followed_by: str, complaint: str | None, keys_checked: int | None = None
+        self,
+        complete: int | None,
+        followed_by: str,
+        complaint: str | None,
+        keys_checked: int | None = None,
+        missing: Sequence[str] = (),
     ) -> None:
         """Store the status for `index status`; all changes up to `complete` (Unix milliseconds) are published."""
         entities = self._plan.dictionary.entities
@@ -149,6 +156,7 @@ class MirrorPublisher:
             complaint=complaint,
             prefix=self._plan.prefix,
             keys_checked=keys_checked,
+            missing=list(missing),
         )
         with translate_client_errors():
             await record_replication(self._context, replication)

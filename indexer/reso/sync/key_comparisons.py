@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from indexer.reso.sync.key_slices import KeySlices
@@ -53,8 +54,12 @@ class KeyComparisons:
                 slices.restart(sync.state.compared)
         elif slices.oldest is None and not sync.state.refused:  # a load that was complete
             slices.restart(sync.state.compared)
-        elif by_times and self._hours:
+        elif by_times and self._hours and sync.reader.form.has_key_ranges:
             await slices.compare_due(self._cycle_seconds)
+        elif by_times and self._hours and not 0 <= time.time() - sync.state.compared < self._cycle_seconds:
+            await sync.compare_keys()
+            if not sync.state.refused:
+                slices.restart(sync.state.compared)
 
     def refusals(self) -> Iterator[str]:
         """Yield why records that the source lacks were not removed."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from indexer.errors import RefusedError
-from indexer.reso.client.odata_query import after_key_filter, string_literal
+from indexer.reso.client.odata_query import after_key_filter
 from indexer.reso.mirror.checked_ranges import END, CheckedRanges
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class KeySlices:
         self._ranges = CheckedRanges(self._mirror, sync.reader.name)
         self._note = f"slices {sync.reader.name}"
         self._cycle = msgspec.convert(self._mirror.read_note(self._note) or {}, _Cycle)
-        self._size = max(1, int(sync.reader.source.settings.page_size * _SLICE_SHARE))
+        self._size = max(1, int(sync.reader.page_size * _SLICE_SHARE))
 
     @property
     def refused(self) -> str | None:
@@ -113,12 +113,14 @@ class KeySlices:
 
     async def _rows(self, after: str, upto: str) -> list[SourceRow]:
         """Return the keys and timestamps of a range of keys at the source."""
-        query = self._reader.keys_query.ordered_by(self._reader.key)
-        query = query.where("" if upto == END else f"{self._reader.key} le {string_literal(upto)}")
+        literal = self._reader.form.key_literal
+        query = self._reader.keys_query.where(self._reader.form.live).ordered_by(self._reader.key)
+        query = query.where("" if upto == END else f"{self._reader.key} le {literal(upto)}")
         found: list[SourceRow] = []
         last, has_more = after or None, True
         while has_more:
-            rows, has_more = await self._page(query.where(after_key_filter(self._reader.key, last)))
+            beyond = after_key_filter(self._reader.key, None if last is None else literal(last))
+            rows, has_more = await self._page(query.where(beyond))
             reached = self._reader.last_key(rows)
             has_more = has_more and reached not in {None, last}
             found, last = found + rows, reached
@@ -126,7 +128,7 @@ class KeySlices:
 
     async def _page(self, query: ODataQuery) -> tuple[list[SourceRow], bool]:
         """Return a page, requested again if it is empty, and whether another may follow."""
-        client, wanted = self._reader.source.client, self._reader.source.settings.page_size
+        client, wanted = self._reader.source.client, self._reader.page_size
         page = await client.fetch_page(query)
         if not page.value:
             page = await client.fetch_page(query)
