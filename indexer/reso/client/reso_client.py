@@ -51,6 +51,8 @@ _MIN_PAGE_SIZE = 50
 # The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
 _FIRST_REQUEST_SECONDS = 20.0
 _MAX_CLOCK_OFFSET_SECONDS = 7 * 86_400.0
+# The pause of all requests after a 429 that does not say how long to wait.
+_TOO_MANY_SECONDS = 5.0
 
 
 @dataclass
@@ -236,6 +238,8 @@ class ResoClient:
         if response.status not in RETRYABLE_STATUSES:
             return SourceRejectedError(response.status, message)
         seconds = parse_retry_after(response.headers.get("Retry-After", ""))
+        if seconds is None and response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            seconds = _TOO_MANY_SECONDS
         if seconds is not None:
             self._rate_limiter.pause(seconds)
         return TransientSourceError(message, seconds)

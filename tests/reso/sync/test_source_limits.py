@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from indexer.reso.client import rate_limiter, request_windows
+from indexer.reso.client import rate_limiter, request_windows, reso_client
 from indexer.reso.client.kept_state import KeptState
 from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.reso_client import ResoClient
@@ -155,3 +156,20 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
         await web.fetch_page(PROPERTIES)
         await web.close()
     assert any(each.startswith("The limit of the source, 1 requests per second, is used up") for each in said)
+
+
+async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a service that suspends readers until they ask less."""
+    monkeypatch.setattr(reso_client, "_TOO_MANY_SECONDS", 2.0)
+    limited = Dialect(limits=(RequestLimit(1.0, requests=1),), says_retry_after=False)
+    async with serve_in_loop(ServerSettings(dialect=limited)) as server:
+        server.ledger.now = lambda: 10.0 * len(came) if server.violations else 0.0
+        came: list[float] = []
+        server.on_request = lambda _visit: came.append(time.monotonic())
+        web = ResoClient(server.url, ResoSettings(rate=1000.0, in_flight=2), lambda _: None)
+        await web.open()
+        await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(6)))
+        await web.close()
+        assert server.violations == 1
+    # The first, the one too many, and at most one that was in flight.
+    assert sum(at < came[0] + 2.0 for at in came) <= 3
