@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from indexer.errors import SourceError
+from indexer.reso.client.edmx import parse_entity_sets
+from indexer.reso.dialects.entity_form import SourceForms
 from indexer.reso.dialects.source_map import profile_names, read_map
 
 if TYPE_CHECKING:
@@ -67,3 +70,25 @@ def test_a_dialect_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, sa
     with pytest.raises(SourceError) as refused:
         read_map(path)
     assert said in str(refused.value)
+
+
+def test_numbers_of_lookups_become_names() -> None:
+    """Those of the metadata, or their standard names; unknown numbers stay."""
+    metadata = (
+        '<Edmx xmlns="urn:edmx"><Schema xmlns="urn:one" Namespace="a"><EnumType Name="Status"><Member Name="Active"/>'
+        '<Member Name="Under" Value="7"><Annotation Term="RESO.OData.Metadata.StandardName" String="Pending"/></Member>'
+        '</EnumType><EntityType Name="P"><Property Name="ListingKey" Type="Edm.String"/>'
+        '<Property Name="StandardStatus" Type="a.Status"/><Property Name="ModificationTimestamp"/>'
+        '<Property Name="View" Type="Collection(a.Status)"/></EntityType>'
+        '<EntityContainer><EntitySet Name="Property" EntityType="a.P"/></EntityContainer></Schema></Edmx>'
+    )
+    source = read_map()
+    dialect = msgspec.structs.replace(source.dialect, lookups="numbers")
+    form = SourceForms(dialect, source.dictionary, parse_entity_sets(metadata.encode())).form("Property")
+    assert [form.named("StandardStatus", value) for value in (0, "7", 8, "Closed")] == [
+        "Active",
+        "Pending",
+        8,
+        "Closed",
+    ]
+    assert (form.named("View", [0, 9]), form.named("ListingKey", "0")) == (["Active", 9], "0")
