@@ -15,6 +15,7 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_probe import probe_and_exit
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
 from brokerage.signals import exit_on_signal
 from cluster.settings import load_settings
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("url")
-@click.option("--company", required=True, metavar="COMPANY", help="The company that the records belong to.")
+@click.option("--probe", is_flag=True, help="Only say which profile fits and what is missing; write a map to --map.")
+@click.option("--company", metavar="COMPANY", help="The company that the records belong to.")
 @click.option(
     "--map",
     "map_file",
@@ -73,7 +75,8 @@ if TYPE_CHECKING:
 def replicate(  # noqa: PLR0913 - options
     *,
     url: str,
-    company: str,
+    probe: bool,
+    company: str | None,
     map_file: Path | None,
     profile: str | None,
     system: str,
@@ -91,6 +94,10 @@ def replicate(  # noqa: PLR0913 - options
     run resumes. Credentials are settings: BROKERAGE_RESO_TOKEN, or BROKERAGE_RESO_TOKEN_URL with
     BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET.
     """
+    if probe:
+        probe_and_exit(url, map_file, profile or "", system)
+    if company is None:
+        raise click.UsageError("Missing option '--company'.")
     with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
         settings = load_settings(ResoSettings, os.environ)
         source = read_map(map_file, profile or "", system)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import SourceError
-from indexer.reso.dialects.dialect import Dialect
+from indexer.reso.dialects.dialect import STANDARD, Dialect
 
 if TYPE_CHECKING:
     from mappings.data_dictionary.model import DataDictionary
@@ -32,7 +32,7 @@ class ReplicationPlan:
     time_zone: str | None = None
     changes: str = AUTO
     is_sole: bool = False
-    dialect: Dialect = Dialect()
+    dialect: Dialect = STANDARD
     without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

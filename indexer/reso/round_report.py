@@ -47,7 +47,7 @@ def _reader_lines(reader: EntityReader | ChildRecords) -> Iterator[str]:
         yield f"{reader.name}: {reader.report.read:,} read, {changes}."
     if isinstance(reader, ChildRecords) and reader.fewer:
         yield (
-            f"{reader.name}: {reader.fewer:,} records of {reader.parent} have fewer than {reader.form.counted_by} says; "
+            f"{reader.name}: {reader.fewer:,} of {reader.parent} have fewer than {reader.form.counted_by} says; "
             f"for example, {reader.example}."
         )
         reader.fewer, reader.example = 0, ""

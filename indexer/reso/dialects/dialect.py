@@ -95,3 +95,6 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def required_filter(self) -> str:
         """The filter that the source demands of each request."""
         return self.filter.replace(SYSTEM, string_literal(self.system))
+
+
+STANDARD = Dialect()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import SourceError
-from indexer.reso.client.edmx import EntityMetadata
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.dialects.dialect import BY_KEYS, BY_TIMES, EMBEDDED, EXPANDED, OWN_SET, ChildSource, Dialect
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
@@ -15,6 +14,7 @@ from mappings.normalization import normalize_lookup
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from indexer.reso.client.edmx import EntityMetadata
     from indexer.reso.dialects.dialect import Walk
     from mappings.data_dictionary.model import DataDictionary
 
@@ -83,6 +83,9 @@ class EntityForm:
         walk = "" if self.load == BY_KEYS else f"by {self.load}"
         modified = "" if self.modified == MODIFICATION_TIMESTAMP else self.modified
         return [*children, *filter(None, (self.filter, self.live, self.gone_field, walk, modified))]
+
+
+STANDARD_FORM = EntityForm()
 
 
 class SourceForms:

@@ -10,7 +10,7 @@ from indexer.errors import SourceError
 from indexer.reporting.report import ResourceReport, RunStage
 from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
 from indexer.reso.client.odata_response import SourceRejectedError
-from indexer.reso.dialects.entity_form import EntityForm
+from indexer.reso.dialects.entity_form import STANDARD_FORM, EntityForm
 from indexer.reso.mirror.record_links import key_text
 from indexer.reso.source_time import queryable_time
 from indexer.reso.sync.child_records import ChildRecords
@@ -50,7 +50,7 @@ class EntityReader:
     entity: DictionaryEntity
     select: tuple[str, ...]
     source: SourceContext
-    form: EntityForm = EntityForm()
+    form: EntityForm = STANDARD_FORM
     report: ResourceReport = field(init=False)
     children: tuple[ChildRecords, ...] = field(init=False)
     changed: int = 0  # records that were new or different
@@ -125,7 +125,7 @@ class EntityReader:
         return page
 
     def store(self, rows: Iterable[SourceRow]) -> None:
-        """Store records and their children in the mirror, remove those marked as deleted; in the caller's transaction."""
+        """Store records with their children, remove those marked as deleted, within the caller's transaction."""
         for row in rows:
             self.report.read += 1
             key = self.key_of(row)

@@ -138,7 +138,7 @@ class PageWalks:
                 return
             link, is_new = page.next_link, page.next_link not in visited
             visited.add(link)
-            page = await self._reader.fetch_link(link)
+            page = await self._reader.fetch_link(before.next_link)
             if not is_new and (not is_same or page.value == before.value):
                 raise SourceError(f"{self._reader.name}: the next links of the source lead to the same pages again.")
 

@@ -1,0 +1,110 @@
+"""In each dialect, whatever changes, vanishes or fails: index and source are equal, record by record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from indexer.reso.client.source_limits import SourceLimits
+from indexer.reso.dialects.source_map import read_map
+from mappings import LISTING, SOLD_LISTING
+from tests.reso.dialects.providers import PROVIDERS, SYSTEM
+from tests.reso.expected_index import differences
+from tests.reso.replication_bench import ReplicationBench
+from tests.reso.server.running import serve_in_thread
+from tests.reso.server.server_settings import ServerFault
+from tests.reso.world.random_changes import RandomChanges
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from indexer.reso.round_report import RoundResult
+    from tests.indexer.conftest import Bench
+    from tests.reso.server.reso_server import ResoServer
+
+SIZES = {"properties": 120, "media": 500, "open_houses": 60, "members": 30, "offices": 6, "teams": 3, "team_members": 9}
+NAMES = sorted(PROVIDERS)
+_FAULTS = dict.fromkeys(
+    (
+        *(ServerFault.BROKEN, ServerFault.HTML, ServerFault.CUT, ServerFault.TRUNCATED),
+        *(ServerFault.EMPTY, ServerFault.STOPS_SHORT, ServerFault.SHORT_PAGE),
+    ),
+    0.03,
+)
+
+
+@dataclass
+class DialectBench:
+    """The replications of a provider's server with its profile, without its limits."""
+
+    name: str
+    server: ResoServer
+    into: ReplicationBench
+
+    async def round(self, **settings: Any) -> RoundResult:
+        """Make one round; options are settings."""
+        source = read_map(None, self.name, SYSTEM)
+        dialect = msgspec.structs.replace(source.dialect, limits=SourceLimits())
+        given = {"allow_http": True, "reconcile_hours": 0.0} | self._credentials() | settings
+        return await self.into.round(source.dictionary, settings=given, dialect=dialect)
+
+    def _credentials(self) -> dict[str, str]:
+        if self.server.settings.client is None:
+            return {"token": self.server.settings.token or ""}
+        client, secret = self.server.settings.client
+        return {"token_url": self.server.token_url, "client_id": client, "client_secret": secret}
+
+
+def opened(name: str, bench: Bench, folder: Path, server: ResoServer) -> DialectBench:
+    """Return the replications of a provider's server."""
+    return DialectBench(name, server, ReplicationBench(bench, server, folder))
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_load_and_changes_and_deletions_are_equal(bench: Bench, tmp_path: Path, name: str) -> None:
+    """Photos, open houses and links to agents among them."""
+    provider = PROVIDERS[name]
+    with serve_in_thread(provider.settings(), provider.world(3, **SIZES)) as server:
+        into = opened(name, bench, tmp_path, server)
+        done = await into.round()
+        assert (done.summary.problems, await differences(bench, server)) == ([], {})
+        records = [
+            each["record"] for resource in (LISTING, SOLD_LISTING) for each in (await bench.served(resource)).values()
+        ]
+        assert min(sum(bool(record.get(field)) for record in records) for field in ("ListingImages", "OpenHouse")) > 5
+        assert any(record.get("ListAgentUUID") for record in records)
+
+        changes = RandomChanges(server, 7)
+        for _ in range(150):
+            changes.step()
+        for key in server.keys("Property")[:12]:
+            server.delete("Property", key)
+        await into.round()
+        assert await differences(bench, server) == {}
+        server.purge()
+        await into.round()
+        assert await differences(bench, server) == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_changes_while_it_is_read_through_faults_is_equal(bench: Bench, tmp_path: Path, name: str) -> None:
+    provider = PROVIDERS[name]
+    settings = provider.settings(faults=_FAULTS, seed=5, retry_after_seconds=0)
+    with serve_in_thread(settings, provider.world(5, **SIZES)) as server:
+        changes, left = RandomChanges(server, 11), [150]
+
+        def change(_: object) -> None:
+            if left[0] > 0:
+                left[0] -= 1
+                changes.step()
+
+        server.on_request = change
+        into = opened(name, bench, tmp_path, server)
+        for _ in range(3):
+            await into.round(page_size=20)
+        server.on_request = None
+        await into.round(page_size=20)
+        assert await differences(bench, server) == {}
