@@ -50,8 +50,7 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
 
 
 def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = _records(response, size + 1, call.exact_names(variant.resource), ends := call.audit.ends())
-    call.audit.hits(variant.resource, response, ends, min(len(stored), size))
+    stored = _sent_records(call, variant.resource, response, size + 1, size)
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
@@ -122,9 +121,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         call.audit.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        stored = _records(response, size, call.exact_names(variant.resource), ends := call.audit.ends())
-        call.audit.hits(variant.resource, response, ends, len(stored))
-        records = variant.encode(stored)
+        records = variant.encode(_sent_records(call, variant.resource, response, size, size))
     return NumberedPage(selection.resource, records, number, size, total)
 
 
@@ -147,8 +144,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = _records(response, _BATCH_SIZE + 1, call.exact_names(selection.resource), ends := call.audit.ends())
-        call.audit.hits(variant.resource, response, ends, min(len(stored), _BATCH_SIZE))
+        stored = _sent_records(call, selection.resource, response, _BATCH_SIZE + 1, _BATCH_SIZE)
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
             return records
@@ -158,8 +154,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
     response = await call.search(selection.resource, page_body(selection, 1))
-    records = _records(response, 1, call.exact_names(selection.resource), ends := call.audit.ends())
-    call.audit.hits(variant.resource, response, ends, len(records))
+    records = _sent_records(call, selection.resource, response, 1, 1)
     return variant.encode(records)[0] if records else None
 
 
@@ -186,6 +181,13 @@ async def _search_identifiers(
     body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
     records = _records(await engine.search_unshared(alias, body), len(identifiers), exact_names)
     return {record_identifier(selection.resource, record): record for record in records}
+
+
+def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, of which the response sends `sent` at most."""
+    records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
+    call.audit.hits(resource, response, ends, min(len(records), sent))
+    return records
 
 
 def _records(

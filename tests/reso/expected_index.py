@@ -48,7 +48,7 @@ class Snapshot:
         for name, entity in dictionary.entities.items():
             asked, rows = (
                 dictionary.requested_fields(name),
-                [store.get(name, key) or {} for key in sorted(store.keys(name))],
+                [store.get(name, key) or {} for key in sorted(store.keys(name), key=key_text)],
             )
             kept = [{field: row[field] for field in asked if row.get(field) is not None} for row in rows]
             self.rows[name] = {key_text(row[entity.key]): row for row in kept}

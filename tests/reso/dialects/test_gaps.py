@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from indexer.reso.dialects.probe import probe_source
+from indexer.reso.dialects.source_map import read_map
 from indexer.reso.settings import ResoSettings
 from tests.indexer.command.test_command import lines, run
 from tests.reso.dialects.providers import PROVIDERS, SYSTEM
@@ -91,3 +92,19 @@ async def test_a_probe_names_the_profile_and_a_map_to_start_from(name: str) -> N
     assert "A page of 10 of 20 Property records was read." in text
     assert "Missing: The source has no Media" not in text
     assert f'system = "{SYSTEM}"' in found.map_text
+
+
+async def test_the_command_writes_the_map_of_a_probe_and_overwrites_none(bench: Bench, tmp_path: Path) -> None:
+    """To standard output without --map; what was found goes to standard error."""
+    token = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_RATE": "1000"}
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        code, out, err = await run(bench, "replicate", server.url, "--probe", **token)
+        assert (code, "Profile: generic" in err, 'profile = "generic"' in out) == (0, True, True), err
+        path = tmp_path / "mls.toml"
+        code, written, _ = await run(bench, "replicate", server.url, "--probe", "--map", str(path), **token)
+        assert (code, written, path.read_text()) == (0, "", out)
+        assert read_map(path).dialect.profile == "generic"
+        code, _, err = await run(bench, "replicate", server.url, "--probe", "--map", str(path), **token)
+        assert (code, err) == (2, f"{path} exists: give --map a new file.\n")
+        code, _, err = await run(bench, "replicate", server.url, **token)
+        assert (code, "Missing option '--company'" in err) == (2, True)

@@ -61,6 +61,6 @@ def age(server: ResoServer) -> None:
 
 def bytes_once(server: ResoServer, name: str) -> float:
     """Return the bytes of the records of a set, each sent once with the fields that were requested."""
-    whole = [visit for visit in server.ledger.visits if visit.resource == name and visit.rows and len(visit.fields) > 3]
+    whole = [visit for visit in server.ledger.visits if visit.resource == name and visit.rows and len(visit.fields) > 5]
     rows = sum(visit.rows for visit in whole)
     return sum(visit.bytes for visit in whole) * len(server.keys(name)) / rows if rows else 0.0

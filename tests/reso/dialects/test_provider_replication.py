@@ -29,6 +29,7 @@ _FAULTS = (
     ServerFault.CUT,
     ServerFault.TRUNCATED,
 )
+_FEW = {"properties": 30, "media": 90, "open_houses": 20, "members": 8, "offices": 3}
 _KILLS, _CHANGES, _DELETIONS = 2, 500, 50
 
 
@@ -54,3 +55,17 @@ async def test_index_equals_source(bench: Bench, tmp_path: Path, name: str, amou
         replica.settings["BROKERAGE_RESO_RECONCILE_HOURS"] = "0"
         assert await replica.run() == 0, replica.said
         assert await differences(bench, server) == {}
+
+
+async def test_the_limits_that_a_profile_documents_are_kept_also_by_a_run_that_is_killed(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The settings allow 1,000 requests per second, the provider two."""
+    provider = PROVIDERS["mlsgrid"]
+    with serve_in_thread(provider.settings(is_limited=True), provider.world(5, **_FEW)) as server:
+        replica = ProviderReplica("mlsgrid", bench, server, tmp_path)
+        replica.settings["BROKERAGE_RESO_RATE"] = "1000"
+        server.on_request = lambda visit: replica.kill() if visit.number == 7 else None
+        assert await replica.run() == SIGKILLED
+        assert await replica.run() == 0, replica.said
+        assert (server.violations, await differences(bench, server)) == (0, {})
