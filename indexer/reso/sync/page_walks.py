@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.client.odata_response import ODataPage
+    from indexer.reso.source_time import SyncPosition
     from indexer.reso.sync.entity_reader import EntityReader, SourceRow
-    from indexer.reso.sync.sync_state import SyncPosition
 
 # A walk by links that found too few records is repeated.
 _MAX_WALKS = 3
