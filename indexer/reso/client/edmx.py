@@ -27,6 +27,7 @@ class EntityMetadata:
     fields: Mapping[str, str] = field(default_factory=dict)
     navigation: Mapping[str, frozenset[str]] = field(default_factory=dict)
     embedded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by field: the name of each number
 
     def __contains__(self, name: str) -> bool:
         """Whether the entity has a field."""
@@ -42,8 +43,9 @@ def parse_entity_sets(metadata: bytes) -> dict[str, EntityMetadata]:
         raise TransientSourceError(f"The metadata is not valid XML: {error}. {_HINT}") from None
     kinds = ("EntityType", "ComplexType")
     types = {each.get("Name", ""): each for each in root.iter() if any(_is(each, kind) for kind in kinds)}
+    enums = {each.get("Name", ""): _names_of(each) for each in root.iter() if _is(each, "EnumType")}
     entity_sets = {
-        element.get("Name", ""): _describe(_type_name(element.get("EntityType", "")), types)
+        element.get("Name", ""): _describe(_type_name(element.get("EntityType", "")), types, enums)
         for element in root.iter()
         if _is(element, "EntitySet")
     }
@@ -77,7 +79,21 @@ def _refuse_document_type(metadata: bytes) -> None:
     parser.Parse(metadata, True)  # noqa: FBT003 - the signature of expat
 
 
-def _describe(type_name: str, types: Mapping[str, ET.Element]) -> EntityMetadata:
+def _names_of(enum: ET.Element) -> dict[str, str]:
+    """Return the names of an enumeration by number: a member without a value is one more than the member before."""
+    names: dict[str, str] = {}
+    value = -1
+    for member in (each for each in enum if _is(each, "Member")):
+        given = member.get("Value", "")
+        value = int(given) if given.removeprefix("-").isdecimal() else value + 1
+        standard = (each.get("String") for each in member if each.get("Term", "").endswith(".StandardName"))
+        names[str(value)] = next(filter(None, standard), "") or member.get("Name", "")
+    return names
+
+
+def _describe(
+    type_name: str, types: Mapping[str, ET.Element], enums: Mapping[str, Mapping[str, str]]
+) -> EntityMetadata:
     elements = list(_elements(type_name, types))
     fields = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "Property")}
     navigation = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "NavigationProperty")}
@@ -85,6 +101,7 @@ def _describe(type_name: str, types: Mapping[str, ET.Element]) -> EntityMetadata
         fields,
         {name: _field_names(kind, types) for name, kind in navigation.items()},
         {name: _field_names(kind, types) for name, kind in fields.items() if _type_name(kind) in types},
+        {name: enums[_type_name(kind)] for name, kind in fields.items() if _type_name(kind) in enums},
     )
 
 

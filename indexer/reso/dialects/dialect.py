@@ -20,6 +20,7 @@ EXPANDED: Final = "expand"
 BY_KEYS: Final = "keys"
 BY_TIMES: Final = "times"
 BY_LINKS: Final = "links"
+BY_NUMBERS: Final = "numbers"
 SYSTEM = "{system}"
 
 Walk = Literal["keys", "times", "links"]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from indexer.errors import SourceError
 from indexer.reso.client.odata_query import string_literal
-from indexer.reso.dialects.dialect import BY_KEYS, BY_TIMES, EMBEDDED, EXPANDED, OWN_SET, ChildSource, Dialect
+from indexer.reso.dialects.dialect import (
+    BY_KEYS,
+    BY_NUMBERS,
+    BY_TIMES,
+    EMBEDDED,
+    EXPANDED,
+    OWN_SET,
+    ChildSource,
+    Dialect,
+)
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
 from mappings.normalization import normalize_lookup
 
@@ -57,6 +66,7 @@ class EntityForm:
     gone_values: frozenset[str] = frozenset()
     watched: tuple[str, ...] = ()
     children: tuple[ChildForm, ...] = ()
+    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # names of numbers, by field
     page_size: int = 0  # the most records of a page; 0: as many as the settings ask for
 
     def key_literal(self, key: str) -> str:
@@ -64,6 +74,14 @@ class EntityForm:
         if self.has_number_key and key.removeprefix("-").isdecimal():
             return key
         return string_literal(key)
+
+    def named(self, name: str, value: Any) -> Any:
+        """Return the value of a field with the names of its numbers; an unknown number stays."""
+        if not (names := self.lookups.get(name)):
+            return value
+        if isinstance(value, list):
+            return [names.get(str(each), each) for each in value]
+        return names.get(str(value), value)
 
     @property
     def has_key_ranges(self) -> bool:
@@ -169,6 +187,7 @@ class SourceForms:
             gone_values=frozenset(map(normalize_lookup, gone.among)) if gone else frozenset(),
             watched=tuple(field for field in _WATCHED if field in offered) if children else (),
             children=children,
+            lookups=offered.lookups if dialect.lookups == BY_NUMBERS else {},
             page_size=dialect.page_size_of(name, 1_000_000),
         )
 

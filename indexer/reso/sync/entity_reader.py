@@ -134,7 +134,8 @@ class EntityReader:
             elif self.form.is_gone(row):
                 self.remove([key])
             else:
-                record = {name: row[name] for name in self.select if row.get(name) is not None}
+                given = ((name, row.get(name)) for name in self.select)
+                record = {name: self.form.named(name, value) for name, value in given if value is not None}
                 self.changed += self.source.mirror.put(self.name, key, self.state_of(row), record)
                 for child in self.children:
                     child.store(key, row)
