@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from indexer.reso.client import odata_response, rate_limiter, request_windows, reso_client
+from indexer.reso.client import rate_limiter, request_windows, reso_client
 from indexer.reso.client.kept_state import KeptState
 from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.reso_client import ResoClient
@@ -147,7 +148,7 @@ def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
 async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for which failed requests are repeated does not pass while a limit holds them back."""
     monkeypatch.setattr(rate_limiter, "_REPORTED_SECONDS", 0.2)
-    monkeypatch.setattr(odata_response.random, "uniform", lambda _low, _high: 0.0)
+    monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
     said: list[str] = []
     settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
     async with serve_in_loop(ServerSettings(retry_after_seconds=0)) as server:
