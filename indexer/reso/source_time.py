@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+SyncPosition = tuple[str, str]  # a timestamp as the source formats it, and a key
+
 _FRACTION = re.compile(r"\.\d+")
 
 

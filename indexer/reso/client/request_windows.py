@@ -70,7 +70,7 @@ class RequestWindows:
         surplus = self._running + len(self._ended) + 1 - (limit.requests or 0)
         if surplus <= 0:
             return 0.0
-        # Requests in flight end at a time that nobody knows.
+        # When requests in flight will end is unknown.
         return self._ended[surplus - 1] + limit.seconds - now if surplus <= len(self._ended) else 0.05
 
     def _long_wait(self, limit: LimitWindow) -> float:

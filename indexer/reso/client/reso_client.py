@@ -188,7 +188,7 @@ class ResoClient:
                 raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
     def _patience_clock(self) -> float:
-        """Return the time of a clock that stands still while a limit of the source holds requests back."""
+        """Return the time of a clock that stops while a limit of the source holds requests back."""
         return time.monotonic() - self._rate_limiter.held_seconds
 
     async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:

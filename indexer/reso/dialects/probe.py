@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from indexer.reso.settings import ResoSettings
 
 _PROPERTY = "Property"
-# Stands for the system while it is unknown.
+# The system, while it is unknown.
 _UNKNOWN_SYSTEM = "NAME"
 _HEADER = "# Written by `brokerage index replicate --probe`: complete it, and pass it with --map.\n"
 

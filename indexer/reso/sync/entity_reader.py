@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from indexer.reso.client.reso_client import ResoClient
     from indexer.reso.mirror.mirror_store import Mirror
     from indexer.reso.settings import ResoSettings
-    from indexer.reso.sync.sync_state import SyncPosition
+    from indexer.reso.source_time import SyncPosition
     from mappings.data_dictionary.model import DictionaryEntity
 
 SourceRow = dict[str, Any]

@@ -23,8 +23,8 @@ from indexer.reso.sync.sync_state import EntitySyncState
 
 if TYPE_CHECKING:
     from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.source_time import SyncPosition
     from indexer.reso.sync.entity_reader import EntityReader, SourceRow
-    from indexer.reso.sync.sync_state import SyncPosition
 
 # A comparison during which the source left records out is repeated.
 _MAX_COMPARISONS = 3

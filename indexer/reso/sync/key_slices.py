@@ -65,7 +65,7 @@ class KeySlices:
         return max(1, math.ceil(self._mirror.count("record", self._reader.name) / self._size))
 
     def restart(self, at: float) -> None:
-        """Begin anew after all keys were compared at a time, in seconds since 1970."""
+        """Start a new cycle after all keys were compared at a time, in seconds since 1970."""
         with self._mirror.transaction():
             self._ranges.record_all(at)
             self._cycle = _Cycle(started=at, is_finished=False)

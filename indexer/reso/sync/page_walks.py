@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.client.odata_response import ODataPage
+    from indexer.reso.source_time import SyncPosition
     from indexer.reso.sync.entity_reader import EntityReader, SourceRow
-    from indexer.reso.sync.sync_state import SyncPosition
 
 # A walk by links that found too few records is repeated.
 _MAX_WALKS = 3
@@ -31,7 +31,7 @@ _MAX_WALKS = 3
 _EXPIRED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 
-class WalkPage(NamedTuple):
+class SourcePage(NamedTuple):
     """A page, and where to continue after it; a walk may begin again at its start."""
 
     rows: list[SourceRow]
@@ -48,12 +48,12 @@ class PageWalks:
         self._expected: int | None = None  # records that the source counted at the start of the last walk by links
         self.is_complete = True  # whether the last walk by links found as many
 
-    async def all_pages(self, query: ODataQuery, position: str | None) -> AsyncIterator[WalkPage]:
+    async def all_pages(self, query: ODataQuery, position: str | None) -> AsyncIterator[SourcePage]:
         """Yield the pages of all records after a position."""
         query = query.where(self._form.live)
         if self._form.load == BY_KEYS:
             async for rows in self._reader.pages_by_key(query, position):
-                yield WalkPage(rows, self._reader.last_key(rows), not rows)
+                yield SourcePage(rows, self._reader.last_key(rows), not rows)
         elif self._form.load == BY_LINKS:
             source = replace(query, path=self._form.load_path, option=self._form.load_option)
             async for page in self._pages_by_links(source, position):
@@ -62,7 +62,7 @@ class PageWalks:
             place = None if position is None else tuple(position.split(" ", 1))
             async for rows, is_full in self.pages_by_time(query, "", place):  # type: ignore[arg-type]  # a pair
                 last = " ".join(self._reader.position_of(rows[-1])) if rows and is_full else None
-                yield WalkPage(rows, last, not is_full)
+                yield SourcePage(rows, last, not is_full)
 
     def require_all(self, found: int) -> None:
         """Raise RefusedError if the last walk by links found fewer records than the source counts."""
@@ -103,7 +103,7 @@ class PageWalks:
         async for page in self._pages_by_links(query.where(f"{self._form.modified} ge {since}"), None):
             yield page.rows
 
-    async def _pages_by_links(self, query: ODataQuery, link: str | None) -> AsyncIterator[WalkPage]:
+    async def _pages_by_links(self, query: ODataQuery, link: str | None) -> AsyncIterator[SourcePage]:
         """Yield the pages of a walk, and of its repetitions if it finds fewer records than the source counts."""
         for attempt in range(1, _MAX_WALKS + 1):
             found = 0
@@ -113,7 +113,7 @@ class PageWalks:
                     found += len(page.value)
                     self.is_complete = self._expected is None or found >= self._expected
                     is_last = page.next_link is None and (self.is_complete or attempt == _MAX_WALKS)
-                    yield WalkPage(page.value, page.next_link, is_last)
+                    yield SourcePage(page.value, page.next_link, is_last)
             except SourceRejectedError as error:
                 if link is None or error.status not in _EXPIRED:
                     raise

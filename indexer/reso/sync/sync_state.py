@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from indexer.errors import SourceError
-from indexer.reso.source_time import format_source_time, parse_source_time
+from indexer.reso.source_time import SyncPosition, format_source_time, parse_source_time
 from indexer.reso.sync.page_order import is_sorted_by_time
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 # The assumed clock difference between the machines of one source.
 _MAX_CLOCK_SKEW = dt.timedelta(seconds=5)
-
-SyncPosition = tuple[str, str]  # a timestamp as the source formats it, and a key
 
 
 class EntitySyncState(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""What a load of each provider costs it, beside the least possible: counts, not times."""
+"""What a load of each provider costs it, compared with the least possible: counts, not times."""
 
 from __future__ import annotations
 

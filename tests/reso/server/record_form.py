@@ -19,7 +19,7 @@ _SYSTEM_FIELD = "OriginatingSystemName"
 # The source system's own key is not one of this service.
 _NOT_KEYS = frozenset({"SourceSystemKey"})
 _FIRST_NUMBER = 1_000_003
-# Numbers do not ascend with time, as those of merged systems do not; a prime keeps them distinct.
+# Numbers do not ascend with time, like those of merged systems; a prime keeps them distinct.
 _STEP, _MODULUS = 7_368_787, 2_147_483_647
 _NO_ALPHANUMERICS = re.compile(r"[^A-Za-z0-9]+")
 

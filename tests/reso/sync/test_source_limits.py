@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +148,13 @@ def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
 async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for which failed requests are repeated does not pass while a limit holds them back."""
     monkeypatch.setattr(rate_limiter, "_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
     said: list[str] = []
-    settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=0.9)
+    settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
     async with serve_in_loop(ServerSettings(retry_after_seconds=0)) as server:
         web = ResoClient(server.url, settings, said.append, KeptState(SourceLimits(requests_per_second=1)))
         await web.open()
-        server.faults.plan(ServerFault.TOO_MANY, times=2)
+        server.faults.plan(ServerFault.TOO_MANY, times=4)
         await web.fetch_page(PROPERTIES)
         await web.close()
     assert any(each.startswith("The limit of the source, 1 requests per second, is used up") for each in said)
