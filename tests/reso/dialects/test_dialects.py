@@ -136,3 +136,15 @@ async def test_other_walks_read_everything(bench: Bench, tmp_path: Path, name: s
             changes.step()
         await into.round(page_size=20)
         assert await differences(bench, server) == {}
+
+
+async def test_fractions_of_the_source_are_stored_next_to_the_whole_numbers(bench: Bench, tmp_path: Path) -> None:
+    """Also those that come as texts."""
+    provider = PROVIDERS["generic"]
+    with serve_in_thread(provider.settings(), provider.world(3, **SIZES)) as server:
+        key = next(key for key, row in server.records("Property").items() if row["StandardStatus"] == "Active")
+        server.patch("Property", key, LotSizeAcres="0.23", ListPrice=449_999.5)
+        await opened("generic", bench, tmp_path, server).round()
+        document = (await bench.served(LISTING))[str(key)]
+    assert document["exact"].items() >= {"LotSizeAcres": 0.23, "ListPrice": 449_999.5}.items()
+    assert (document["record"]["LotSizeAcres"], document["record"]["ListPrice"]) == (0, 450_000)
