@@ -15,13 +15,16 @@ import rich_click as click
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_probe import probe_and_exit
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import progress_display
 from indexer.reporting.summary_lines import failure_lines
+from indexer.reso.dialects.gaps import DELETIONS, WITHOUT
+from indexer.reso.dialects.source_map import profile_names, read_map
 from indexer.reso.replication import open_replication
-from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, read_map
+from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
 from indexer.reso.settings import ResoSettings
 
 if TYPE_CHECKING:
@@ -38,13 +41,24 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("url")
-@click.option("--company", required=True, metavar="COMPANY", help="The company that the records belong to.")
+@click.option("--probe", is_flag=True, help="Only say which profile fits and what is missing; write a map to --map.")
+@click.option("--company", metavar="COMPANY", help="The company that the records belong to.")
 @click.option(
     "--map",
     "map_file",
     type=click.Path(path_type=Path),
     shell_complete=files,
     help="TOML file with the mapping of non-standard fields.",
+)
+@click.option("--profile", type=click.Choice(profile_names()), help="The kind of source; the map, else generic.")
+@click.option(
+    "--system", default="", metavar="NAME", help="OriginatingSystemName of the MLS, where a source demands it."
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(sorted({*WITHOUT.values(), DELETIONS})),
+    help="Records to leave out, or a lack of them to accept; can be repeated.",
 )
 @click.option("--prefix", default="", help="Prefix for every key, if two sources may have the same keys.")
 @click.option("--time-zone", help="Default time zone of open houses, such as America/Los_Angeles.")
@@ -61,8 +75,12 @@ if TYPE_CHECKING:
 def replicate(  # noqa: PLR0913 - options
     *,
     url: str,
-    company: str,
+    probe: bool,
+    company: str | None,
     map_file: Path | None,
+    profile: str | None,
+    system: str,
+    without: tuple[str, ...],
     prefix: str,
     time_zone: str | None,
     changes: str,
@@ -76,10 +94,25 @@ def replicate(  # noqa: PLR0913 - options
     run resumes. Credentials are settings: BROKERAGE_RESO_TOKEN, or BROKERAGE_RESO_TOKEN_URL with
     BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET.
     """
+    if probe:
+        probe_and_exit(url, map_file, profile or "", system)
+    if company is None:
+        raise click.UsageError("Missing option '--company'.")
     with exit_on_error(), exit_on_indexer_error(), exit_on_signal():
         settings = load_settings(ResoSettings, os.environ)
-        dictionary, declared = read_map(map_file)
-        plan = ReplicationPlan(url, company, dictionary, declared, prefix, time_zone, changes, sole)
+        source = read_map(map_file, profile or "", system)
+        plan = ReplicationPlan(
+            url,
+            company,
+            source.dictionary,
+            source.declared,
+            prefix,
+            time_zone,
+            changes,
+            sole,
+            source.dialect,
+            frozenset(without),
+        )
         with progress_display(as_json=as_json) as shown:
             work = partial(_replicate, plan=plan, settings=settings, shown=shown, is_once=is_once)
             done = run_on_cluster(work, stopped="Stopped: progress is kept, and the same command resumes.")

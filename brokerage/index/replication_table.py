@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from indexer.control.replications import ReplicationStatus
 
-_COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Records", "Due")
+_COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys checked", "Records", "Due")
 
 
 def replication_table(replications: Collection[ReplicationStatus]) -> Iterator[Table]:
@@ -29,6 +29,9 @@ def replication_table(replications: Collection[ReplicationStatus]) -> Iterator[T
         table.add_row(*_row(status))
         if status.complaint:
             table.add_row(Text(status.complaint, style="red"))
+        for sentence in status.missing:
+            if sentence not in (status.complaint or ""):
+                table.add_row(Text(sentence, style="yellow"))
     yield table
 
 
@@ -40,6 +43,7 @@ def _row(status: ReplicationStatus) -> tuple[str, ...]:
         status.followed_by,
         at,
         _lag(status),
+        "" if status.keys_checked is None else _age(status.keys_checked),
         f"{sum(status.records.values()):,}",
         f"{status.due:,}",
     )
@@ -49,4 +53,9 @@ def _lag(status: ReplicationStatus) -> str:
     """Return the time since the copy was last complete; it grows while no run is active."""
     if status.complete is None:
         return "not loaded"
-    return str(dt.timedelta(seconds=max(0, int(time.time()) - status.complete // 1000)))
+    return _age(status.complete)
+
+
+def _age(milliseconds: int) -> str:
+    """Return the time since a time in milliseconds since 1970."""
+    return str(dt.timedelta(seconds=max(0, int(time.time()) - milliseconds // 1000)))

@@ -20,6 +20,9 @@ class ReplicationStatus(msgspec.Struct, frozen=True):
 
     `complete` is the time, by the source's clock, up to which everything that the source provided is served; None
     during the initial load. `due` is the number of records that were read and are not yet published.
+    `missing` has sentences about what the source is expected to give and does not.
+    `keys_checked` is when the keys that were compared with the source longest ago were compared; None if some never
+    were.
     """
 
     source: str
@@ -32,6 +35,8 @@ class ReplicationStatus(msgspec.Struct, frozen=True):
     due: int
     complaint: str | None = None
     prefix: str = ""
+    keys_checked: int | None = None
+    missing: list[str] = []
 
     @property
     def name(self) -> str:

@@ -142,6 +142,8 @@ class RunSummary:
 
     resources: list[ResourceReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # other than rejected records
+    missing: list[str] = field(default_factory=list)  # what a replicated source is expected to give and does not
+    keys_checked: int | None = None  # of a replication: when the oldest comparison of a key was, in Unix milliseconds
 
     def report_for(self, alias: str) -> ResourceReport:
         """Return the report of a resource by its alias."""

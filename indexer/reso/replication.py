@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import sqlite3
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,19 +16,24 @@ from indexer.reporting.dead_letters import check_folder
 from indexer.reso.client import edmx
 from indexer.reso.client.odata_response import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.dialects.entity_form import SourceForms
+from indexer.reso.dialects.gaps import WITHOUT, empty_gaps, find_gaps, unread_gap
 from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.source_state import kept_state
 from indexer.reso.publish.publisher import MirrorPublisher
 from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS
 from indexer.reso.round_report import RoundResult, summarize_round
 from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
 from indexer.reso.sync.entity_reader import SourceContext
 from indexer.reso.sync.entity_selection import NOT_AUTHORIZED, build_readers, start_authorized
+from indexer.reso.sync.key_comparisons import KeyComparisons
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 
     from indexer.context import IndexerContext
     from indexer.reporting.report import OnProgress
+    from indexer.reso.dialects.gaps import Gap
     from indexer.reso.replication_plan import ReplicationPlan
     from indexer.reso.settings import ResoSettings
     from indexer.reso.sync.entity_sync import EntitySync
@@ -47,7 +52,8 @@ async def open_replication(
     """Open mirror and source; raise SourceError, LockedError, ElasticsearchError."""
     check_folder(context.settings.dead_letter_folder)
     with _lock_mirror(Path(settings.folder), plan.mirror_name) as path, _source_errors():
-        mirror, client = Mirror(path, plan.dictionary), ResoClient(plan.url, settings, on_wait)
+        mirror = Mirror(path, plan.dictionary)
+        client = ResoClient(plan.url, settings, on_wait, kept_state(mirror, plan.dialect.limits), plan.dialect.size_by)
         await client.open()
         try:
             yield await _start(context, plan, SourceContext(client, mirror, settings, on_progress))
@@ -88,14 +94,19 @@ async def _start(context: IndexerContext, plan: ReplicationPlan, source: SourceC
     offered = await source.client.fetch_metadata(edmx.parse_entity_sets)
     if plan.changes == BY_EVENTS and EVENT_ENTITY not in offered:
         raise SourceError(f"The source has no {EVENT_ENTITY}. Use --changes {BY_TIMESTAMPS}.")
-    readers = build_readers(plan, source, offered)
+    excluded = {name for name, kind in WITHOUT.items() if kind in plan.without}
+    forms = SourceForms(plan.dialect, plan.dictionary, offered, excluded)
+    readers = build_readers(plan, source, forms)
     publisher = MirrorPublisher(context, plan, source.mirror, source.on_progress)
     await publisher.prepare()
-    not_granted: list[str] = []
-    syncs = await start_authorized(readers, not_granted)
+    refused: dict[str, str] = {}
+    syncs = await start_authorized(readers, refused)
+    gaps = find_gaps(plan.dialect, forms, offered, plan.without)
+    gaps += [gap for name, reason in refused.items() if (gap := unread_gap(name, reason)).kind not in plan.without]
+    notices = [*filter(None, map(forms.placed, plan.dialect.children)), *(gap.text for gap in gaps)]
     is_by_events = plan.changes != BY_TIMESTAMPS and EVENT_ENTITY in offered
-    events = await _start_events(plan, source, syncs, not_granted) if is_by_events else None
-    return Replicator(source, syncs, events, publisher, not_granted)
+    events = await _start_events(plan, source, syncs, notices) if is_by_events else None
+    return Replicator(source, syncs, events, publisher, notices, plan, gaps)
 
 
 async def _start_events(
@@ -131,13 +142,25 @@ class Replicator:
     syncs: dict[str, EntitySync]
     events: EntityEventFollower | None
     publisher: MirrorPublisher
-    notices: list[str]  # of unauthorized entities and of a restored index, reported once
+    notices: list[str]  # of what is missing and of a restored index, reported once
+    plan: ReplicationPlan
+    gaps: list[Gap]  # what the source is expected to give and does not
+    comparisons: KeyComparisons = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Continue the comparisons of keys."""
+        rate = self.source.client.requests_per_second
+        self.comparisons = KeyComparisons(self.syncs, self.source.settings, rate)
 
     async def run_round(self) -> RoundResult:
         """Read changes, publish them, and store the replication status."""
         started = self.source.client.source_time
         by_events = await self._entities_with_events()
+        if notice := self.comparisons.plan(by_events):
+            self.notices.append(notice)
         problems = await self._sync_all(by_events)
+        gaps = [*self.gaps, *empty_gaps(self.source.mirror, self.plan.dialect, self._accepted())]
+        problems += [gap.text for gap in gaps if gap.is_problem]
         if notice := await self.publisher.follow_lives():
             self.notices.append(notice)
         if refusal := self.publisher.limit_removals(self.source.settings.removal_limit):
@@ -148,9 +171,16 @@ class Replicator:
             int(started.timestamp() * 1000) if is_complete else None,
             BY_EVENTS if by_events else BY_TIMESTAMPS,
             " ".join(problems) or None,
+            self.comparisons.keys_checked,
+            [gap.text for gap in gaps],
         )
-        summary.problems = problems
+        summary.missing = [gap.text for gap in gaps]
+        summary.problems, summary.keys_checked = problems, self.comparisons.keys_checked
         return RoundResult(summary, self._report())
+
+    def _accepted(self) -> set[str]:
+        """Return the kinds of records whose absence is accepted, or reported already."""
+        return {*self.plan.without, *(gap.kind for gap in self.gaps)}
 
     async def _entities_with_events(self) -> frozenset[str]:
         """Return the entities that have events; the others are followed by timestamps."""
@@ -169,7 +199,7 @@ class Replicator:
             problems.append("The source has started a new event sequence: comparing all keys.")
             await gather_or_cancel(*(sync.compare_keys() for sync in self.syncs.values()))
             self.events.restart()
-        return problems + [sync.state.refused for sync in self.syncs.values() if sync.state.refused]
+        return [*problems, *self.comparisons.refusals()]
 
     async def _sync_entity(self, sync: EntitySync, *, by_times: bool) -> None:
         if not sync.state.loaded:
@@ -179,13 +209,13 @@ class Replicator:
         if by_times:
             await sync.follow_changes()
             await sync.recheck_recent()
-        if sync.is_comparison_due():
-            await sync.compare_keys()
+        await self.comparisons.run(sync, by_times=by_times)
         sync.reader.finish()
 
     def _report(self) -> list[str]:
-        readers = (sync.reader for sync in self.syncs.values())
-        lines = summarize_round(readers, self.source.client.traffic, self.publisher.outbox)
+        readers = [sync.reader for sync in self.syncs.values()]
+        children = [child for reader in readers for child in reader.children]
+        lines = summarize_round([*readers, *children], self.source.client.traffic, self.publisher.outbox)
         lines, self.notices = [*self.notices, *lines], []
         return lines
 

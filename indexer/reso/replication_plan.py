@@ -6,14 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from indexer.errors import SourceError
-from mappings.data_dictionary.loader import load_dictionary
+from indexer.reso.dialects.dialect import STANDARD, Dialect
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mappings.data_dictionary.model import DataDictionary
 
 AUTO, BY_EVENTS, BY_TIMESTAMPS = "auto", "events", "timestamps"
@@ -25,6 +21,7 @@ class ReplicationPlan:
 
     `declared` is the company's own record, if the map has one. `prefix` is put before all keys of the source. With
     `is_sole`, records of the company that the source lacks are deleted from the index, whatever their origin.
+    `without` are kinds of records that are not read, and whose absence is accepted (`indexer.reso.dialects.gaps`).
     """
 
     url: str
@@ -35,6 +32,8 @@ class ReplicationPlan:
     time_zone: str | None = None
     changes: str = AUTO
     is_sole: bool = False
+    dialect: Dialect = STANDARD
+    without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Raise SourceError if the declared company is not the one of the plan."""
@@ -48,17 +47,3 @@ class ReplicationPlan:
         """The file name of the mirror, unique per source, company and prefix."""
         digest = hashlib.sha256(f"{self.url.rstrip('/')} {self.company} {self.prefix}".encode()).hexdigest()[:12]
         return f"{self.company}-{digest}"
-
-
-def read_map(path: Path | None) -> tuple[DataDictionary, dict[str, Any] | None]:
-    """Return the dictionary with the overrides of a map file, and the company that it declares; raise SourceError."""
-    if path is None:
-        return load_dictionary(), None
-    try:
-        overrides = msgspec.toml.decode(path.read_bytes())
-        declared = msgspec.convert(overrides.pop("company", None), dict[str, Any] | None)
-        return load_dictionary(msgspec.toml.encode(overrides)), declared
-    except OSError as error:
-        raise SourceError(f"{path} cannot be opened: {error.strerror}.") from error
-    except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise SourceError(f"{path.name}: {error}.") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indexer.reso.sync.child_records import ChildRecords
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -25,7 +27,9 @@ class RoundResult:
     lines: list[str] = field(default_factory=list)
 
 
-def summarize_round(readers: Iterable[EntityReader], traffic: SourceTraffic, outbox: Outbox) -> list[str]:
+def summarize_round(
+    readers: Iterable[EntityReader | ChildRecords], traffic: SourceTraffic, outbox: Outbox
+) -> list[str]:
     """Return the report since the last call, and reset all counters."""
     lines = [line for reader in readers for line in _reader_lines(reader)]
     if lines:
@@ -36,11 +40,17 @@ def summarize_round(readers: Iterable[EntityReader], traffic: SourceTraffic, out
     return [*lines, *_omitted_lines(outbox)]
 
 
-def _reader_lines(reader: EntityReader) -> Iterator[str]:
+def _reader_lines(reader: EntityReader | ChildRecords) -> Iterator[str]:
     counts = {"changed": reader.changed, "removed": reader.removed, f"without {reader.key}": reader.without_key}
     if any(counts.values()):
         changes = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         yield f"{reader.name}: {reader.report.read:,} read, {changes}."
+    if isinstance(reader, ChildRecords) and reader.fewer:
+        yield (
+            f"{reader.name}: {reader.fewer:,} of {reader.parent} have fewer than {reader.form.counted_by} says; "
+            f"for example, {reader.example}."
+        )
+        reader.fewer, reader.example = 0, ""
     reader.changed = reader.removed = reader.without_key = reader.report.read = 0
 
 

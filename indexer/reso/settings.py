@@ -16,7 +16,17 @@ class ResoSettings:
     """Access to a source, request limits and intervals."""
 
     token: str = setting("BROKERAGE_RESO_TOKEN", "", "Bearer token of the source.", secret=True)
-    token_url: str = setting("BROKERAGE_RESO_TOKEN_URL", "", "OAuth token endpoint for client credentials.")
+    token_url: str = setting(
+        "BROKERAGE_RESO_TOKEN_URL", "", "OAuth token endpoint: for client credentials, a user name, or a refresh token."
+    )
+    username: str = setting("BROKERAGE_RESO_USERNAME", "", "User name, for sources with the OAuth password grant.")
+    password: str = setting("BROKERAGE_RESO_PASSWORD", "", "Password of that user.", secret=True)
+    refresh_token: str = setting(
+        "BROKERAGE_RESO_REFRESH_TOKEN",
+        "",
+        "First OAuth refresh token, if the provider gave you one; those that follow are kept in the mirror.",
+        secret=True,
+    )
     client_id: str = setting("BROKERAGE_RESO_CLIENT_ID", "", "OAuth client ID.")
     client_secret: str = setting("BROKERAGE_RESO_CLIENT_SECRET", "", "OAuth client secret.", secret=True)
     scope: str = setting("BROKERAGE_RESO_SCOPE", "", "OAuth scope to request; many sources need none.")
@@ -26,6 +36,21 @@ class ResoSettings:
         note="Whether tokens and secrets may be sent to another host without TLS, over a network that you trust.",
     )
     rate: float = setting("BROKERAGE_RESO_RATE", 2.0, "Maximum requests per second to the source.")
+    hourly_requests: int = setting(
+        "BROKERAGE_RESO_HOURLY_REQUESTS",
+        0,
+        "Maximum requests in any hour, kept across restarts; 0: the limit of the profile, if it has one.",
+    )
+    daily_requests: int = setting(
+        "BROKERAGE_RESO_DAILY_REQUESTS",
+        0,
+        "Maximum requests in any 24 hours, kept across restarts; 0: the limit of the profile, if it has one.",
+    )
+    hourly_mib: int = setting(
+        "BROKERAGE_RESO_HOURLY_MIB",
+        0,
+        "Maximum decompressed MiB in any hour, kept across restarts; 0: the limit of the profile, if it has one.",
+    )
     in_flight: int = setting("BROKERAGE_RESO_IN_FLIGHT", 4, "Maximum concurrent requests to the source.")
     page_size: int = setting("BROKERAGE_RESO_PAGE_SIZE", 1000, "Records per page; the source may send fewer.")
     keys_per_request: int = setting("BROKERAGE_RESO_KEYS", 50, "Maximum records requested by key in one request.")
@@ -46,7 +71,15 @@ class ResoSettings:
         "Events before the newest that each round reads again: some become visible late.",
     )
     reconcile_hours: float = setting(
-        "BROKERAGE_RESO_RECONCILE_HOURS", 24.0, "Hours between comparisons of all keys; 0 compares in every round."
+        "BROKERAGE_RESO_RECONCILE_HOURS",
+        24.0,
+        "Hours between comparisons of all keys at once; 0: in every round.",
+    )
+    verify_hours: float = setting(
+        "BROKERAGE_RESO_VERIFY_HOURS",
+        2.0,
+        "Hours within which each key is compared again, in slices, if the source has no events of it; 0: only in the "
+        "comparisons of all keys.",
     )
     removal_limit: float = setting(
         "BROKERAGE_RESO_REMOVAL_LIMIT", 0.05, "Share of records that one comparison may remove; 10 are always allowed."

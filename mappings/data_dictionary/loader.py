@@ -13,11 +13,12 @@ from mappings.data_dictionary.model import DataDictionary, DictionaryEntity
 from mappings.data_dictionary.overrides import apply_overrides, conversion_errors
 
 
-def load_dictionary(override: bytes = b"") -> DataDictionary:
-    """Return `reso.toml` with the overrides of a TOML text; raise ValueError with the invalid entry."""
-    own = _parse_toml(files("mappings").joinpath("reso.toml").read_bytes())
-    private = frozenset(own.pop("private"))
-    merged = apply_overrides(own, _parse_toml(override))
+def load_dictionary(*overrides: bytes) -> DataDictionary:
+    """Return `reso.toml` with the overrides of TOML texts, in turn; raise ValueError with the invalid entry."""
+    merged = _parse_toml(files("mappings").joinpath("reso.toml").read_bytes())
+    private = frozenset(merged.pop("private"))
+    for override in overrides:
+        merged = apply_overrides(merged, _parse_toml(override))
     dictionary = DataDictionary({name: _convert_entity(name, table) for name, table in merged.items()}, private)
     check_dictionary(dictionary)
     return dictionary

@@ -11,6 +11,7 @@ from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
+from indexer.reso.mirror.record_links import key_text
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, RESOURCES
 from mappings.data_dictionary.loader import load_dictionary
@@ -47,12 +48,13 @@ class Snapshot:
         for name, entity in dictionary.entities.items():
             asked, rows = (
                 dictionary.requested_fields(name),
-                [store.get(name, key) or {} for key in sorted(store.keys(name))],
+                [store.get(name, key) or {} for key in sorted(store.keys(name), key=key_text)],
             )
             kept = [{field: row[field] for field in asked if row.get(field) is not None} for row in rows]
-            self.rows[name] = {row[entity.key]: row for row in kept}
+            self.rows[name] = {key_text(row[entity.key]): row for row in kept}
             for row, whole in zip(kept, rows, strict=True) if name in _PARTS else ():
-                self._parts[name, *_PARTS[name](whole)].append(row)
+                parent, key = _PARTS[name](whole)
+                self._parts[name, parent, key_text(key)].append(row)
 
     def record(self, entity: str, key: str) -> dict[str, Any] | None:
         """Return a record."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.replication_plan import ReplicationPlan, read_map
+from indexer.reso.dialects.source_map import read_map
+from indexer.reso.replication_plan import ReplicationPlan
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.data_dictionary.loader import load_dictionary
 from tests.reso.expected_index import ACME, differences

@@ -65,6 +65,7 @@ async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, 
         *progress, summary = lines(out)
         assert {"Property", "Media", "listings"} <= {event.get("resource") for event in progress}
         assert (summary["event"], summary["exit_code"]) == ("summary", 0)
+        assert summary["keys_checked"] > 1_700_000_000_000
         assert summary["resources"]["listings"]["stage"] == "swapped"
         assert "Property: 12 read, 12 changed." in err
         assert re.search(r"^\d+ requests, \d+\.\d MB from the source\.$", err, flags=re.MULTILINE)
@@ -82,13 +83,16 @@ async def test_a_source_is_loaded_and_followed_and_status_says_so(bench: Bench, 
 
         code, out, err = await run(bench, "status")
         assert re.search(
-            rf"^{server.url} +{ACME} +events +\d\d-\d\d \d\d:\d\d +\d:\d\d:\d\d +50 +0 *$", out, re.MULTILINE
+            rf"^{server.url} +{ACME} +events +\d\d-\d\d \d\d:\d\d +\d:\d\d:\d\d +\d:\d\d:\d\d +50 +0 *$",
+            out,
+            re.MULTILINE,
         ), out
         code, out, err = await run(bench, "status", "--json")
         (source,) = next(state["sources"] for state in orjson.loads(out) if state["sources"])
         assert (source["source"], source["company"], source["followed_by"]) == (server.url, ACME, "events")
         assert (source["due"], source["complaint"], source["records"]["Property"]) == (0, None, 12)
         assert source["at"] >= source["complete"] - 2000
+        assert source["at"] - 600_000 < source["keys_checked"] <= source["at"]
 
 
 async def test_wrong_use_ends_with_2_and_a_sentence_without_the_token(bench: Bench, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Access tokens for the source: a configured bearer token, or OAuth client credentials."""
+"""Access tokens for the source: a configured bearer token, or one requested with OAuth."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.odata_response import TransientSourceError, parse_retry_after
 from indexer.reso.client.response_body import read_small_body
+from indexer.reso.client.token_grants import TokenGrants, check_settings
 
 if TYPE_CHECKING:
     import aiohttp
 
     from indexer.reso.client.rate_limiter import SourceRateLimiter
+    from indexer.reso.client.token_grants import RefreshTokenStore
     from indexer.reso.settings import ResoSettings
 
 # Tokens are renewed this long before they expire, because a request takes time.
@@ -35,6 +37,7 @@ class _TokenResponse(msgspec.Struct):
     # As in the header that it is sent in (RFC 6750, section 2.1).
     access_token: Annotated[str, msgspec.Meta(pattern=_BEARER_PATTERN)]
     expires_in: Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_SECONDS)] = 3600.0
+    refresh_token: str | None = None
 
 
 _decode_token = msgspec.json.Decoder(_TokenResponse, strict=False).decode
@@ -51,17 +54,13 @@ def exposed_message(address: str, secret: str) -> str:
 class AccessTokenProvider:
     """The current access token; empty for a source without authentication."""
 
-    def __init__(self, settings: ResoSettings) -> None:
+    def __init__(self, settings: ResoSettings, store: RefreshTokenStore | None = None) -> None:
         """Raise SourceError for contradictory or incomplete settings."""
-        if settings.token and settings.token_url:
-            raise SourceError("Set BROKERAGE_RESO_TOKEN or BROKERAGE_RESO_TOKEN_URL, not both.")
-        if settings.token_url and not (settings.client_id and settings.client_secret):
-            raise SourceError(
-                "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET."
-            )
+        check_settings(settings)
         if is_exposed(settings.token_url) and not settings.allow_http:
             raise SourceError(exposed_message("BROKERAGE_RESO_TOKEN_URL", "BROKERAGE_RESO_CLIENT_SECRET"))
         self._settings = settings
+        self._grants = TokenGrants(settings, store)
         self._token = settings.token.strip()
         if self._token and not re.fullmatch(_BEARER_PATTERN, self._token):
             raise SourceError("BROKERAGE_RESO_TOKEN cannot be used: it has spaces, control or non-ASCII characters.")
@@ -73,8 +72,7 @@ class AccessTokenProvider:
         """Return a valid token; raise SourceError if none is issued, or aiohttp's errors."""
         async with self._lock:
             if time.monotonic() >= self._valid_until:
-                await rate_limiter.acquire()
-                await self._request_token(session)
+                await self._request_token(session, rate_limiter)
             return self._token
 
     def reject(self, token: str) -> bool:
@@ -87,26 +85,31 @@ class AccessTokenProvider:
         """Record that the current token was accepted."""
         self._unproven = 0
 
-    async def _request_token(self, session: aiohttp.ClientSession) -> None:
-        settings = self._settings
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": settings.client_id,
-            "client_secret": settings.client_secret,
-            **({"scope": settings.scope} if settings.scope else {}),
-        }
+    async def _request_token(self, session: aiohttp.ClientSession, rate_limiter: SourceRateLimiter) -> None:
         requested_at, self._unproven = time.monotonic(), self._unproven + 1
-        async with session.post(settings.token_url, data=form, allow_redirects=False) as response:
-            body = await read_small_body(response)
-        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
-            seconds = parse_retry_after(response.headers.get("Retry-After", ""))
-            raise TransientSourceError(f"{settings.token_url} returned {response.status}.", seconds)
-        try:
-            issued = _decode_token(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise SourceError(
-                f"{settings.token_url} returned {response.status} without a token. Check BROKERAGE_RESO_CLIENT_ID, "
-                "BROKERAGE_RESO_CLIENT_SECRET and BROKERAGE_RESO_SCOPE."
-            ) from None
+        while (issued := await self._fetch_token(session, rate_limiter)) is None:
+            requested_at = time.monotonic()
+        self._grants.renew(issued.refresh_token)
         self._token = issued.access_token
         self._valid_until = requested_at + issued.expires_in - _MARGIN_SECONDS
+
+    async def _fetch_token(
+        self, session: aiohttp.ClientSession, rate_limiter: SourceRateLimiter
+    ) -> _TokenResponse | None:
+        """Return the response to the next grant, None if it was refused and there is another one."""
+        url, names = self._settings.token_url, self._grants.names
+        async with (
+            rate_limiter.request() as sent,
+            session.post(url, data=self._grants.form, allow_redirects=False) as response,
+        ):
+            body = await read_small_body(response)
+            sent.received = len(body)
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            seconds = parse_retry_after(response.headers.get("Retry-After", ""))
+            raise TransientSourceError(f"{url} returned {response.status}.", seconds)
+        try:
+            return _decode_token(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if self._grants.drop_refused():
+                return None
+            raise SourceError(f"{url} returned {response.status} without a token. Check {names}.") from None

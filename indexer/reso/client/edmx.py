@@ -1,7 +1,8 @@
-"""The entity sets of a source and their fields, parsed from `$metadata`."""
+"""The entity sets of a source, their fields and the members that hold related records, parsed from `$metadata`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
@@ -9,23 +10,42 @@ from xml.parsers import expat
 from indexer.reso.client.odata_response import TransientSourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 # Of elements; metadata has about eight.
 _MAX_DEPTH = 64
 _HINT = "Is this the root of a RESO Web API?"
 
 
-def parse_entity_sets(metadata: bytes) -> dict[str, frozenset[str]]:
-    """Return the fields of each entity set; raise TransientSourceError for anything but OData metadata."""
+@dataclass(frozen=True)
+class EntityMetadata:
+    """An entity set: the Edm types of its fields, and the fields of the records in its members.
+
+    Members are navigation properties, which `$expand` adds, and properties that hold records themselves.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    navigation: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    embedded: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by field: the name of each number
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the entity has a field."""
+        return name in self.fields
+
+
+def parse_entity_sets(metadata: bytes) -> dict[str, EntityMetadata]:
+    """Return the entity sets by name; raise TransientSourceError for anything but OData metadata."""
     try:
         _refuse_document_type(metadata)
         root = ET.fromstring(metadata)  # noqa: S314 - it has no document type
     except (ET.ParseError, expat.ExpatError, ValueError, LookupError) as error:
         raise TransientSourceError(f"The metadata is not valid XML: {error}. {_HINT}") from None
-    types = {element.get("Name", ""): element for element in root.iter() if _is(element, "EntityType")}
+    kinds = ("EntityType", "ComplexType")
+    types = {each.get("Name", ""): each for each in root.iter() if any(_is(each, kind) for kind in kinds)}
+    enums = {each.get("Name", ""): _names_of(each) for each in root.iter() if _is(each, "EnumType")}
     entity_sets = {
-        element.get("Name", ""): _fields(element.get("EntityType", "").rpartition(".")[2], types)
+        element.get("Name", ""): _describe(_type_name(element.get("EntityType", "")), types, enums)
         for element in root.iter()
         if _is(element, "EntitySet")
     }
@@ -59,14 +79,47 @@ def _refuse_document_type(metadata: bytes) -> None:
     parser.Parse(metadata, True)  # noqa: FBT003 - the signature of expat
 
 
-def _fields(type_name: str, types: Mapping[str, ET.Element]) -> frozenset[str]:
-    """Return the fields of a type and its base types."""
-    names: set[str] = set()
+def _names_of(enum: ET.Element) -> dict[str, str]:
+    """Return the names of an enumeration by number: a member without a value is one more than the member before."""
+    names: dict[str, str] = {}
+    value = -1
+    for member in (each for each in enum if _is(each, "Member")):
+        given = member.get("Value", "")
+        value = int(given) if given.removeprefix("-").isdecimal() else value + 1
+        standard = (each.get("String") for each in member if each.get("Term", "").endswith(".StandardName"))
+        names[str(value)] = next(filter(None, standard), "") or member.get("Name", "")
+    return names
+
+
+def _describe(
+    type_name: str, types: Mapping[str, ET.Element], enums: Mapping[str, Mapping[str, str]]
+) -> EntityMetadata:
+    elements = list(_elements(type_name, types))
+    fields = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "Property")}
+    navigation = {each.get("Name", ""): each.get("Type", "") for each in elements if _is(each, "NavigationProperty")}
+    return EntityMetadata(
+        fields,
+        {name: _field_names(kind, types) for name, kind in navigation.items()},
+        {name: _field_names(kind, types) for name, kind in fields.items() if _type_name(kind) in types},
+        {name: enums[_type_name(kind)] for name, kind in fields.items() if _type_name(kind) in enums},
+    )
+
+
+def _field_names(kind: str, types: Mapping[str, ET.Element]) -> frozenset[str]:
+    return frozenset(each.get("Name", "") for each in _elements(_type_name(kind), types) if _is(each, "Property"))
+
+
+def _elements(type_name: str, types: Mapping[str, ET.Element]) -> Iterator[ET.Element]:
+    """Yield the elements of a type and its base types."""
     unvisited = dict(types)
     while (declared := unvisited.pop(type_name, None)) is not None:
-        names |= {element.get("Name", "") for element in declared if _is(element, "Property")}
-        type_name = declared.get("BaseType", "").rpartition(".")[2]
-    return frozenset(names)
+        yield from declared
+        type_name = _type_name(declared.get("BaseType", ""))
+
+
+def _type_name(kind: str) -> str:
+    """Return the name of a type without its namespace, that of the elements for a collection."""
+    return kind.removeprefix("Collection(").removesuffix(")").rpartition(".")[2]
 
 
 def _is(element: ET.Element, name: str) -> bool:

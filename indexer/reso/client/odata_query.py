@@ -1,4 +1,7 @@
-"""The OData queries of replication: by key, by timestamp and key, and by a list of keys. Never `$skip`."""
+"""The OData queries of replication: by key, by timestamp and key, and by a list of keys. Never `$skip`.
+
+Keys are given as OData literals: quoted texts or numbers.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 EVENT_SEQUENCE_FIELD = "EntityEventSequence"
+_SAFE = ",()"
 
 
 def string_literal(text: str) -> str:
@@ -30,6 +32,9 @@ class ODataQuery:
     top: int | None = None
     page_size: int | None = None  # preferred records per page; the source may send fewer
     with_count: bool = False  # request the total number of matches
+    expand: tuple[str, ...] = ()
+    path: str = ""  # behind the name of the entity, such as "/replication"
+    option: str = ""  # one more option, such as "replication=true"
 
     def where(self, *filters: str) -> ODataQuery:
         """Return the query with more filters; empty ones are ignored."""
@@ -40,6 +45,11 @@ class ODataQuery:
         return replace(self, order_by=order_by)
 
     @property
+    def addressed(self) -> ODataQuery:
+        """The query for one of these records by its address."""
+        return ODataQuery(self.entity, self.select, expand=self.expand)
+
+    @property
     def query_string(self) -> str:
         """The encoded query string."""
         options = {
@@ -48,25 +58,25 @@ class ODataQuery:
             "$orderby": self.order_by,
             "$top": "" if self.top is None else str(self.top),
             "$count": "true" if self.with_count else "",
+            "$expand": ",".join(self.expand),
         }
-        return "&".join(f"{name}={quote(value, safe=',()')}" for name, value in options.items() if value)
+        given = [f"{name}={quote(value, safe=_SAFE)}" for name, value in options.items() if value]
+        return "&".join([*given, self.option] if self.option else given)
 
 
 def after_key_filter(key: str, last: str | None) -> str:
     """Return the filter for records after a key; empty for the first page."""
-    return "" if last is None else f"{key} gt {string_literal(last)}"
+    return "" if last is None else f"{key} gt {last}"
 
 
-def after_change_filter(key: str, last: tuple[str, str]) -> str:
+def after_change_filter(modified: str, key: str, last: tuple[str, str]) -> str:
     """Return the filter for records after a (timestamp, key) pair, because records may share a timestamp."""
     time, last_key = last
-    same_time = f"{MODIFICATION_TIMESTAMP} eq {time} and {key} gt {string_literal(last_key)}"
-    return f"{MODIFICATION_TIMESTAMP} gt {time} or ({same_time})"
+    return f"{modified} gt {time} or ({modified} eq {time} and {key} gt {last_key})"
 
 
-def keys_filter(key: str, keys: Sequence[str], *, use_or: bool = False) -> str:
+def keys_filter(key: str, literals: Sequence[str], *, use_or: bool = False) -> str:
     """Return the filter for a list of keys; `use_or` is for sources that do not support `in`."""
-    literals = [string_literal(value) for value in keys]
     if use_or:
         return " or ".join(f"{key} eq {literal}" for literal in literals)
     return f"{key} in ({','.join(literals)})"

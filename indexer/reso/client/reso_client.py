@@ -6,10 +6,10 @@ import asyncio
 import datetime as dt
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
 import msgspec
@@ -18,7 +18,7 @@ from yarl import URL
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
-from indexer.reso.client.odata_query import string_literal
+from indexer.reso.client.kept_state import NOTHING_KEPT
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
     ODataPage,
@@ -32,20 +32,27 @@ from indexer.reso.client.odata_response import (
     retry_delay_seconds,
 )
 from indexer.reso.client.rate_limiter import SourceRateLimiter
+from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.response_body import read_body, read_small_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from indexer.reso.client.kept_state import KeptState
     from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.settings import ResoSettings
 
 Decoded = TypeVar("Decoded")
 
+# How a page size is requested: odata.maxpagesize in a header, or $top.
+BY_PREFER: Final = "prefer"
+BY_TOP: Final = "top"
 _MIN_PAGE_SIZE = 50
 # The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
 _FIRST_REQUEST_SECONDS = 20.0
 _MAX_CLOCK_OFFSET_SECONDS = 7 * 86_400.0
+# The pause of all requests after a 429 that does not say how long to wait.
+_TOO_MANY_SECONDS = 5.0
 
 
 @dataclass
@@ -62,14 +69,22 @@ class _Request:
     url: str
     accept: str = "application/json"
     page_size: int | None = None
+    has_top: bool = False  # the page size is requested with $top, too
     retry_seconds: float = float("inf")
 
 
 class ResoClient:
     """A client of one source."""
 
-    def __init__(self, root: str, settings: ResoSettings, on_wait: Callable[[str], None]) -> None:
-        """Take the service root, such as https://mls.example.com/reso/odata.
+    def __init__(
+        self,
+        root: str,
+        settings: ResoSettings,
+        on_wait: Callable[[str], None],
+        kept: KeptState = NOTHING_KEPT,
+        size_by: Sequence[str] = (BY_PREFER,),
+    ) -> None:
+        """Take the service root, such as https://mls.example.com/reso/odata, and how page sizes are requested.
 
         Raise SourceError for contradictory settings, or if a token would be sent to another host unencrypted.
         """
@@ -78,10 +93,14 @@ class ResoClient:
             raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
-        self._tokens = AccessTokenProvider(settings)
-        self._rate_limiter = SourceRateLimiter(settings.rate)
+        self._tokens = AccessTokenProvider(settings, kept.refresh_tokens)
+        limits = list(kept.limits.overridden(settings).windows())
+        self._rate_limiter = SourceRateLimiter(settings.rate, RequestWindows(limits, kept.counts), on_wait)
+        rates = [limit.requests / limit.seconds for limit in limits if limit.requests]
+        self.requests_per_second = min([settings.rate, *rates])  # in the long run
         self._slots = asyncio.Semaphore(settings.in_flight)
         self._on_wait = on_wait
+        self._size_by = set(size_by)
         self._page_size = settings.page_size
         self._clock_offset = 0.0  # seconds that the source's clock is ahead
         self.traffic = SourceTraffic()
@@ -100,16 +119,39 @@ class ResoClient:
         """The time on the source's clock, from the Date header of its last response."""
         return dt.datetime.fromtimestamp(time.time() + self._clock_offset, dt.UTC)
 
-    async def fetch_page(self, query: ODataQuery) -> ODataPage:
-        """Return a page of records; raise SourceRejectedError or SourceError."""
-        url = f"{self._root}/{query.entity}?{query.query_string}"
-        return await self._with_retries(_Request(query.entity, url, page_size=query.page_size), decode_page)
+    async def fetch_page(self, query: ODataQuery, *, has_next_links: bool = False) -> ODataPage:
+        """Return a page of records; raise SourceRejectedError or SourceError.
 
-    async def fetch_record(self, entity: str, key: str, select: Sequence[str]) -> dict[str, Any] | None:
-        """Return a record by its key, None if the source has no such record."""
-        url = f"{self._root}/{entity}({quote(string_literal(key), safe='')})?$select={','.join(select)}"
+        With `has_next_links`, the page size is requested with $top only if there is no other way: by OData, $top is the
+        number of all records, and no next link follows them.
+        """
+        url = f"{self._root}/{query.entity}{query.path}?{query.query_string}"
+        has_top = query.page_size is not None and query.top is None and BY_TOP in self._size_by
+        has_top = has_top and not (has_next_links and BY_PREFER in self._size_by)
+        request = _Request(query.entity, url, page_size=query.page_size, has_top=has_top)
         try:
-            return await self._with_retries(_Request(entity, url), decode_record)
+            return await self._with_retries(request, decode_page)
+        except SourceRejectedError as error:
+            if not (has_top and error.status == HTTPStatus.BAD_REQUEST and BY_PREFER in self._size_by):
+                raise
+        page = await self._with_retries(replace(request, has_top=False), decode_page)
+        self._size_by.discard(BY_TOP)  # the source accepts the request without it
+        return page
+
+    async def fetch_link(self, entity: str, link: str, page_size: int | None = None) -> ODataPage:
+        """Return the page of a next link; raise SourceRejectedError, or SourceError for a link to another host."""
+        root = urlsplit(self._root)
+        given = urlsplit(urljoin(f"{self._root}/", link))
+        if given.hostname != root.hostname:
+            raise SourceError(f"{entity}: the source sends a next link to another host: {given.hostname}.")
+        url = given._replace(scheme=root.scheme, netloc=root.netloc).geturl()
+        return await self._with_retries(_Request(entity, url, page_size=page_size), decode_page)
+
+    async def fetch_record(self, query: ODataQuery, key: str) -> dict[str, Any] | None:
+        """Return a record by the literal of its key, None if the source has no such record."""
+        url = f"{self._root}/{query.entity}({quote(key, safe='')})?{query.query_string}"
+        try:
+            return await self._with_retries(_Request(query.entity, url), decode_record)
         except SourceRejectedError as error:
             if error.status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
                 return None
@@ -127,7 +169,7 @@ class ResoClient:
 
     async def _with_retries(self, request: _Request, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Send a request until a response decodes, within the retry limit of the settings."""
-        deadline, failures = time.monotonic() + min(self._settings.retry_seconds, request.retry_seconds), 0
+        deadline, failures = self._patience_clock() + min(self._settings.retry_seconds, request.retry_seconds), 0
         while True:
             try:
                 return decode(await self._send(request))
@@ -145,12 +187,16 @@ class ResoClient:
             except RecursionError:
                 raise SourceError(f"{request.entity}: a response of the source is nested too deeply.") from None
 
+    def _patience_clock(self) -> float:
+        """Return the time of a clock that stops while a limit of the source holds requests back."""
+        return time.monotonic() - self._rate_limiter.held_seconds
+
     async def _wait(self, entity: str, error: Exception, failures: int, deadline: float) -> None:
         """Wait before a retry; raise SourceError if it would be after the deadline."""
         if isinstance(error, TimeoutError):
             self._page_size = max(_MIN_PAGE_SIZE, self._page_size // 2)
         seconds, reason = retry_delay_seconds(error, failures), str(error) or type(error).__name__
-        if time.monotonic() + seconds > deadline:
+        if self._patience_clock() + seconds > deadline:
             raise SourceError(f"{entity}: no usable response from the source. Last error: {reason}") from error
         self._on_wait(f"{entity}: {reason} Retrying in {seconds:.0f} s.")
         await asyncio.sleep(seconds)
@@ -158,15 +204,18 @@ class ResoClient:
     async def _send(self, request: _Request) -> bytes:
         async with self._slots:
             token = await self._tokens.token(self._session, self._rate_limiter)
-            await self._rate_limiter.acquire()
             headers = {"Accept": request.accept, **({"Authorization": f"Bearer {token}"} if token else {})}
-            if request.page_size is not None:
-                headers["Prefer"] = f"odata.maxpagesize={min(request.page_size, self._page_size)}"
-            self.traffic.requests[request.entity] += 1
-            url = URL(request.url, encoded=True)
-            async with self._session.get(url, headers=headers, allow_redirects=False) as response:
-                is_ok = response.status == HTTPStatus.OK
-                body = await (read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response))
+            size = None if request.page_size is None else min(request.page_size, self._page_size)
+            if size is not None and BY_PREFER in self._size_by:
+                headers["Prefer"] = f"odata.maxpagesize={size}"
+            url = URL(f"{request.url}&$top={size}" if request.has_top else request.url, encoded=True)
+            async with self._rate_limiter.request() as sent:
+                self.traffic.requests[request.entity] += 1
+                async with self._session.get(url, headers=headers, allow_redirects=False) as response:
+                    is_ok = response.status == HTTPStatus.OK
+                    read = read_body(response, self._settings.max_body_mib) if is_ok else read_small_body(response)
+                    body = await read
+                sent.received = len(body)
         self.traffic.received[request.entity] += len(body)
         self._record_clock_offset(response)
         if not is_ok:
@@ -189,6 +238,8 @@ class ResoClient:
         if response.status not in RETRYABLE_STATUSES:
             return SourceRejectedError(response.status, message)
         seconds = parse_retry_after(response.headers.get("Retry-After", ""))
+        if seconds is None and response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            seconds = _TOO_MANY_SECONDS
         if seconds is not None:
             self._rate_limiter.pause(seconds)
         return TransientSourceError(message, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.reso.mapping.converters import to_text, to_url
@@ -10,13 +11,13 @@ from indexer.reso.mapping.lookup_tables import normalize_names
 from indexer.reso.mapping.source_values import describe_value
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable
 
     from indexer.reso.mapping.mapping_context import MappingContext
     from mappings.fields import Field
 
 OPEN_HOUSE = "OpenHouse"
+_DAY = dt.timedelta(days=1)
 _CANCELED = normalize_names(["Canceled", "Cancelled"])
 _LIVESTREAM_TYPES = normalize_names(["Livestream Public"])
 # Other types are for agents or offices only.
@@ -52,10 +53,11 @@ class OpenHouseMapper:
 
 
 class _LocalTime(NamedTuple):
-    """A local date and time of day; the date is empty if none is given."""
+    """A date and time of day; the date is empty if none is given. `is_zoned`: converted to the listing's time zone."""
 
     date: str
     time: str
+    is_zoned: bool = False
 
 
 def _map_open_house(context: MappingContext, part: dict[str, Any], zone: dt.tzinfo | None) -> dict[str, Any] | None:
@@ -63,7 +65,7 @@ def _map_open_house(context: MappingContext, part: dict[str, Any], zone: dt.tzin
     if (kind := _public_type(context, part)) is None:
         return None
     start = _convert(context, part, "OpenHouseStartTime", lambda value: _local_time(value, zone))
-    if not (date := _convert(context, part, "OpenHouseDate", to_date) or (start.date if start else "")):
+    if not (date := _day(_convert(context, part, "OpenHouseDate", to_date), start)):
         context.omitted.append((f"{OPEN_HOUSE}.OpenHouseDate", "is missing: the open house is left out"))
         return None
     end = _convert(context, part, "OpenHouseEndTime", lambda value: _local_time(value, zone))
@@ -71,6 +73,17 @@ def _map_open_house(context: MappingContext, part: dict[str, Any], zone: dt.tzin
     house |= _livestream_fields(context, part, kind)
     house["Comment"] = _convert(context, part, "OpenHouseRemarks", to_text)
     return {name: value for name, value in house.items() if value is not None}
+
+
+def _day(given: str | None, start: _LocalTime | None) -> str:
+    """Return the day of the start at the listing: sources with times in UTC often give the day in UTC, too.
+
+    A start that is further from the given day than a time zone can move it is only a time of day.
+    """
+    if start is None or not start.date or given is None:
+        return given or (start.date if start else "")
+    is_near = abs(dt.date.fromisoformat(given) - dt.date.fromisoformat(start.date)) <= _DAY
+    return start.date if start.is_zoned and is_near else given
 
 
 def _livestream_fields(context: MappingContext, part: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -96,5 +109,6 @@ def _local_time(value: object, zone: dt.tzinfo | None) -> _LocalTime | None:
         return _LocalTime("", time)
     if (timestamp := to_datetime(value)) is None:
         return None
-    local = timestamp if zone is None or is_without_offset(value) else timestamp.astimezone(zone)
-    return _LocalTime(local.date().isoformat(), local.time().isoformat("seconds"))
+    is_zoned = zone is not None and not is_without_offset(value)
+    local = timestamp.astimezone(zone) if is_zoned else timestamp
+    return _LocalTime(local.date().isoformat(), local.time().isoformat("seconds"), is_zoned)

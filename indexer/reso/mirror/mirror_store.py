@@ -187,6 +187,13 @@ class Mirror:
         )
         return [_decode(body) for (body,) in rows]
 
+    def part_keys(self, entity: str, of: str, key: str) -> list[str]:
+        """Return the keys of an entity's records that are part of the record `key` of the entity `of`."""
+        rows = self.connection.execute(
+            "SELECT key FROM link WHERE to_entity = ? AND to_key = ? AND is_part = 1 AND entity = ?", (of, key, entity)
+        )
+        return [part for (part,) in rows]
+
     def keys(self, entity: str, after: str, limit: int) -> list[str]:
         """Return the next keys of an entity after a key, ascending."""
         rows = self.connection.execute(

@@ -24,6 +24,10 @@ class SeenKeys:
             insert = f"INSERT OR IGNORE INTO {self._table} VALUES (?)"  # noqa: S608 - our own table name
             self._mirror.connection.executemany(insert, ((key,) for key in keys))
 
+    def count(self) -> int:
+        """Return the number of keys seen."""
+        return int(self._mirror.connection.execute(f"SELECT count(*) FROM {self._table}").fetchone()[0])  # noqa: S608
+
     def missing(self) -> list[str]:
         """Return the keys in the mirror that were not seen."""
         query = f"SELECT key FROM record WHERE entity = ? AND key NOT IN {self._table} ORDER BY key"  # noqa: S608

@@ -22,6 +22,8 @@ from indexer.updates.update_run import update
 from mappings import COMPANY, RESOURCES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from indexer.context import IndexerContext
     from indexer.reso.mirror.mirror_store import Mirror
     from indexer.reso.replication_plan import ReplicationPlan
@@ -132,7 +134,14 @@ class MirrorPublisher:
             live = {resource: await GenerationLifecycle(self._context, resource).live() for resource in self._resources}
         return [resource for resource, index in live.items() if index is None]
 
-    async def record_status(self, complete: int | None, followed_by: str, complaint: str | None) -> None:
+    async def record_status(
+        self,
+        complete: int | None,
+        followed_by: str,
+        complaint: str | None,
+        keys_checked: int | None = None,
+        missing: Sequence[str] = (),
+    ) -> None:
         """Store the status for `index status`; all changes up to `complete` (Unix milliseconds) are published."""
         entities = self._plan.dictionary.entities
         replication = ReplicationStatus(
@@ -146,6 +155,8 @@ class MirrorPublisher:
             due=self._mirror.count("due"),
             complaint=complaint,
             prefix=self._plan.prefix,
+            keys_checked=keys_checked,
+            missing=list(missing),
         )
         with translate_client_errors():
             await record_replication(self._context, replication)

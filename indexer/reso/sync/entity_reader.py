@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +10,21 @@ from indexer.errors import SourceError
 from indexer.reporting.report import ResourceReport, RunStage
 from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
 from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.dialects.entity_form import STANDARD_FORM, EntityForm
 from indexer.reso.mirror.record_links import key_text
+from indexer.reso.source_time import queryable_time
+from indexer.reso.sync.child_records import ChildRecords
 from indexer.reso.sync.page_order import is_sorted_by_key
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
     from indexer.reporting.report import OnProgress
+    from indexer.reso.client.odata_response import ODataPage
     from indexer.reso.client.reso_client import ResoClient
     from indexer.reso.mirror.mirror_store import Mirror
     from indexer.reso.settings import ResoSettings
+    from indexer.reso.source_time import SyncPosition
     from mappings.data_dictionary.model import DictionaryEntity
 
 SourceRow = dict[str, Any]
@@ -40,13 +44,15 @@ class SourceContext:
 
 @dataclass
 class EntityReader:
-    """Reads one entity of a source; only the fields of `select` are requested and stored."""
+    """Reads one entity of a source, and what comes with it; only the fields of `select` are requested and stored."""
 
     name: str
     entity: DictionaryEntity
     select: tuple[str, ...]
     source: SourceContext
+    form: EntityForm = STANDARD_FORM
     report: ResourceReport = field(init=False)
+    children: tuple[ChildRecords, ...] = field(init=False)
     changed: int = 0  # records that were new or different
     removed: int = 0
     without_key: int = 0  # records that cannot be stored
@@ -55,6 +61,8 @@ class EntityReader:
     def __post_init__(self) -> None:
         """Start a report with zero counts."""
         self.report = ResourceReport(self.name)
+        self.children = tuple(ChildRecords(self.name, form, self.source.mirror) for form in self.form.children)
+        self.page_size = min(self.source.settings.page_size, self.form.page_size or self.source.settings.page_size)
 
     @property
     def key(self) -> str:
@@ -64,29 +72,73 @@ class EntityReader:
     @property
     def records_query(self) -> ODataQuery:
         """The query for all records."""
-        return self._query(self.select)
+        members = tuple(child.field for child in self.form.children if child.field)
+        expand = tuple(child.expand for child in self.form.children if child.expand)
+        return replace(self._query((*self._selected, *members)), expand=expand)
 
     @property
     def keys_query(self) -> ODataQuery:
-        """The query for the keys and timestamps of all records."""
-        return self._query((self.key, MODIFICATION_TIMESTAMP))
+        """The query for the keys of all records, and the fields that show whether they changed."""
+        shown = (self.key, self.form.modified, *self.form.watched, self.form.gone_field)
+        return self._query(tuple(filter(None, shown)))
+
+    @property
+    def _selected(self) -> tuple[str, ...]:
+        counts = (child.counted_by for child in self.form.children if child.counted_by in self.form.watched)
+        own = (*self.select, self.form.modified, self.form.gone_field, *self.form.watched, *counts)
+        return tuple(dict.fromkeys(filter(None, own)))
 
     def _query(self, select: tuple[str, ...]) -> ODataQuery:
-        return ODataQuery(self.name, select, page_size=self.source.settings.page_size).where(self.entity.filter)
+        return ODataQuery(self.name, select, page_size=self.page_size).where(self.form.filter, self.entity.filter)
 
     def key_of(self, row: SourceRow) -> str:
         """Return the key of a record, empty if it has none."""
         return key_text(row.get(self.key))
 
+    def time_of(self, row: SourceRow) -> str:
+        """Return the time of the last change as the source formats it, empty if there is none."""
+        value = row.get(self.form.modified)
+        return value if isinstance(value, str) else ""
+
+    def position_of(self, row: SourceRow) -> SyncPosition:
+        """Return the position of a record in the order of changes."""
+        return queryable_time(self.time_of(row)), self.key_of(row)
+
+    def state_of(self, row: SourceRow) -> str:
+        """Return what differs if the record or its children changed, empty if the row does not show it."""
+        if not (modified := self.time_of(row)):
+            return ""
+        return " ".join([modified, *(str(row.get(name)) for name in self.form.watched)])
+
+    async def fetch(self, query: ODataQuery, *, has_next_links: bool = False) -> ODataPage:
+        """Return a page of records with all of their children."""
+        return await self._completed(await self.source.client.fetch_page(query, has_next_links=has_next_links))
+
+    async def fetch_link(self, link: str) -> ODataPage:
+        """Return the page of a next link with all children of its records."""
+        return await self._completed(await self.source.client.fetch_link(self.name, link, self.page_size))
+
+    async def _completed(self, page: ODataPage) -> ODataPage:
+        for child in self.children:
+            for row in page.value:
+                await child.complete(self.source.client, row)
+        return page
+
     def store(self, rows: Iterable[SourceRow]) -> None:
-        """Store records in the mirror, within the caller's transaction."""
+        """Store records with their children, remove those marked as deleted, within the caller's transaction."""
         for row in rows:
             self.report.read += 1
-            if key := self.key_of(row):
-                record = {name: row[name] for name in self.select if row.get(name) is not None}
-                self.changed += self.source.mirror.put(self.name, key, modified_time(row), record)
-            else:
+            key = self.key_of(row)
+            if not key:
                 self.without_key += 1
+            elif self.form.is_gone(row):
+                self.remove([key])
+            else:
+                given = ((name, row.get(name)) for name in self.select)
+                record = {name: self.form.named(name, value) for name, value in given if value is not None}
+                self.changed += self.source.mirror.put(self.name, key, self.state_of(row), record)
+                for child in self.children:
+                    child.store(key, row)
         self.report.stage = RunStage.READING
         self.source.on_progress(self.report)
 
@@ -116,7 +168,8 @@ class EntityReader:
 
     async def _page_after(self, query: ODataQuery, last: str | None) -> list[SourceRow]:
         """Return the page after a key, empty at the end; raise SourceError if the source ignores filter or order."""
-        rows = await self.fetch_nonempty(query.where(after_key_filter(self.key, last)).ordered_by(self.key))
+        after = after_key_filter(self.key, None if last is None else self.form.key_literal(last))
+        rows = await self.fetch_nonempty(query.where(after).ordered_by(self.key))
         if rows:
             self._check(rows, last)
         return rows
@@ -124,7 +177,7 @@ class EntityReader:
     async def fetch_nonempty(self, query: ODataQuery) -> list[SourceRow]:
         """Return a page, requested again if it is empty."""
         for _ in range(_EMPTY_PAGE_ATTEMPTS):
-            if rows := (await self.source.client.fetch_page(query)).value:
+            if rows := (await self.fetch(query)).value:
                 return rows
         return []
 
@@ -144,7 +197,7 @@ class EntityReader:
     async def fetch_keys(self, keys: Sequence[str]) -> list[str]:
         """Read records by key; return the keys that the responses lack."""
         absent: list[str] = []
-        for batch in batch_keys(keys, self.source.settings.keys_per_request):
+        for batch in batch_keys(keys, self.source.settings.keys_per_request if self.form.finds_keys else 1):
             rows = await self._fetch_batch(batch)
             with self.source.mirror.transaction():
                 self.store(rows)
@@ -156,32 +209,39 @@ class EntityReader:
         return {key for key in absent if await self._is_gone(key)}
 
     async def _fetch_batch(self, keys: Sequence[str]) -> list[SourceRow]:
+        if not self.form.finds_keys:
+            return [row for key in keys for row in await self._fetch_by_address(key)]
         try:
-            query = self.records_query.where(keys_filter(self.key, keys, use_or=self._uses_or_filter))
-            return (await self.source.client.fetch_page(query)).value
+            literals = [self.form.key_literal(key) for key in keys]
+            query = self.records_query.where(keys_filter(self.key, literals, use_or=self._uses_or_filter))
+            return (await self.fetch(query)).value
         except SourceRejectedError as error:
             if self._uses_or_filter or error.status not in {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED}:
                 raise
             self._uses_or_filter = True
         return await self._fetch_batch(keys)
 
+    async def _fetch_by_address(self, key: str) -> list[SourceRow]:
+        row = await self.source.client.fetch_record(self.records_query.addressed, self.form.key_literal(key))
+        if row is None:
+            return []
+        for child in self.children:
+            await child.complete(self.source.client, row)
+        return [row]
+
     async def _is_gone(self, key: str) -> bool:
-        if self.entity.filter:
-            rows = await self.fetch_nonempty(self.records_query.where(keys_filter(self.key, [key], use_or=True)))
+        if self.records_query.filters and self.form.finds_keys:
+            literal = self.form.key_literal(key)
+            rows = await self.fetch_nonempty(self.records_query.where(keys_filter(self.key, [literal], use_or=True)))
         else:
-            row = await self.source.client.fetch_record(self.name, key, self.select)
-            rows = [] if row is None else [row]
+            rows = await self._fetch_by_address(key)
         with self.source.mirror.transaction():
             self.store(rows)
-        return not rows
+        return all(self.form.is_gone(row) for row in rows)
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove records from the mirror, within the caller's transaction."""
+        """Remove records and their children from the mirror, within the caller's transaction."""
         for key in keys:
             self.removed += self.source.mirror.remove(self.name, key)
-
-
-def modified_time(row: SourceRow) -> str:
-    """Return the modification timestamp as the source formats it, empty if there is none."""
-    value = row.get(MODIFICATION_TIMESTAMP)
-    return value if isinstance(value, str) else ""
+            for child in self.children:
+                child.remove_all(key)

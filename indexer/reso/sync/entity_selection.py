@@ -13,6 +13,7 @@ from indexer.reso.sync.entity_sync import EntitySync
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from indexer.reso.dialects.entity_form import SourceForms
     from indexer.reso.mirror.mirror_store import Mirror
     from indexer.reso.replication_plan import ReplicationPlan
     from indexer.reso.sync.entity_reader import SourceContext
@@ -22,33 +23,21 @@ _REQUIRED_ENTITY = "Property"
 NOT_AUTHORIZED = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 
-def build_readers(
-    plan: ReplicationPlan, source: SourceContext, offered: Mapping[str, frozenset[str]]
-) -> dict[str, EntityReader]:
-    """Return a reader of each mapped entity that the source offers; raise SourceError if a required one is missing."""
-    if _REQUIRED_ENTITY not in offered:
+def build_readers(plan: ReplicationPlan, source: SourceContext, forms: SourceForms) -> dict[str, EntityReader]:
+    """Return a reader of each mapped entity with a set of its own; raise SourceError if a required one is missing."""
+    sets = forms.own_sets()
+    if _REQUIRED_ENTITY not in sets:
         raise SourceError(f"The source has no {_REQUIRED_ENTITY}. Is {plan.url} the root of a RESO Web API?")
-    readers = {
-        name: EntityReader(name, entity, _selected_fields(plan, name, offered[name]), source)
-        for name, entity in plan.dictionary.entities.items()
-        if name in offered
-    }
+    entities = plan.dictionary.entities
+    readers = {name: EntityReader(name, entities[name], forms.select(name), source, forms.form(name)) for name in sets}
     _record_selection(plan, source.mirror, readers)
     return readers
-
-
-def _selected_fields(plan: ReplicationPlan, name: str, offered: frozenset[str]) -> tuple[str, ...]:
-    """Return the mapped fields that the source offers: it may reject an unknown one."""
-    wanted = plan.dictionary.requested_fields(name)
-    if missing := [field for field in wanted[:2] if field not in offered]:
-        raise SourceError(f"{name} of the source has no {' and no '.join(missing)}, so it cannot be followed.")
-    return tuple(field for field in wanted if field in offered)
 
 
 def _record_selection(plan: ReplicationPlan, mirror: Mirror, readers: dict[str, EntityReader]) -> None:
     """Reload entities whose selected fields changed; publish everything again if the dictionary changed."""
     for name, reader in readers.items():
-        selection = [*reader.select, reader.entity.filter]
+        selection = [*reader.select, reader.entity.filter, *reader.form.identity]
         if (previous := mirror.read_note(f"asked {name}")) != selection:
             with mirror.transaction():
                 if previous is not None:
@@ -62,8 +51,8 @@ def _record_selection(plan: ReplicationPlan, mirror: Mirror, readers: dict[str, 
             mirror.write_note(_DICTIONARY_NOTE, fingerprint)
 
 
-async def start_authorized(readers: Mapping[str, EntityReader], not_granted: list[str]) -> dict[str, EntitySync]:
-    """Return the syncs of authorized entities, each with its start set; append a message for each other entity.
+async def start_authorized(readers: Mapping[str, EntityReader], refused: dict[str, str]) -> dict[str, EntitySync]:
+    """Return the syncs of authorized entities, each with its start set; add a reason for each other entity.
 
     A licence often covers less than the metadata describes. Raise SourceRejectedError for a required entity. An entity
     that was readable before raises it later, when it is read.
@@ -75,6 +64,6 @@ async def start_authorized(readers: Mapping[str, EntityReader], not_granted: lis
         except SourceRejectedError as error:
             if error.status not in NOT_AUTHORIZED or name == _REQUIRED_ENTITY:
                 raise
-            not_granted.append(f"{error} {name} is not read.")
+            refused[name] = str(error)
             del syncs[name]
     return syncs

@@ -13,22 +13,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.errors import RefusedError, SourceError
+from indexer.errors import RefusedError
 from indexer.reporting.tolerance import tolerated_count
-from indexer.reso.client.odata_query import after_change_filter
+from indexer.reso.dialects.dialect import BY_LINKS, BY_TIMES
 from indexer.reso.mirror.seen_items import seen_keys
 from indexer.reso.source_time import format_source_time, parse_source_time
-from indexer.reso.sync.entity_reader import modified_time
-from indexer.reso.sync.sync_state import EntitySyncState, advance, position_of
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from indexer.reso.sync.page_walks import PageWalks
+from indexer.reso.sync.sync_state import EntitySyncState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.reso.client.odata_query import ODataQuery
     from indexer.reso.mirror.mirror_store import Mirror
+    from indexer.reso.source_time import SyncPosition
     from indexer.reso.sync.entity_reader import EntityReader, SourceRow
-    from indexer.reso.sync.sync_state import SyncPosition
 
 # A comparison during which the source left records out is repeated.
 _MAX_COMPARISONS = 3
@@ -39,7 +35,8 @@ class EntitySync:
 
     def __init__(self, reader: EntityReader) -> None:
         """Resume from the checkpoint in the mirror."""
-        self.reader = reader
+        self.reader, self._form, self._walks = reader, reader.form, PageWalks(reader)
+        self._loaded_until: SyncPosition = ("", "")
         self._mirror, self._settings = reader.source.mirror, reader.source.settings
         self._client = reader.source.client
         self._note = _note_name(reader.name)
@@ -49,17 +46,24 @@ class EntitySync:
             self.state.compared = 0.0
 
     async def set_start(self) -> None:
-        """Set the timestamp to follow from: that of the newest record, since the source's own clock may differ."""
+        """Set the timestamp to follow from, before anything is read; raise SourceRejectedError without access."""
         if not self.state.since:
-            now = self._client.source_time
-            newest_first = replace(self.reader.keys_query, top=1, page_size=None).ordered_by(
-                f"{MODIFICATION_TIMESTAMP} desc"
-            )
-            rows = await self.reader.fetch_nonempty(
-                newest_first.where(f"{MODIFICATION_TIMESTAMP} le {format_source_time(now)}")
-            )
-            newest = parse_source_time(modified_time(rows[0])) if rows else None
-            self.state.since = format_source_time(min(newest or now, now) - self._overlap)
+            newest_or_now = self._newest_time if self._form.changes == BY_TIMES else self._time_of_access
+            self.state.since = format_source_time(await newest_or_now() - self._overlap)
+
+    async def _newest_time(self) -> dt.datetime:
+        """Return the timestamp of the newest record, since the source's own clock may differ."""
+        now, modified = self._client.source_time, self._form.modified
+        newest_first = replace(self.reader.keys_query, top=1, page_size=None).ordered_by(f"{modified} desc")
+        rows = await self.reader.fetch_nonempty(newest_first.where(f"{modified} le {format_source_time(now)}"))
+        newest = parse_source_time(self.reader.time_of(rows[0])) if rows else None
+        return min(newest or now, now)
+
+    async def _time_of_access(self) -> dt.datetime:
+        """Return the source's time, of a source that is read in its own order; the load sets an earlier start."""
+        now = self._client.source_time
+        await self.reader.fetch(replace(self.reader.keys_query, top=1, page_size=None))
+        return now
 
     @property
     def _overlap(self) -> dt.timedelta:
@@ -69,21 +73,34 @@ class EntitySync:
         self._mirror.write_note(self._note, msgspec.to_builtins(self.state))
 
     async def load(self) -> None:
-        """Read all records by key; changes made meanwhile are picked up by following."""
+        """Read all records; changes made meanwhile are picked up by following."""
         await self.set_start()
         state, reader = self.state, self.reader
         if state.loaded:
             return
-        async for rows in reader.pages_by_key(reader.records_query, state.last):
+        async for page in self._walks.all_pages(reader.records_query, state.last):
             with self._mirror.transaction():
-                reader.store(rows)
-                state.last = reader.last_key(rows)
-                state.loaded = not rows
+                reader.store(page.rows)
+                state.last, state.loaded = page.position, page.is_last
+                self._note_newest(page.rows)
                 self._save()
 
+    def _note_newest(self, rows: list[SourceRow]) -> None:
+        """Of a source that is read in its own order, keep the newest timestamp, and follow from before it."""
+        if self._form.changes == BY_LINKS:
+            self._loaded_until = max(self._loaded_until, self._newest_of(rows), key=_time_order)
+            newest, since = parse_source_time(self._loaded_until[0]), parse_source_time(self.state.since)
+            if self.state.loaded and newest is not None and since is not None:
+                self.state.since = format_source_time(min(since, newest - self._overlap))
+
     async def follow_changes(self) -> None:
-        """Read changed records by timestamp and key, because records may share a timestamp."""
-        async for rows, is_full in self._pages_by_time(self.reader.records_query, self.state.since, self.state.place):
+        """Read changed records by timestamp and key, because records may share a timestamp; or by next links."""
+        if self._form.changes == BY_LINKS:
+            await self._follow_links()
+            return
+        async for rows, is_full in self._walks.pages_by_time(
+            self.reader.records_query, self.state.since, self.state.place
+        ):
             with self._mirror.transaction():
                 self.reader.store(rows)
                 self._save_position(rows)
@@ -91,48 +108,52 @@ class EntitySync:
                     self.state.finish_pass(time.time(), self._settings.overlap_seconds)
                 self._save()
 
-    async def _pages_by_time(
-        self, query: ODataQuery, since: str, position: SyncPosition | None = None
-    ) -> AsyncIterator[tuple[list[SourceRow], bool]]:
-        """Yield pages by timestamp and key, each with whether another may follow."""
-        query, is_full = query.ordered_by(f"{MODIFICATION_TIMESTAMP},{self.reader.key}"), True
-        first, reached = f"{MODIFICATION_TIMESTAMP} ge {since}", {position}
-        while is_full:
-            after = first if position is None else after_change_filter(self.reader.key, position)
-            rows, is_full = await self._page(query.where(after))
-            position = advance(self.reader, position, rows, is_full=is_full)
-            if is_full and position in reached:
-                raise SourceError(f"{self.reader.name}: the source returns the same pages by time again and again.")
-            reached.add(position)
-            yield rows, is_full
+    async def _follow_links(self) -> None:
+        """Read changed records in the source's order; the checkpoint advances only if all were found."""
+        newest = self.state.place or ("", "")
+        async for rows in self._walks.changes_by_links(self.reader.records_query, newest[0] or self.state.since):
+            newest = max(newest, self._newest_of(rows), key=_time_order)
+            with self._mirror.transaction():
+                self.reader.store(rows)
+        if self._walks.is_complete:
+            with self._mirror.transaction():
+                self.state.place = newest if newest[0] else None
+                self.state.finish_pass(time.time(), self._settings.overlap_seconds)
+                self._save()
 
-    async def _page(self, query: ODataQuery) -> tuple[list[SourceRow], bool]:
-        """Return a page, and whether another may follow; a wrong "yes" costs one request."""
-        page = await self._client.fetch_page(query)
-        is_full = page.next_link is not None or len(page.value) >= self._settings.page_size
-        return page.value, is_full and bool(page.value)
+    def _newest_of(self, rows: list[SourceRow]) -> SyncPosition:
+        """Return the newest position that is not in the future: such a one would hide all changes until then."""
+        now = self._client.source_time
+        positions = [self.reader.position_of(row) for row in rows]
+        known = [each for each in positions if (at := parse_source_time(each[0])) is not None and at <= now]
+        return max(known, key=_time_order, default=("", ""))
 
     def _save_position(self, rows: list[SourceRow]) -> None:
         """Advance the checkpoint, except to a timestamp in the future: it would hide all changes until then."""
         now = self._client.source_time
         for row in reversed(rows):
-            if (modified := parse_source_time(modified_time(row))) is not None and modified <= now:
-                self.state.place = position_of(self.reader, row)
+            if (modified := parse_source_time(self.reader.time_of(row))) is not None and modified <= now:
+                self.state.place = self.reader.position_of(row)
                 return
 
     async def recheck_recent(self) -> None:
         """Compare the timestamps of recent changes with the mirror: some changes become visible late."""
         newest = parse_source_time(self.state.newest or self.state.since)
         since = format_source_time((newest or self._client.source_time) - self._overlap)
-        async for rows, _ in self._pages_by_time(self.reader.keys_query, since):
+        if self._form.changes == BY_LINKS:
+            async for rows in self._walks.changes_by_links(self.reader.keys_query, since):
+                await self._refresh_differing(rows)
+            return
+        async for rows, _ in self._walks.pages_by_time(self.reader.keys_query, since):
             await self._refresh_differing(rows)
 
     async def _refresh_differing(self, rows: list[SourceRow]) -> None:
-        """Read the records whose timestamp differs from the mirror's or is missing."""
-        times = {key: modified_time(row) for row in rows if (key := self.reader.key_of(row))}
-        known = self._mirror.modification_times(self.reader.name, list(times)) if times else {}
-        differing = [key for key, modified in times.items() if not modified or known.get(key) != modified]
-        await self._remove(await self.reader.refresh_keys(differing))
+        """Read the records that differ from the mirror's or are missing there; remove those marked as deleted."""
+        gone = {self.reader.key_of(row) for row in rows if self._form.is_gone(row)}
+        states = {key: self.reader.state_of(row) for row in rows if (key := self.reader.key_of(row)) not in {"", *gone}}
+        known = self._mirror.modification_times(self.reader.name, list(states)) if states else {}
+        differing = [key for key, state in states.items() if not state or known.get(key) != state]
+        await self._remove(gone | await self.reader.refresh_keys(differing))
 
     async def _remove(self, gone: set[str]) -> None:
         with self._mirror.transaction():
@@ -140,7 +161,7 @@ class EntitySync:
 
     async def _may_differ(self) -> bool:
         """Whether the source reports another number of records than the mirror has, or none: a load may fall short."""
-        query = replace(self.reader.keys_query, top=1, page_size=None, with_count=True)
+        query = replace(self.reader.keys_query, top=1, page_size=None, with_count=True).where(self._form.live)
         return (await self._client.fetch_page(query)).count != self._mirror.count("record", self.reader.name)
 
     async def compare_if_incomplete(self) -> None:
@@ -188,18 +209,39 @@ class EntitySync:
     async def _missing(self) -> list[str]:
         """Read all keys, refresh the records that differ, and return the known keys that the source did not list."""
         with seen_keys(self._mirror, self.reader.name) as seen:
-            async for rows in self.reader.pages_by_key(self.reader.keys_query, None):
-                seen.add(key for row in rows if (key := self.reader.key_of(row)))
-                await self._refresh_differing(rows)
+            async for page in self._walks.all_pages(self.reader.keys_query, None):
+                seen.add(key for row in page.rows if (key := self.reader.key_of(row)))
+                await self._refresh_differing(page.rows)
+            self._walks.require_all(seen.count())
             return seen.missing()
 
-    def _check_removal_limit(self, missing: int) -> None:
+    async def compare_part(self, rows: list[SourceRow], known: list[str], removed: int) -> int:
+        """Compare a part of all keys: read the records that differ, and remove those known keys that the source lacks.
+
+        Returns how many were removed, after so many others; raise RefusedError if that is more than the limit allows.
+        """
+        await self._refresh_differing(rows)
+        listed = {self.reader.key_of(row) for row in rows}
+        absent = await self.reader.fetch_keys([key for key in known if key not in listed])
+        if absent:
+            self._check_removal_limit(len(absent), removed)
+        gone = await self.reader.confirm_missing(absent)
+        await self._remove(gone)
+        return len(gone)
+
+    def _check_removal_limit(self, missing: int, removed: int = 0) -> None:
+        """Raise RefusedError if more records are missing than may be removed, after others of the same comparison."""
         known, share = self._mirror.count("record", self.reader.name), self._settings.removal_limit
-        if missing > tolerated_count(share, known):
+        if missing + removed > tolerated_count(share, known + removed):
+            before = f" after {removed:,} that were removed" if removed else ""
             raise RefusedError(
-                f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records, more than the share of "
-                f"{share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None were removed."
+                f"{self.reader.name}: the source lacks {missing:,} of {known:,} known records{before}, more than the "
+                f"share of {share} that BROKERAGE_RESO_REMOVAL_LIMIT allows. None were removed."
             )
+
+
+def _time_order(position: SyncPosition) -> tuple[dt.datetime, str]:
+    return parse_source_time(position[0]) or dt.datetime.min.replace(tzinfo=dt.UTC), position[1]
 
 
 def _note_name(entity: str) -> str:

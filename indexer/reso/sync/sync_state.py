@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from indexer.errors import SourceError
-from indexer.reso.source_time import format_source_time, parse_source_time
-from indexer.reso.sync.entity_reader import modified_time
+from indexer.reso.source_time import SyncPosition, format_source_time, parse_source_time
 from indexer.reso.sync.page_order import is_sorted_by_time
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 
 if TYPE_CHECKING:
     from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
 # The assumed clock difference between the machines of one source.
 _MAX_CLOCK_SKEW = dt.timedelta(seconds=5)
-_FRACTION = re.compile(r"\.\d+")
-
-SyncPosition = tuple[str, str]  # a timestamp as the source formats it, and a key
 
 
 class EntitySyncState(msgspec.Struct):
@@ -52,20 +46,6 @@ class EntitySyncState(msgspec.Struct):
             self.place = None
 
 
-def queryable_time(modified: str) -> str:
-    """Return a timestamp for a filter: unchanged if it is in UTC, else converted to UTC."""
-    if modified.endswith("Z") or (parsed := parse_source_time(modified)) is None:
-        return modified
-    whole = parsed.astimezone(dt.UTC).replace(microsecond=0, tzinfo=None).isoformat()
-    fraction = _FRACTION.search(modified)  # kept as text: it may be finer than microseconds
-    return f"{whole}{fraction[0] if fraction else ''}Z"
-
-
-def position_of(reader: EntityReader, row: SourceRow) -> SyncPosition:
-    """Return the position of a record in the order of changes."""
-    return queryable_time(modified_time(row)), reader.key_of(row)
-
-
 def advance(
     reader: EntityReader, position: SyncPosition | None, rows: list[SourceRow], *, is_full: bool
 ) -> SyncPosition | None:
@@ -75,8 +55,8 @@ def advance(
     """
     if not rows:
         return position
-    reached = position_of(reader, rows[-1])
-    is_ordered = is_sorted_by_time([modified_time(row) for row in rows])
+    reached = reader.position_of(rows[-1])
+    is_ordered = is_sorted_by_time([reader.time_of(row) for row in rows])
     if not is_ordered or "" in reached or (is_full and reached == position):
-        raise SourceError(f"{reader.name}: the source ignores a filter or an order by {MODIFICATION_TIMESTAMP}.")
+        raise SourceError(f"{reader.name}: the source ignores a filter or an order by {reader.form.modified}.")
     return reached

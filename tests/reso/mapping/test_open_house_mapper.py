@@ -81,6 +81,24 @@ def test_a_time_without_an_offset_stays(given: str, start: str) -> None:
     assert house["StartTime"] == start
 
 
+@pytest.mark.parametrize(
+    ("day", "start", "zone", "shown"),
+    [
+        ("2026-07-05", "2026-07-05T01:00:00Z", LOS_ANGELES, "2026-07-04"),
+        ("2026-07-04", "2026-07-05T01:00:00Z", LOS_ANGELES, "2026-07-04"),
+        ("2026-07-04", "2026-07-04T23:30:00-04:00", "Pacific/Auckland", "2026-07-05"),
+        ("2026-07-05", "2026-07-05T01:00:00Z", None, "2026-07-05"),
+        ("2026-07-05", "2026-07-04T18:00:00", LOS_ANGELES, "2026-07-05"),
+        ("2026-07-05", "1900-01-01T18:00:00Z", LOS_ANGELES, "2026-07-05"),
+        ("2026-07-05", "18:00:00", LOS_ANGELES, "2026-07-05"),
+    ],
+)
+def test_the_day_is_that_of_the_start_at_the_place(day: str, start: str, zone: str | None, shown: str) -> None:
+    """A start without an offset, without a zone, or far from the day, does not move the day."""
+    [house] = open_houses({"OpenHouseDate": day, "OpenHouseStartTime": start}, zone=zone)
+    assert house["Date"] == shown
+
+
 def test_without_a_zone_a_time_keeps_its_own_offset() -> None:
     [house] = open_houses({"OpenHouseStartTime": "2026-07-04T23:00:00-07:00"})
     assert (house["Date"], house["StartTime"]) == ("2026-07-04", "23:00:00")

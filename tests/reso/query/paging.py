@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.reso.server.table import Table, TableRow
 
 # The order in which the reference server writes the options of a next link, and what a URL's query may hold raw.
-_CARRIED = ("$filter", "$select", "$orderby", "$top", "$skip", "$count", "$skiptoken")
+_CARRIED = ("$filter", "$select", "$expand", "$orderby", "$top", "$skip", "$count", "$skiptoken")
 _RAW = "!~*'()"
 
 
@@ -55,12 +55,15 @@ class Pager:
 
     def size(self, query: CollectionQuery) -> int:
         """Return how many rows a full page has: as preferred, else all of $top, else the default."""
-        return min(query.preferred or query.top or self.settings.default_page, self.settings.max_page)
+        return min(query.preferred or query.top or self.settings.default_page, query.most or self.settings.max_page)
+
+    def _paging(self, query: CollectionQuery) -> str:
+        return query.paging or self.settings.paging
 
     def _owed(self, query: CollectionQuery) -> int | None:
         if query.token:
             return query.token.remaining_top
-        is_debt = self.settings.paging == "skip" and self.settings.owes_top_less_skip
+        is_debt = self._paging(query) == "skip" and self.settings.owes_top_less_skip
         return query.top if query.top is None or not is_debt else query.top - query.skip
 
     def _page(self, query: CollectionQuery, rows: list[TableRow], owed: int | None) -> ServerPage:
@@ -84,7 +87,7 @@ class Pager:
 
     def _next(self, query: CollectionQuery, rows: list[TableRow], owed: int | None) -> dict[str, str]:
         left = None if owed is None else owed - len(rows)
-        if self.settings.paging == "token":
+        if self._paging(query) == "token":
             token = SkipToken(query.order.position(rows[-1]), left, self.epoch)
             return query.options | {"$skip": "", "$skiptoken": token.text()}
         top = {} if left is None or self.settings.owes_top_less_skip else {"$top": str(left)}

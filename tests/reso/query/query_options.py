@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 import orjson
 
+from tests.reso.query.dialect_rules import check_filter, check_top, expansion
 from tests.reso.query.filter_grammar import Node, parse
 from tests.reso.query.filter_predicates import Predicate, PredicateBuilder, match_all
 from tests.reso.query.filter_tokens import BadFilter
 from tests.reso.query.ordering import BadOrder, RowOrder, RowPosition, parse_order
 from tests.reso.server.error_responses import ODataError, bad_option
+from tests.reso.server.schema import MODIFICATION_FIELD
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.reso.server.dialect import Dialect
     from tests.reso.server.schema import EntityType
     from tests.reso.server.server_settings import ServerSettings
 
 _PREFERRED = re.compile(r"(?:odata\.)?maxpagesize=(\d+)")
 # Options of OData that this server does not have: better said than answered wrongly.
-_NOT_HERE = frozenset({"$expand", "$search", "$apply", "$compute", "$deltatoken"})
+_NOT_HERE = frozenset({"$search", "$apply", "$compute", "$deltatoken"})
 
 
 @dataclass(frozen=True)
@@ -52,26 +57,56 @@ class CollectionQuery:
     skip: int
     token: SkipToken | None
     preferred: int | None
+    expand: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)  # children, and their fields or all
+    most: int = 0  # rows of the largest page
+    paging: str = ""  # of the server settings, unless the endpoint has its own
 
 
 def parse_query(entity: EntityType, text: str, prefer: str, settings: ServerSettings) -> CollectionQuery:
     """Return the query of a URL behind its `?`; raise Problem for what the server refuses."""
-    options = dict(parse_qsl(text, keep_blank_values=True))
-    if missing := _NOT_HERE & options.keys():
+    options, dialect = dict(parse_qsl(text, keep_blank_values=True)), settings.dialect
+    not_here = _NOT_HERE if dialect.expanded else _NOT_HERE | {"$expand"}
+    if missing := not_here & options.keys():
         raise ODataError(501, "50100", f"{min(missing)} is not implemented")
-    where = _filter(options.get("$filter"))
-    preferred = _PREFERRED.search(prefer)
-    return CollectionQuery(
+    where, top = _filter(options.get("$filter")), _whole(options, "$top")
+    preferred = _PREFERRED.search(prefer) if dialect.honours_prefer else None
+    select, expand = _select(options.get("$select"), entity, settings), options.get("$expand", "")
+    most = _largest_page(entity, select, settings, is_expanded=bool(expand))
+    check_top(top, most, dialect)
+    query = CollectionQuery(
         options=options,
         where=where,
         accepts=_predicate(where, entity, settings),
-        order=_order(options.get("$orderby", ""), entity, settings),
-        select=_select(options.get("$select"), entity, settings),
-        top=_whole(options, "$top"),
+        order=_order(options.get("$orderby") or _default_order(entity, dialect), entity, settings),
+        select=select,
+        top=top,
         skip=_whole(options, "$skip") or 0,
         token=_token(options.get("$skiptoken")),
         preferred=int(preferred[1]) or None if preferred else None,
+        expand=expansion(entity.name, expand, dialect) if expand else {},
+        most=most,
     )
+    return replace(query, top=None, preferred=top) if dialect.top_is_page_size and top else query
+
+
+def check_dialect(entity: EntityType, query: CollectionQuery, settings: ServerSettings) -> None:
+    """Raise ODataError for a query of a collection that a dialect refuses."""
+    check_filter(entity.name, query.where, settings.dialect)
+
+
+def _default_order(entity: EntityType, dialect: Dialect) -> str:
+    return {"none": "", "key": entity.key, "time": f"{MODIFICATION_FIELD},{entity.key}"}[dialect.default_order]
+
+
+def _largest_page(
+    entity: EntityType, select: tuple[str, ...] | None, settings: ServerSettings, *, is_expanded: bool
+) -> int:
+    dialect = settings.dialect
+    if is_expanded and dialect.max_page_with_expand is not None:
+        return dialect.max_page_with_expand
+    if select == (entity.key,) and dialect.max_page_of_keys is not None:
+        return dialect.max_page_of_keys
+    return settings.max_page
 
 
 def _filter(text: str | None) -> Node | None:

@@ -23,6 +23,8 @@ class Auth:
         self._settings = settings
         self._left: dict[str, float] = {settings.token: float("inf")} if settings.token else {}
         self.issued = 0
+        self.grants: list[str] = []  # of the tokens that were issued
+        self._refresh_tokens: set[str] = set()
         self._lock = threading.Lock()
 
     @property
@@ -46,22 +48,48 @@ class Auth:
         with self._lock:
             self._left = {token: left for token, left in self._left.items() if token == self._settings.token}
 
+    def revoke_refresh_tokens(self) -> None:
+        """Let no refresh token that was issued hold any more."""
+        with self._lock:
+            self._refresh_tokens.clear()
+
     def issue(self, form: str, authorization: str) -> ServerResponse:
         """Answer a request for a token: grant type, id and secret in the form, or the latter two as Basic."""
         said = dict(parse_qsl(form))
-        if said.get("grant_type") != "client_credentials":
-            return _answer(400, {"error": "unsupported_grant_type"})
+        grant = said.get("grant_type", "")
         given = (said.get("client_id"), said.get("client_secret"))
         if self._settings.client is None or self._settings.client not in {given, _basic(authorization)}:
             return _answer(401, {"error": "invalid_client"})
+        if grant not in self._grants:
+            return _answer(400, {"error": "unsupported_grant_type"})
+        if grant == "password" and (said.get("username"), said.get("password")) != self._settings.user:
+            return _answer(400, {"error": "invalid_grant"})
+        if grant == "refresh_token" and not self._use_refresh_token(said.get("refresh_token", "")):
+            return _answer(400, {"error": "invalid_grant"})
+        self.grants.append(grant)
         return _answer(200, self._new())
+
+    @property
+    def _grants(self) -> set[str]:
+        first = "client_credentials" if self._settings.user is None else "password"
+        return {first, "refresh_token"} if self._settings.refreshes else {first}
+
+    def _use_refresh_token(self, token: str) -> bool:
+        with self._lock:
+            was_valid = token in self._refresh_tokens
+            self._refresh_tokens.discard(token)
+            return was_valid
 
     def _new(self) -> dict[str, object]:
         with self._lock:
             self.issued += 1
             token = f"issued-{self.issued}"
             self._left[token] = self._settings.token_requests or float("inf")
-        return {"access_token": token, "token_type": "Bearer", "expires_in": self._settings.token_seconds}
+            issued = {"access_token": token, "token_type": "Bearer", "expires_in": self._settings.token_seconds}
+            if not self._settings.refreshes:
+                return issued
+            self._refresh_tokens.add(refresh := f"refresh-{self.issued}")
+            return issued | {"refresh_token": refresh}
 
 
 def _basic(authorization: str) -> tuple[str, str] | None:

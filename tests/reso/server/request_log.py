@@ -9,7 +9,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
+from tests.reso.server.dialect import RequestLimit
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.reso.server.server_settings import ServerFault, ServerSettings
 
 
@@ -34,14 +38,33 @@ class LoggedRequest:
         return unquote_plus(self.target)
 
 
+class _Window:
+    """What was counted within the seconds of a limit, the present included."""
+
+    def __init__(self, limit: RequestLimit) -> None:
+        self.limit = limit
+        self._recent: deque[tuple[float, int, int]] = deque()
+
+    def add(self, now: float, *, requests: int = 0, size: int = 0) -> None:
+        self._recent.append((now, requests, size))
+
+    def allows(self, now: float) -> bool:
+        while self._recent and self._recent[0][0] <= now - self.limit.seconds:
+            self._recent.popleft()
+        if self.limit.requests is not None and sum(each[1] for each in self._recent) >= self.limit.requests:
+            return False
+        return self.limit.bytes is None or sum(each[2] for each in self._recent) < self.limit.bytes
+
+
 class RequestLog:
     """Thread-safe; `violations` counts requests above the rate limit."""
 
     def __init__(self, settings: ServerSettings) -> None:
         """Begin with nothing."""
-        self._limit, self._window = settings.rate_limit, settings.rate_window_seconds
         self._visits: list[LoggedRequest] = []
-        self._recent: deque[float] = deque()
+        given = RequestLimit(settings.rate_window_seconds, requests=settings.rate_limit)
+        self._windows = [_Window(limit) for limit in (given, *settings.dialect.limits)]
+        self.now: Callable[[], float] = monotonic
         self._changed = threading.Condition()
         self.violations = 0
 
@@ -53,18 +76,21 @@ class RequestLog:
             self._changed.notify_all()
             return visit
 
-    def exceeds(self) -> bool:
-        """Count a request into the window; say whether it is one too many, which then is not counted."""
-        if self._limit is None:
-            return False
-        now = monotonic()
-        while self._recent and self._recent[0] <= now - self._window:
-            self._recent.popleft()
-        if len(self._recent) < self._limit:
-            self._recent.append(now)
-            return False
-        self.violations += 1
-        return True
+    def exceeded(self) -> RequestLimit | None:
+        """Count a request into all windows; return the limit that it exceeds, if any: then it is not counted."""
+        now = self.now()
+        for window in self._windows:
+            if not window.allows(now):
+                self.violations += 1
+                return window.limit
+        for window in self._windows:
+            window.add(now, requests=1)
+        return None
+
+    def sent(self, size: int) -> None:
+        """Count the bytes of a body into all windows."""
+        for window in self._windows:
+            window.add(self.now(), size=size)
 
     @property
     def visits(self) -> list[LoggedRequest]:

@@ -108,9 +108,12 @@ class ResoServer(Store):
 
     async def _answer(self, request: web.Request, asked: ServerRequest, visit: LoggedRequest) -> ServerResponse:
         self.events.request()
-        if self.ledger.exceeds():
-            return _too_many(str(math.ceil(self.settings.rate_window_seconds)))
-        is_collection = asked.method == "GET" and asked.path.removeprefix("/") in self.entities
+        if (limit := self.ledger.exceeded()) is not None:
+            return _too_many(str(math.ceil(limit.seconds)) if self.settings.dialect.says_retry_after else "")
+        if self.settings.dialect.requires_gzip and "gzip" not in request.headers.get("Accept-Encoding", ""):
+            raise ODataError(400, "40000", "COMPRESSION REQUIRED", "Accept-Encoding")
+        collection = asked.path.removeprefix("/").removesuffix("/replication")
+        is_collection = asked.method == "GET" and collection in self.entities
         visit.fault = self.faults.next_fault(visit.resource, is_collection=is_collection)
         if (failed := self._failed(visit.fault)) is not None:
             return failed
@@ -142,6 +145,7 @@ class ResoServer(Store):
         if visit.fault is ServerFault.TRUNCATED:
             body = body[: len(body) // 2]
         visit.status, visit.bytes = answer.status, len(body)
+        self.ledger.sent(len(body))
         if visit.fault is ServerFault.CUT:
             return await _cut(request, web.StreamResponse(status=answer.status, headers=headers), body)
         return web.Response(status=answer.status, headers=headers, body=body)
@@ -158,5 +162,6 @@ async def _cut(request: web.Request, response: web.StreamResponse, body: bytes) 
 
 def _too_many(retry_after: str) -> ServerResponse:
     problem = ODataError(429, "42900", "Too many requests")
-    problem.headers["Retry-After"] = retry_after
+    if retry_after:
+        problem.headers["Retry-After"] = retry_after
     return problem.response()

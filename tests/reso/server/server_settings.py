@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
+from tests.reso.server.dialect import Dialect
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,6 +32,7 @@ class ServerFault(StrEnum):
 class ServerSettings:
     """A server's ways. The defaults are those of the reference server, without authentication and without faults."""
 
+    dialect: Dialect = field(default_factory=Dialect)
     root_path: str = ""  # in front of every resource, such as "/reso/odata"
     port: int = 0  # 0: any free one
     without: frozenset[str] = frozenset()  # absent from metadata and answers: "EntityEvent", "Property.PoolPrivateYN"
@@ -63,6 +66,8 @@ class ServerSettings:
 
     token: str | None = None  # the required bearer token
     client: tuple[str, str] | None = None  # id and secret for /oauth/token; its tokens are then required
+    user: tuple[str, str] | None = None  # name and password for the password grant, with the client's id and secret
+    refreshes: bool = False  # each token comes with one that can be exchanged once for the next
     token_requests: int | None = None  # each token holds for so many requests
     token_seconds: int = 3600  # what is said of a token's life; it does not end by itself
 

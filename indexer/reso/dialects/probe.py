@@ -1,0 +1,97 @@
+"""Probing a source: which profile fits, what will be missing, and a map to start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from indexer.errors import SourceError
+from indexer.reso.client.edmx import parse_entity_sets
+from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.dialects.dialect import SYSTEM
+from indexer.reso.dialects.entity_form import SourceForms
+from indexer.reso.dialects.gaps import find_gaps
+from indexer.reso.dialects.sample_page import fetch_sample
+from indexer.reso.dialects.source_map import GENERIC, profile_names, read_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from indexer.reso.client.edmx import EntityMetadata
+    from indexer.reso.dialects.source_map import SourceMap
+    from indexer.reso.settings import ResoSettings
+
+_PROPERTY = "Property"
+# The system, while it is unknown.
+_UNKNOWN_SYSTEM = "NAME"
+_HEADER = "# Written by `brokerage index replicate --probe`: complete it, and pass it with --map.\n"
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What a source is like: the profile that fits and why, what is missing, and the text of a map."""
+
+    profile: str
+    lines: list[str]
+    map_text: str
+
+
+async def probe_source(
+    url: str, settings: ResoSettings, on_wait: Callable[[str], None], *, profile: str = "", system: str = ""
+) -> ProbeResult:
+    """Read the metadata and a page of a source; raise SourceError if that is impossible. Nothing is stored."""
+    client = ResoClient(url, settings, on_wait)
+    await client.open()
+    try:
+        offered = await client.fetch_metadata(parse_entity_sets)
+        chosen, reason = (profile, "as given") if profile else choose_profile(url, offered)
+        source = read_map(None, chosen, system or _UNKNOWN_SYSTEM)
+        forms = SourceForms(source.dialect, source.dictionary, offered)
+        if _PROPERTY not in forms.own_sets():
+            raise SourceError(f"The source has no {_PROPERTY}. Is {url} the root of a RESO Web API?")
+        lines = [f"Profile: {chosen} ({reason}). Tried {source.dialect.tested}.", *_descriptions(source, forms)]
+        lines += [f"Missing: {gap.text}" for gap in find_gaps(source.dialect, forms, offered, ())]
+        try:
+            lines += await fetch_sample(client, source, forms)
+        except SourceRejectedError as error:
+            hint = " Give --system NAME." if SYSTEM in source.dialect.filter and not system else ""
+            lines.append(f"A page of {_PROPERTY} could not be read: {error}{hint}")
+    finally:
+        await client.close()
+    return ProbeResult(chosen, lines, _map_text(chosen, system, source, lines))
+
+
+def choose_profile(url: str, offered: Mapping[str, EntityMetadata]) -> tuple[str, str]:
+    """Return the profile that fits by host or metadata, and why."""
+    host = urlsplit(url).hostname or ""
+    dialects = {name: read_map(None, name, _UNKNOWN_SYSTEM).dialect for name in profile_names()}
+    for name, dialect in dialects.items():
+        if found := next((each for each in dialect.hosts if each in host), None):
+            return name, f"the host name contains {found}"
+    for name, dialect in dialects.items():
+        if found := next((mark for mark in dialect.marks if _has(offered, mark)), None):
+            return name, f"the metadata has {found}"
+    return GENERIC, "nothing points to another"
+
+
+def _has(offered: Mapping[str, EntityMetadata], mark: str) -> bool:
+    entity, _, field = mark.partition(".")
+    return entity in offered and field in offered[entity]
+
+
+def _descriptions(source: SourceMap, forms: SourceForms) -> list[str]:
+    """Return how entities are read, in words."""
+    sets = f"Entity sets that are read: {', '.join(forms.own_sets())}."
+    numbers = [name for name in forms.own_sets() if forms.form(name).has_number_key]
+    keys = [f"Keys are numbers in {', '.join(numbers)}."] if numbers else []
+    return [sets, *filter(None, map(forms.placed, source.dialect.children)), *keys]
+
+
+def _map_text(profile: str, system: str, source: SourceMap, lines: list[str]) -> str:
+    needs_system = SYSTEM in source.dialect.filter
+    own = [f'profile = "{profile}"', *([f'system = "{system or _UNKNOWN_SYSTEM}"'] if needs_system or system else [])]
+    company = ["", "# [company]", '# platform_company_id = "acme"', '# name = "Acme Realty"', '# numeric_id = "4711"']
+    fields = ["", "# [Property.fields]", '# PublicTitle = "MLS_Headline"']
+    return _HEADER + "\n".join([*(f"# {line}" for line in lines), "", *own, *company, *fields]) + "\n"

@@ -1,0 +1,110 @@
+"""What a profile expects and a source does not give: notes, the status, and the exit code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from indexer.reso.dialects.probe import probe_source
+from indexer.reso.dialects.source_map import read_map
+from indexer.reso.settings import ResoSettings
+from tests.indexer.command.test_command import lines, run
+from tests.reso.dialects.providers import PROVIDERS, SYSTEM
+from tests.reso.server.running import serve_in_thread
+from tests.reso.server.server_settings import ServerSettings
+from tests.reso.sync.open_mirror import small_world
+from tests.reso.test_replicate_command import TOKEN, replicate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.indexer.conftest import Bench
+
+
+async def test_a_source_without_photos_ends_with_1_unless_that_is_intended(bench: Bench, tmp_path: Path) -> None:
+    missing = "The source has no Media. If that is intended, give --without media."
+    without = frozenset({"Media", "OpenHouse", "Property.ListAgentKey"})
+    with serve_in_thread(ServerSettings(token=TOKEN, without=without), small_world(media=0, open_houses=0)) as server:
+        code, out, err = await replicate(bench, server, tmp_path)
+        assert (code, missing in err) == (1, True), err
+        noted = ["The source has no OpenHouse.", "Property of the source has no ListAgentKey."]
+        assert lines(out)[-1]["missing"] == [missing, *noted]
+        _, shown, _ = await run(bench, "status")
+        assert all(text in " ".join(shown.split()) for text in (missing, *noted)), shown
+        code, out, err = await replicate(bench, server, tmp_path, "--without", "media")
+        assert (code, lines(out)[-1]["missing"]) == (0, noted), err
+
+
+@pytest.mark.parametrize("how", ["withheld", "empty"])
+async def test_photos_that_do_not_come_are_a_problem(bench: Bench, tmp_path: Path, how: str) -> None:
+    """A set that the licence does not cover, and a set without records."""
+    withheld = frozenset({"Media"} if how == "withheld" else ())
+    world = small_world(media=16 if how == "withheld" else 0)
+    said = {
+        "withheld": "Media returned 403: Your licence does not cover Media. Media is not read. If that is intended",
+        "empty": "No record of the source has Media, so no listing has photos.",
+    }[how]
+    with serve_in_thread(ServerSettings(token=TOKEN, withheld=withheld), world) as server:
+        code, _, err = await replicate(bench, server, tmp_path)
+        assert (code, said in err) == (1, True), err
+        code, _, err = await replicate(bench, server, tmp_path, "--without", "media")
+        assert (code, said in err) == (0, False), err
+
+
+async def test_a_source_without_its_mark_of_deletion_ends_with_1_unless_that_is_accepted(
+    bench: Bench, tmp_path: Path
+) -> None:
+    options = ("--profile", "mlsgrid", "--system", SYSTEM, "--without", "media")
+    with serve_in_thread(ServerSettings(token=TOKEN, without=frozenset({"EntityEvent"})), small_world()) as server:
+        for key in server.keys("Property"):
+            server.patch("Property", key, OriginatingSystemName=SYSTEM)
+        (tmp_path / "more.toml").write_text('[dialect]\nfilter = ""\n[dialect.limits]\nrequests_per_second = 0\n')
+        given = (*options, "--map", str(tmp_path / "more.toml"))
+        code, _, err = await replicate_declared(bench, server, tmp_path, *given)
+        assert (code, "Property has no MlgCanView, which marks deleted records in the profile mlsgrid" in err) == (
+            1,
+            True,
+        )
+        code, _, err = await replicate_declared(bench, server, tmp_path, *given, "--without", "deletions")
+        assert (code, "MlgCanView" in err) == (0, False), err
+
+
+async def replicate_declared(bench: Bench, server: object, folder: Path, *options: str) -> tuple[int, str, str]:
+    """Run the command with a map that declares the company, too."""
+    path = folder / "more.toml"
+    text = path.read_text()
+    if "[company]" not in text:
+        path.write_text(f'{text}[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n')
+    return await replicate(bench, server, folder, *options)  # type: ignore[arg-type]  # a server
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+async def test_a_probe_names_the_profile_and_a_map_to_start_from(name: str) -> None:
+    provider = PROVIDERS[name]
+    settings = ResoSettings(token="" if provider.settings().client else TOKEN, allow_http=True, rate=1000.0)
+    world = provider.world(1, properties=20, media=60, open_houses=10, members=5, offices=2)
+    with serve_in_thread(provider.settings(token=None, client=None), world) as server:
+        given = name if name in {"trestle", "bridge", "spark"} else ""  # recognized by their hosts
+        found = await probe_source(server.url, settings, print, profile=given, system=SYSTEM)
+    text = "\n".join(found.lines)
+    assert (found.profile, f'profile = "{name}"' in found.map_text) == (name, True), text
+    assert "A page of 10 of 20 Property records was read." in text
+    assert "Missing: The source has no Media" not in text
+    assert f'system = "{SYSTEM}"' in found.map_text
+
+
+async def test_the_command_writes_the_map_of_a_probe_and_overwrites_none(bench: Bench, tmp_path: Path) -> None:
+    """To standard output without --map; what was found goes to standard error."""
+    token = {"BROKERAGE_RESO_TOKEN": TOKEN, "BROKERAGE_RESO_RATE": "1000"}
+    with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
+        code, out, err = await run(bench, "replicate", server.url, "--probe", **token)
+        assert (code, "Profile: generic" in err, 'profile = "generic"' in out) == (0, True, True), err
+        path = tmp_path / "mls.toml"
+        code, written, _ = await run(bench, "replicate", server.url, "--probe", "--map", str(path), **token)
+        assert (code, written, path.read_text()) == (0, "", out)
+        assert read_map(path).dialect.profile == "generic"
+        code, _, err = await run(bench, "replicate", server.url, "--probe", "--map", str(path), **token)
+        assert (code, err) == (2, f"{path} exists: give --map a new file.\n")
+        code, _, err = await run(bench, "replicate", server.url, **token)
+        assert (code, "Missing option '--company'" in err) == (2, True)

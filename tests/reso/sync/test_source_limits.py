@@ -1,0 +1,177 @@
+"""The limits of a source: in any second, hour and day, by requests and bytes, and after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from indexer.reso.client import rate_limiter, request_windows, reso_client
+from indexer.reso.client.kept_state import KeptState
+from indexer.reso.client.request_windows import RequestWindows
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.client.source_limits import LimitWindow, SourceLimits
+from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.source_state import RequestCounts
+from indexer.reso.settings import ResoSettings
+from tests.reso.server.dialect import Dialect, RequestLimit
+from tests.reso.server.running import serve_in_loop
+from tests.reso.server.server_settings import ServerFault, ServerSettings
+from tests.reso.sync.open_mirror import DICTIONARY
+from tests.reso.sync.test_reso_client import PROPERTIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HOUR, _DAY = 3600, 86_400
+_START = 1_800_000_000.0
+
+
+class Clock:
+    """The time of day, set by a test."""
+
+    def __init__(self) -> None:
+        """Begin at a fixed time."""
+        self.now = _START
+
+    def time(self) -> float:
+        """Return seconds since 1970."""
+        return self.now
+
+    def monotonic(self) -> float:
+        """Return the same."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock that requests are counted by."""
+    monkeypatch.setattr(request_windows, "time", stopped := Clock())
+    return stopped
+
+
+def counted(folder: Path, limits: SourceLimits) -> RequestWindows:
+    """Return the windows of a run whose mirror is in a folder."""
+    return RequestWindows(limits.windows(), RequestCounts(Mirror(folder / "mirror.sqlite", DICTIONARY)))
+
+
+def send(windows: RequestWindows, requests: int, size: int = 0) -> None:
+    """Count requests with responses of a size."""
+    for _ in range(requests):
+        assert windows.wait_seconds() == (0.0, None)
+        windows.begin()
+        windows.end(size)
+
+
+@pytest.mark.parametrize("slow_seconds", [0.0, 0.3])
+async def test_no_second_has_more_requests_than_the_source_allows(slow_seconds: float) -> None:
+    """Also where responses take long, so that requests arrive closer together than they were sent."""
+    settings = ServerSettings(
+        dialect=Dialect(limits=(RequestLimit(1.0, requests=2),)),
+        faults={ServerFault.SLOW: 0.5},
+        slow_seconds=slow_seconds,
+        most_faults_in_a_row=10**6,
+    )
+    kept = KeptState(SourceLimits(requests_per_second=2))
+    async with serve_in_loop(settings) as server:
+        web = ResoClient(server.url, ResoSettings(rate=1000.0), print, kept)
+        await web.open()
+        await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(7)))
+        await web.close()
+        assert (server.violations, len(server.ledger.visits)) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds", "size"),
+    [
+        (SourceLimits(requests_per_minute=5), 60, 0),
+        (SourceLimits(requests_per_hour=5), _HOUR, 0),
+        (SourceLimits(requests_per_day=5), _DAY, 0),
+        (SourceLimits(mib_per_hour=5), _HOUR, 1024**2),
+    ],
+)
+def test_a_limit_holds_requests_back_and_survives_a_restart(
+    tmp_path: Path, clock: Clock, limits: SourceLimits, seconds: int, size: int
+) -> None:
+    send(counted(tmp_path, limits), 2, size)
+    clock.now += seconds / 2
+    send(counted(tmp_path, limits), 3, size)
+    windows = counted(tmp_path, limits)
+    wait, limit = windows.wait_seconds()
+    assert limit is not None
+    # The first two leave the window then, at most one slot later.
+    assert seconds / 2 <= wait <= seconds / 2 + 5
+    clock.now += wait
+    send(windows, 2, size)
+    assert windows.wait_seconds()[0] > 0
+
+
+def test_a_request_in_flight_counts_until_its_end_has_left_the_window(clock: Clock) -> None:
+    windows = RequestWindows([LimitWindow("1 request per second", 1, requests=1)])
+    windows.begin()
+    clock.now += 10
+    assert windows.wait_seconds()[0] > 0
+    windows.end(0)
+    assert windows.wait_seconds()[0] == pytest.approx(1.0)
+    clock.now += 1.0
+    assert windows.wait_seconds() == (0.0, None)
+
+
+def test_requests_under_a_clock_that_was_ahead_hold_nothing_back(tmp_path: Path, clock: Clock) -> None:
+    limits = SourceLimits(requests_per_day=3)
+    clock.now += 30 * _DAY
+    send(counted(tmp_path, limits), 3)
+    clock.now = _START
+    assert counted(tmp_path, limits).wait_seconds() == (0.0, None)
+
+
+def test_settings_replace_the_limits_of_a_profile() -> None:
+    profile = SourceLimits(requests_per_second=2, requests_per_hour=7_200, requests_per_day=40_000, mib_per_hour=4096)
+    assert profile.overridden(ResoSettings()) == profile
+    given = ResoSettings(hourly_requests=100, daily_requests=200, hourly_mib=300)
+    assert profile.overridden(given) == SourceLimits(
+        requests_per_second=2, requests_per_hour=100, requests_per_day=200, mib_per_hour=300
+    )
+    assert list(SourceLimits().overridden(ResoSettings()).windows()) == []
+
+
+@pytest.mark.parametrize("given", [{"requests_per_hour": -1}, {"requests_per_hours": 1}, {"mib_per_hour": "many"}])
+def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"requests_per_hour|mib_per_hour"):
+        msgspec.convert(given, SourceLimits)
+
+
+async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time for which failed requests are repeated does not pass while a limit holds them back."""
+    monkeypatch.setattr(rate_limiter, "_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
+    said: list[str] = []
+    settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
+    async with serve_in_loop(ServerSettings(retry_after_seconds=0)) as server:
+        web = ResoClient(server.url, settings, said.append, KeptState(SourceLimits(requests_per_second=1)))
+        await web.open()
+        server.faults.plan(ServerFault.TOO_MANY, times=4)
+        await web.fetch_page(PROPERTIES)
+        await web.close()
+    assert any(each.startswith("The limit of the source, 1 requests per second, is used up") for each in said)
+
+
+async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a service that suspends readers until they ask less."""
+    monkeypatch.setattr(reso_client, "_TOO_MANY_SECONDS", 2.0)
+    limited = Dialect(limits=(RequestLimit(1.0, requests=1),), says_retry_after=False)
+    async with serve_in_loop(ServerSettings(dialect=limited)) as server:
+        server.ledger.now = lambda: 10.0 * len(came) if server.violations else 0.0
+        came: list[float] = []
+        server.on_request = lambda _visit: came.append(time.monotonic())
+        web = ResoClient(server.url, ResoSettings(rate=1000.0, in_flight=2), lambda _: None)
+        await web.open()
+        await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(6)))
+        await web.close()
+        assert server.violations == 1
+    # The first, the one too many, and at most one that was in flight.
+    assert sum(at < came[0] + 2.0 for at in came) <= 3
