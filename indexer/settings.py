@@ -31,6 +31,9 @@ class IndexerSettings:
         "BROKERAGE_KEPT_GENERATIONS", 2, "Generations to keep of each index, including the live one."
     )
     refresh_interval: str = setting("BROKERAGE_REFRESH_INTERVAL", "1s", "Refresh interval of live indices.")
+    replicas: str = setting(
+        "BROKERAGE_REPLICAS", "0-1", "Replicas of live indices: a number, or a range that follows the nodes."
+    )
     merge: bool = setting(
         "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
     )

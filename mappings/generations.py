@@ -25,6 +25,12 @@ class Generation:
         return Generation(self.alias, self.number + 1)
 
 
+def served_alias(index: str) -> str:
+    """Return the alias that a generation of several shards has only while it is live: `listings-served-v0008`."""
+    alias, _, number = index.rpartition("-")
+    return f"{alias}-served-{number}"
+
+
 def parse_generation(index: str) -> Generation | None:
     """Return the generation with an index name, None for any other name."""
     match = _GENERATION.fullmatch(index)

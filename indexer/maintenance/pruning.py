@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import orjson
-
 from indexer.build.build_checkpoint import BuildCheckpoint
 from indexer.changes.retention import expired_tombstones
 from indexer.changes.write_session import open_write_session
 from indexer.control.event_ledger import publish_events
-from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
-from indexer.indices.backoff import retry
-from indexer.indices.bulk import BULK_HEADERS
+from indexer.errors import translate_client_errors
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_rows
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
@@ -21,11 +19,8 @@ from mappings import RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
     from mappings import Resource
-
-_BATCH_TOMBSTONES = 1_000
 
 
 async def purge_tombstones(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]) -> int:
@@ -41,24 +36,10 @@ async def purge_tombstones(context: IndexerContext, resource: Resource, on_wait:
         pages = scan_rows(context, session.live, query=expired_tombstones(context))
         expired = [row async for page in pages for row in page]
         await session.publish_forgotten(max((row.sequence for row in expired), default=0))
-        for at in range(0, len(expired), _BATCH_TOMBSTONES):
-            await _delete(session, [row.id for row in expired[at : at + _BATCH_TOMBSTONES]])
+        # No other run can write meanwhile.
+        await delete_documents(session.bulk_sender(AdaptiveLimit(context.settings)), expired)
         await lifecycle.refresh(session.live)
     return len(expired)
-
-
-async def _delete(session: WriteSession, identifiers: list[str]) -> None:
-    """Delete documents through the fence; no other run can write meanwhile, so no versions are needed.
-
-    Raises ElasticsearchError if one cannot be deleted, for example because another run has removed the fence.
-    """
-    body = b"".join(b'{"delete":{"_id":%b}}\n' % orjson.dumps(identifier) for identifier in identifiers)
-    context, path = session.context, f"/{session.fence}/_bulk?require_alias=true&filter_path=errors,items.*.error"
-    send = context.client.perform_request
-    response = await retry(lambda: send("POST", path, headers=BULK_HEADERS, body=body), context.settings.retry_seconds)
-    if response.body["errors"]:
-        refused = next(item["delete"] for item in response.body["items"] if item)
-        raise ElasticsearchError(f"Elasticsearch did not delete a tombstone: {error_reason(refused)}.")
 
 
 async def prunable(context: IndexerContext) -> tuple[list[str], int]:

@@ -68,8 +68,9 @@ class MachineEnvironment:
         await client.indices.refresh(index=pattern)
         hits = (await client.search(index=pattern, size=10_000, source=False))["hits"]["hits"]
         if hits:
-            gone = [{"delete": {"_index": hit["_index"], "_id": hit["_id"]}} for hit in hits]
-            await client.bulk(operations=gone, refresh=True)
+            gone = [{key: hit[key] for key in ("_index", "_id", "_routing") if key in hit} for hit in hits]
+            actions = [{"delete": {name.replace("_r", "r"): value for name, value in each.items()}} for each in gone]
+            await client.bulk(operations=actions, refresh=True)
         if not has_previous:
             await self.rebuild_empty([resource])
         for replica in self.replicas:
@@ -82,7 +83,7 @@ class MachineEnvironment:
 
 
 @asynccontextmanager
-async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[MachineEnvironment]:
+async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) -> AsyncIterator[MachineEnvironment]:
     """Create the environment, and delete it at the end."""
     settings = IndexerSettings(
         clock_seconds=math.inf,  # the clock of the run is its own
@@ -99,7 +100,7 @@ async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[
         stack.push_async_callback(remove_indices, clients[0], connection.prefix)
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(1_800_000_000_000)))
         stack.enter_context(patch("service.search.cached_value.time", Hurry(2 * _SERVICE.shared_seconds)))
-        bench = Bench(clients[0], connection, settings, folder / "source")
+        bench = Bench(clients[0], connection, settings, folder / "source", (str(shards),))
         gate = StepGate(clients[1].transport)
         companies = [_company(name, number) for name, number in NUMBERS.items()]
         write(

@@ -27,11 +27,11 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def corner(
-    engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+    engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory, shards: int
 ) -> Iterator[MachineEnvironment]:
     """The environment that all runs share."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"machine{secrets.token_hex(4)}-")
-    making = opened(connection, tmp_path_factory.mktemp("machine"))
+    making = opened(connection, tmp_path_factory.mktemp("machine"), shards)
     yield runner.run(making.__aenter__())
     runner.run(making.__aexit__(None, None, None))
 

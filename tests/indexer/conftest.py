@@ -6,15 +6,17 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import orjson
 import pytest
 
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
 from indexer.documents.coverage import BY_SOURCE
+from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
+from indexer.shard_settings import ShardRequest
 from mappings import COMPANY, RESOURCES, Resource
+from mappings.shards.visibility import LEFT_QUERY
 from tests.records import envelope, write
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class Bench:
     connection: ConnectionSettings
     settings: IndexerSettings
     folder: Path
+    shards: tuple[str, ...] = ("1",)
 
     async def build(self, lines: Lines, **options: Any) -> RunSummary:
         """Write a source and rebuild the given resources, by default the company of the test records.
@@ -72,12 +75,15 @@ class Bench:
             return await update(self.engine(**options), source, covered=covered, on_progress=ignore_progress)
 
     def engine(self, **options: Any) -> IndexerContext:
-        """Return an indexer context for this prefix; options are settings."""
-        return IndexerContext(self.client, self.connection, replace(self.settings, **options))
+        """Return an indexer context for this prefix; options are settings, or `shards`."""
+        request = ShardRequest(options.pop("shards", self.shards))
+        return IndexerContext(self.client, self.connection, replace(self.settings, **options), request)
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
-        answer = await self.client.search(index=self.connection.alias(resource), size=10_000)
+        answer = await self.client.search(
+            index=self.connection.alias(resource), size=10_000, query={"bool": {"must_not": LEFT_QUERY}}
+        )
         return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
 
     async def live(self, resource: Resource) -> str:
@@ -100,10 +106,10 @@ class Bench:
 
     async def stored_bytes(self, resource: Resource, identifier: str) -> bytes:
         """Return the stored bytes of a document's source."""
-        url = f"{self.connection.url[0]}/{self.connection.alias(resource)}/_source/{identifier}"
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            assert answer.status == 200
-            return await answer.read()
+        context = self.engine()
+        await self.client.indices.refresh(index=self.connection.alias(resource))
+        (document,) = await fetch_documents(context, self.connection.alias(resource), [identifier])
+        return document.source
 
     def letters(self) -> list[dict[str, Any]]:
         """Return the dead letters of every run, in the order of files and lines."""
@@ -112,7 +118,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path) -> Bench:
+def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path, shards: int) -> Bench:
     """An index prefix, a source folder, and settings that avoid waits."""
     settings = IndexerSettings(
         dead_letter_folder=str(tmp_path / "dead-letters"),
@@ -121,4 +127,4 @@ def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: 
         green_seconds=5,
         merge=False,
     )
-    return Bench(client, connection, settings, tmp_path / "source")
+    return Bench(client, connection, settings, tmp_path / "source", (str(shards),))
