@@ -22,7 +22,6 @@ from aiohttp.test_utils import TestClient, TestServer
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
-from indexer.shard_settings import ShardRequest
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.shards.ranges import read_ranges
 from mappings.stored_document import identifier_from_feed_key
@@ -82,9 +81,9 @@ def _write_source(folder: Path, records: int) -> None:
 
 async def _load(client: AsyncElasticsearch, url: str, folder: Path, shards: int) -> ConnectionSettings:
     connection = ConnectionSettings(url=(url,), prefix=f"of-{shards}-")
-    settings = IndexerSettings(dead_letter_folder=str(folder / "dead"))
+    settings = IndexerSettings(dead_letter_folder=str(folder / "dead"), shards=(f"listings={shards}",))
     with open_source(str(folder / "source")) as source:
-        engine = IndexerContext(client, connection, settings, ShardRequest((f"listings={shards}",)))
+        engine = IndexerContext(client, connection, settings)
         summary = await reindex(engine, source, resources=[COMPANY, LISTING, SOLD_LISTING])
     if summary.exit_code:
         raise SystemExit(f"The load failed: {[report.refusal for report in summary.resources]}")

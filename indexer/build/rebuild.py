@@ -23,7 +23,6 @@ from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
-from indexer.shard_settings import replica_settings
 from indexer.source.tables.table_source import skipped_rows
 from mappings import COMPANY, RESOURCES
 
@@ -58,7 +57,6 @@ async def reindex(  # noqa: PLR0913 - what is built of what, and where it is rep
     LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
-    replica_settings(context.settings)  # before anything is read
     if not [resource for resource in ordered if source.has(resource)]:
         raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])

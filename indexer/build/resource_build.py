@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.lifecycle import Generations
     from indexer.lock.distributed_lock import DistributedLock
+    from mappings.shards.ranges import ShardRanges
 
 
 class ResourceBuild:
@@ -102,7 +103,7 @@ class ResourceBuild:
         follows = await refresh_to_seq_nos(self._context, present.live) if present.live else [-1]
         others = await count_others(self._job, self._lifecycle, present.live)
         require_same_schema(self._job, self._lifecycle, present, others)
-        ranges = await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
+        ranges = await self._ranges(present, others)
         candidate = await self._lifecycle.create(present, mark.generation if mark else None, ranges)
         source, resource = self._job.source, self._job.resource
         progress = BuildProgress(
@@ -120,6 +121,12 @@ class ResourceBuild:
         )
         await self._checkpoint.write(progress)
         return progress
+
+    async def _ranges(self, present: Generations, others: int) -> ShardRanges:
+        """Return the ranges of the candidate: if a copy of the live index is to take its place, those that it has."""
+        if others and present.live:
+            return present.ranges(present.live)
+        return await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
 
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress

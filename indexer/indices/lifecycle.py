@@ -161,7 +161,7 @@ class GenerationLifecycle:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
             await self._run_long(index, "forcemerge", max_num_segments=1)
-        live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings)}
+        live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
         await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
         await self.refresh(index)
         await self._await_health(index)

@@ -93,6 +93,7 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         write_wait_seconds=0.0,
         green_seconds=0,
         merge=False,
+        shards=(str(shards),),
         refresh_interval="-1",  # only what the indexer refreshes is visible, or what a rule does
     )
     async with AsyncExitStack() as stack:
@@ -100,7 +101,7 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         stack.push_async_callback(remove_indices, clients[0], connection.prefix)
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(1_800_000_000_000)))
         stack.enter_context(patch("service.search.cached_value.time", Hurry(2 * _SERVICE.shared_seconds)))
-        bench = Bench(clients[0], connection, settings, folder / "source", (str(shards),))
+        bench = Bench(clients[0], connection, settings, folder / "source")
         gate = StepGate(clients[1].transport)
         companies = [_company(name, number) for name, number in NUMBERS.items()]
         write(

@@ -11,7 +11,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
-from indexer.shard_settings import ShardRequest
 from sample import write_source
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
@@ -50,9 +49,13 @@ async def open_world(
     """Index a source, create a key for each grant, and serve. Without a limit every line must be valid."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
-        settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"), dead_letter_limit=dead_letter_limit)
+        settings = IndexerSettings(
+            dead_letter_folder=str(source / "dead-letters"),
+            dead_letter_limit=dead_letter_limit,
+            shards=(str(shards),),
+        )
         with open_source(str(source)) as opened:
-            summary = await reindex(IndexerContext(client, connection, settings, ShardRequest((str(shards),))), opened)
+            summary = await reindex(IndexerContext(client, connection, settings), opened)
         assert summary.exit_code == 0 or dead_letter_limit
         store = KeyStore(client, connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}

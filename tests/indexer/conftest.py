@@ -14,7 +14,6 @@ from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, re
 from indexer.documents.coverage import BY_SOURCE
 from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
-from indexer.shard_settings import ShardRequest
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.shards.visibility import LEFT_QUERY
 from tests.records import envelope, write
@@ -45,7 +44,6 @@ class Bench:
     connection: ConnectionSettings
     settings: IndexerSettings
     folder: Path
-    shards: tuple[str, ...] = ("1",)
 
     async def build(self, lines: Lines, **options: Any) -> RunSummary:
         """Write a source and rebuild the given resources, by default the company of the test records.
@@ -75,9 +73,8 @@ class Bench:
             return await update(self.engine(**options), source, covered=covered, on_progress=ignore_progress)
 
     def engine(self, **options: Any) -> IndexerContext:
-        """Return an indexer context for this prefix; options are settings, or `shards`."""
-        request = ShardRequest(options.pop("shards", self.shards))
-        return IndexerContext(self.client, self.connection, replace(self.settings, **options), request)
+        """Return an indexer context for this prefix; options are settings."""
+        return IndexerContext(self.client, self.connection, replace(self.settings, **options))
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
@@ -126,5 +123,6 @@ def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: 
         lock_wait_seconds=0.0,
         green_seconds=5,
         merge=False,
+        shards=(str(shards),),
     )
-    return Bench(client, connection, settings, tmp_path / "source", (str(shards),))
+    return Bench(client, connection, settings, tmp_path / "source")

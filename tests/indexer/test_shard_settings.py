@@ -6,7 +6,7 @@ import pytest
 
 from cluster.settings import SettingError, load_settings
 from indexer.settings import IndexerSettings
-from indexer.shard_settings import AUTO, ONE_SHARD_EACH, ShardRequest, replica_settings
+from indexer.shard_settings import AUTO, ShardRequest, replica_settings
 
 
 @pytest.mark.parametrize(
@@ -27,32 +27,33 @@ def test_shards_are_for_all_resources_or_by_resource(entries: tuple[str, ...], l
 
 def test_one_shard_and_a_replica_on_a_second_node_are_the_default() -> None:
     """As before."""
-    assert ONE_SHARD_EACH.shards("listings") == 1
-    assert replica_settings(IndexerSettings()) == {"index.auto_expand_replicas": "0-1"}
+    assert ShardRequest(IndexerSettings().shards).shards("listings") == 1
+    assert replica_settings(IndexerSettings().replicas) == {"index.auto_expand_replicas": "0-1"}
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1025", "many", "listings=", "3.5", "listings=x", ""])
-def test_invalid_numbers_of_shards_are_named(text: str) -> None:
-    """With what is possible."""
-    with pytest.raises(SettingError, match=r"is not a number of shards: use 1 to 1,024, or auto"):
-        ShardRequest((text,))
-
-
-def test_unknown_resources_are_named() -> None:
-    """An unknown name would silently have no effect."""
-    with pytest.raises(SettingError, match=r"set for 'listing'; the resources are agents, companies, listings"):
-        ShardRequest(("listing=3",))
-
-
-def test_a_shard_has_some_size() -> None:
-    """The number of shards is the size divided by it."""
-    with pytest.raises(SettingError, match=r"A shard of 0 gigabytes is impossible"):
-        ShardRequest(("auto",), 0.0)
-
-
-def replicas(text: str) -> IndexerSettings:
-    """Return the settings of an environment."""
-    return load_settings(IndexerSettings, {"BROKERAGE_REPLICAS": text})
+@pytest.mark.parametrize(
+    ("variable", "text", "said"),
+    [
+        *(
+            ("BROKERAGE_SHARDS", text, r"is not a number of shards: use a number from 1 to 1,024, or auto")
+            for text in ("0", "-1", "1025", "many", "listings=", "3.5", "listings=x", "2,listings=", "Auto")
+        ),
+        ("BROKERAGE_SHARDS", "", "BROKERAGE_SHARDS is empty: use a number"),
+        ("BROKERAGE_SHARDS", "listing=3", r"BROKERAGE_SHARDS names 'listing'; the resources are agents, companies,"),
+        ("BROKERAGE_SHARDS", "3,5", r"BROKERAGE_SHARDS=3,5 gives two numbers for the same resources"),
+        ("BROKERAGE_SHARDS", "agents=3,agents=auto", r"gives two numbers for the same resources"),
+        ("BROKERAGE_SHARD_GB", "0", r"BROKERAGE_SHARD_GB is 0: use a number of gigabytes above 0"),
+        ("BROKERAGE_SHARD_GB", "nan", r"BROKERAGE_SHARD_GB is nan: use a number of gigabytes above 0"),
+        *(
+            ("BROKERAGE_REPLICAS", text, r"BROKERAGE_REPLICAS is .*a number of replicas such as 1, or a range")
+            for text in ("", "one", "-1", "1-", "1.5")
+        ),
+    ],
+)
+def test_invalid_values_are_named_with_what_is_possible(variable: str, text: str, said: str) -> None:
+    """Before a command does anything."""
+    with pytest.raises(SettingError, match=said):
+        load_settings(IndexerSettings, {variable: text})
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,4 @@ def replicas(text: str) -> IndexerSettings:
 )
 def test_replicas_are_a_number_or_follow_the_nodes(text: str, expected: object) -> None:
     """As Elasticsearch expects them."""
-    assert replica_settings(replicas(text)) == expected
-
-
-@pytest.mark.parametrize("text", ["", "one", "-1", "1-", "1.5"])
-def test_invalid_replicas_are_named(text: str) -> None:
-    """With what is possible."""
-    with pytest.raises(SettingError, match=r"BROKERAGE_REPLICAS is .*a number of replicas such as 1, or a range"):
-        replica_settings(replicas(text))
+    assert replica_settings(text) == expected
