@@ -31,6 +31,11 @@ def served_alias(index: str) -> str:
     return f"{alias}-served-{number}"
 
 
+def served_pattern(alias: str) -> str:
+    """Return a pattern for these aliases of all generations, as in the names of a role: `listings-served-*`."""
+    return f"{alias}-served-*"
+
+
 def parse_generation(index: str) -> Generation | None:
     """Return the generation with an index name, None for any other name."""
     match = _GENERATION.fullmatch(index)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from indexer.indices.search_hits import StoredDocument
     from mappings.shards.ranges import ShardRanges
 
-# Readers may still use a mark of this age. A copy that arrived before it needs no intervals.
-_REMEMBERED_MILLISECONDS = 120_000
+# Longer than from a stamp to its mark, and than readers use an earlier mark: what was stamped before is seen by all.
+REMEMBERED_MILLISECONDS = 3_600_000
 
 
 class Crossing(NamedTuple):
@@ -57,7 +57,9 @@ class ShardCrossings:
 
     ranges: ShardRanges
     _intervals: dict[str, KnownIntervals] = field(default_factory=dict)
-    _clocks: dict[str, int] = field(default_factory=dict)
+    _clocks: dict[str, int] = field(default_factory=dict)  # of the stamps, then of their publication
+    _unpublished: set[str] = field(default_factory=set)
+    unmarked: set[str] = field(default_factory=set)  # records of which the copy that they leave may not be marked yet
 
     def crosses(self, before: str, key: str) -> bool:
         """Whether a record changes its shard with its feed key."""
@@ -73,11 +75,14 @@ class ShardCrossings:
         left = (*known.get(old, ()), Interval(sequence, None))
         self._intervals[identifier] = {**known, old: left, new: tuple(arrived)}
         self._clocks[identifier] = crossing.clock
+        self._unpublished.add(identifier)
+        self.unmarked.add(identifier)
         return known
 
     def withdraw(self, identifier: str, known: KnownIntervals) -> None:
         """Restore what was known of a record: it was not written."""
         self._intervals[identifier] = known
+        self.unmarked.discard(identifier)
 
     def shown(self, write: BulkWrite) -> BulkWrite:
         """Return the write of a record's present copy, with the intervals that the copy needs."""
@@ -94,7 +99,10 @@ class ShardCrossings:
 
     def forget(self) -> None:
         """Forget the records that no reader can see in two states any more; call after a publication."""
-        oldest = now_milliseconds() - _REMEMBERED_MILLISECONDS
+        now = now_milliseconds()
+        self._clocks |= dict.fromkeys(self._unpublished & self._clocks.keys(), now)
+        self._unpublished.clear()
+        oldest = now - REMEMBERED_MILLISECONDS
         for identifier in [identifier for identifier, clock in self._clocks.items() if clock < oldest]:
             del self._intervals[identifier], self._clocks[identifier]
 
@@ -107,9 +115,9 @@ class ShardCrossings:
         }
         self._clocks[copy.id] = present.clock
         unmarked = [(state, each) for state, each in states if not state.left and state is not present]
-        arrived = read_intervals(present.hidden)[-1].end
         for state, _ in unmarked:
             shard = self.ranges.shard(state.feed_key)
+            arrived = read_intervals(present.hidden)[-1].end
             before = self._intervals[copy.id].get(shard, ())
             self._intervals[copy.id][shard] = (*before, Interval(arrived, None))
         return [each for _, each in unmarked]
@@ -117,23 +125,35 @@ class ShardCrossings:
 
 async def recall_crossings(
     context: IndexerContext, live: str, crossings: ShardCrossings, sender: BulkSender, published: int
-) -> None:
+) -> set[str]:
     """Recall the recent crossings of the live generation, which must be refreshed, and finish interrupted ones.
 
-    `published` is the sequence of the last mark.
+    `published` is the sequence of the last mark. Returns the records that crossed above it: they need new stamps, as
+    theirs may be of any age.
     """
     if not crossings.ranges.is_routed:
-        return
+        return set()
+    unpublished = set[str]()
     recent = [
-        {"range": {"clock": {"gte": now_milliseconds() - _REMEMBERED_MILLISECONDS}}},
+        {"range": {"clock": {"gte": now_milliseconds() - REMEMBERED_MILLISECONDS}}},
         {"range": {"sequence": {"gt": published}}},
     ]
     arrived: dict[str, Any] = {"bool": {"filter": {"exists": {"field": HIDDEN}}, "should": recent}}
     arrived["bool"]["minimum_should_match"] = 1
     async for page in scan_documents(context, live, query=arrived, order="feed_key"):
-        copies = await copies_of(context, live, sorted({document.id for document in page}))
-        unmarked = [copy for group in _by_id(copies).values() for copy in crossings.recall(group)]
-        await write_all(sender, [crossings.left_write(copy) for copy in unmarked])
+        await mark_left(context, live, crossings, sender, {document.id for document in page})
+        unpublished |= {document.id for document in page if _decode(document.source).sequence > published}
+    return unpublished
+
+
+async def mark_left(
+    context: IndexerContext, live: str, crossings: ShardCrossings, sender: BulkSender, identifiers: set[str]
+) -> None:
+    """Mark the copies that records have left, as far as the new ones are written. The index must be refreshed."""
+    copies = await copies_of(context, live, sorted(identifiers))
+    unmarked = [copy for group in _by_id(copies).values() for copy in crossings.recall(group)]
+    await write_all(sender, [crossings.left_write(copy) for copy in unmarked])
+    crossings.unmarked -= identifiers
 
 
 def _by_id(copies: Iterable[StoredDocument]) -> Mapping[str, list[StoredDocument]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from indexer.changes.document_copies import restamped_write, write_all
 from indexer.changes.moves import move_pages
-from indexer.changes.shard_crossings import ShardCrossings, recall_crossings
+from indexer.changes.shard_crossings import ShardCrossings, mark_left, recall_crossings
 from indexer.changes.stamps import LiveStamps, baseline_mark
 from indexer.control.lives import begin_life, continued, first_mark, mark_of_unknown, read_identities
 from indexer.control.mark_store import MarkStore
@@ -73,10 +73,19 @@ class WriteSession:
         """Refresh the live index, then publish the mark; raise LockedError if the lock was lost, or ClockError."""
         await self.clock.check_if_set()
         mark = self.stamps.next_mark(self.live, self.identity)
+        await self.finish_crossings()
         await self.lifecycle.refresh(self.live)
         await self.lock.verify()
         await self.publish_mark(mark)
         self.crossings.forget()
+
+    async def finish_crossings(self) -> None:
+        """Mark the copies that records have left, if a batch was stopped before it did."""
+        if not self.crossings.unmarked:
+            return
+        await self.lifecycle.refresh(self.live)
+        sender = self.bulk_sender(AdaptiveLimit(self.context.settings))
+        await mark_left(self.context, self.live, self.crossings, sender, self.crossings.unmarked)
 
     async def begin_life(self) -> None:
         """Publish that the data do not continue those that were published before; raise as `publish`."""
@@ -155,7 +164,10 @@ async def _open_session(
         crossings,
         present.ranges(rollback_target or ""),
     )
-    await recall_crossings(context, live, crossings, session.bulk_sender(AdaptiveLimit(context.settings)), published)
+    sender = session.bulk_sender(AdaptiveLimit(context.settings))
+    crossed = await recall_crossings(context, live, crossings, sender, published)
+    if crossed and mark is not None:
+        await republish(session, crossed)
     if stamps.sequence > published:
         await recover_moves(session, published)
     if mark is None or stamps.mark.life != mark.life:
@@ -209,6 +221,7 @@ async def recover_moves(session: WriteSession, above: int) -> None:
 
 async def republish(session: WriteSession, identifiers: Iterable[str]) -> None:
     """Assign new stamps to the live documents of some records, and refresh."""
+    await session.finish_crossings()  # of two copies the newer one is told by its stamp
     await session.lifecycle.refresh(session.live)
     documents = await fetch_documents(session.context, session.live, sorted(identifiers))
     sender = session.bulk_sender(AdaptiveLimit(session.context.settings))

@@ -62,13 +62,21 @@ _DOCUMENTS = {"version": True, "seq_no_primary_term": True, "track_total_hits": 
 
 
 def scan_rows(
-    context: IndexerContext, index: str, *, query: dict[str, Any] | None = None, shard: int | None = None
+    context: IndexerContext,
+    index: str,
+    *,
+    query: dict[str, Any] | None = None,
+    shard: int | None = None,
+    of_left: bool = False,
 ) -> AsyncGenerator[list[IndexRow], None]:
-    """Yield the rows of an index, or of one shard, in the order of `feed_key`, in pages, each requested ahead."""
+    """Yield the rows of an index, or of one shard, in the order of `feed_key`, in pages, each requested ahead.
+
+    With `of_left` they are those of the copies that records have left.
+    """
     size = ROWS_PER_PAGE
 
     async def page(after: list[Any]) -> tuple[list[IndexRow], list[Any] | None]:
-        rows = await _rows(context, index, _ROWS | _sorted(query, ["feed_key"], after, size), shard)
+        rows = await _rows(context, index, _ROWS | _sorted(query, ["feed_key"], after, size, of_left=of_left), shard)
         return rows, [rows[-1].feed_key] if len(rows) == size else None
 
     return _prefetched(page)
@@ -176,9 +184,11 @@ def _preference(shard: int | None) -> str:
     return "" if shard is None else f"&preference=_shards:{shard}"
 
 
-def _sorted(query: dict[str, Any] | None, by: list[str], after: list[Any], size: int) -> dict[str, Any]:
+def _sorted(
+    query: dict[str, Any] | None, by: list[str], after: list[Any], size: int, *, of_left: bool = False
+) -> dict[str, Any]:
     cursor = {"search_after": after} if after else {}
-    matching = {"bool": {"filter": query or _MATCH_ALL, "must_not": LEFT_QUERY}}
+    matching = {"bool": {"filter": query or _MATCH_ALL, "must" if of_left else "must_not": LEFT_QUERY}}
     return {"query": matching, "sort": by, "size": size, **cursor}
 
 

@@ -54,6 +54,7 @@ class ShardMove:
             if self._left.pop(write.id, None) is not None:
                 crossings.withdraw(write.id, self._known[write.id])
         await write_all(self.sender, [crossings.left_write(copy) for copy in self._left.values()])
+        crossings.unmarked -= self._left.keys()
         return result
 
 

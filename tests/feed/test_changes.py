@@ -131,7 +131,7 @@ async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: FeedCli
     await feed.update(deleted_listing("L0", "a", 1))
     late = await feed.token()
     assert await feed.summaries(token) == [("L0", "deleted")]
-    _, tombstones = await prune(feed.bench.engine(tombstone_days=0))
+    tombstones = (await prune(feed.bench.engine(tombstone_days=0))).tombstones
     assert tombstones == 1
     assert await feed.problem("changes", since=token) == (410, "token-expired")
     assert await feed.summaries(late) == []

@@ -117,8 +117,8 @@ async def test_pruning_removes_what_was_refused_and_its_checkpoint(bench: Bench)
     await start(bench)
     await bench.build({TEAM: teams(1)})
     candidate = f"{bench.connection.alias(TEAM)}-v0002"
-    assert await prunable(bench.engine()) == ([candidate], 0)
-    assert await prune(bench.engine()) == ([candidate], 0)
+    assert await prunable(bench.engine()) == ([candidate], 0, 0)
+    assert await prune(bench.engine()) == ([candidate], 0, 0)
     assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
     assert ((await state(bench)).build, (await state(bench)).others) == (None, [])
 

@@ -51,8 +51,8 @@ async def test_pruning_deletes_left_overs_of_failed_builds_and_nothing_that_is_k
     left = await lifecycle.create(await lifecycle.generations())
     neighbour = f"{bench.connection.prefix}companies-vx-v0001"
     await bench.client.indices.create(index=neighbour)
-    assert await prunable(bench.engine()) == ([left], 0)
-    assert await prune(bench.engine()) == ([left], 0)
+    assert await prunable(bench.engine()) == ([left], 0, 0)
+    assert await prune(bench.engine()) == ([left], 0, 0)
     assert await bench.indices() == ["companies-v0001", "companies-v0002", "companies-vx-v0001"]
     assert await bench.live(COMPANY) == "companies-v0002"
 
