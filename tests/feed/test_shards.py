@@ -180,3 +180,27 @@ async def test_records_that_move_are_followed_and_found_once(served: FeedClient)
     for key, status in (("a", 404), ("b", 200), ("all", 200)):
         assert (await served.get("listings/L05", key))[0] == status
     assert [line["id"] for line in (await served.snapshot("listings", "b"))[1:-1]] == in_b
+
+
+async def test_events_are_read_as_the_ledger_has_them(served: FeedClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may know an earlier mark than the ledger, at which a record had not yet changed its shard."""
+    services = served.http.server.app[SERVICES]  # type: ignore[attr-defined]
+    (last,) = await events(served, orderby="EntityEventSequence desc", top=1)
+    earlier = await services.marks[LISTING].get_renewed()
+    await served.update(listing("L02", "b", 100, price=5))
+
+    async def outdated() -> object:
+        return earlier
+
+    following = {"filter": f"EntityEventSequence gt {last['EntityEventSequence']}"}
+    with monkeypatch.context() as stale:
+        stale.setattr(services.marks[LISTING], "get_renewed", outdated)
+        found = await events(served, **following)
+    assert [each["ResourceRecordKey"] for each in found] == ["L02", "L02"]
+    assert found == await events(served, **following)
+
+
+async def events(feed: FeedClient, **options: object) -> list[dict[str, Any]]:
+    """Return the events that the key of two companies may read."""
+    answer = await feed.json("reso/EntityEvent", "ab", **{f"${name}": value for name, value in options.items()})
+    return list(answer["value"])
