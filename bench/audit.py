@@ -118,9 +118,9 @@ def _is_right(holder: Holder | None, holding: Holding, truth: Truth) -> bool:
     is_time_right = (holder.sent is None) == (last is None) and (
         last is None or holder.sent is None or last.began <= holder.sent.at <= last.ended
     )
-    told = holder.told(CurrentRecord(holding.resource, holding.identifier))
+    removal = holder.removal_read(CurrentRecord(holding.resource, holding.identifier))
     expected = removed[1] if removed and (last is None or removed[0].ended >= last.ended) else LIVE
-    return is_time_right and holder.times == len(sent) and (told[1] if told else LIVE) in {expected, "absent"}
+    return is_time_right and holder.times == len(sent) and (removal[1] if removal else LIVE) in {expected, "absent"}
 
 
 async def _exactness(market: Market, url: str, listings: int, reads: int) -> None:

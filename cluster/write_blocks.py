@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 FLOOD_BLOCK_SETTING = "index.blocks.read_only_allow_delete"
+WRITE_BLOCKS = (FLOOD_BLOCK_SETTING, "index.blocks.write", "index.blocks.read_only")
 # The number of the block of full disks; the status in front of it differs between versions.
 _FLOOD_BLOCK = "/12/"
 # A block of the whole service ends by itself: a node is starting, or a master is being elected.

@@ -107,7 +107,7 @@ class Resource:
     def address_contents(self) -> tuple[ShownContent, ...]:
         """The content hashes without the address, of records whose address is hidden from some keys."""
         contents = (WHOLE_CONTENT, *self.restricted_contents) if self.address else ()
-        return tuple(content.with_optional(self.address).without_address for content in contents)
+        return tuple(ShownContent(content.hidden | self.address) for content in contents)
 
     @cached_property
     def address_fields(self) -> frozenset[str]:

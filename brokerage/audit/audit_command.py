@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import os
 import sys
@@ -14,10 +13,10 @@ import rich_click as click
 from elasticsearch import NotFoundError
 
 from brokerage.audit.audit_report import AuditReport
+from brokerage.cluster_work import run_with_client
 from brokerage.exit_codes import ExitCode, exit_on_error, fail
 from brokerage.help_epilogs import QUERY_EXITS, epilog
 from brokerage.output import echo
-from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING
 from mappings.shards.visibility import LEFT_QUERY
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.connection import ConnectionSettings
     from mappings import Resource
 
 Result = TypeVar("Result")
@@ -125,13 +125,7 @@ async def _current_record(
 
 
 def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:
-    async def run() -> Result:
-        connection = load_settings(ConnectionSettings, os.environ)
-        async with connect(connection, connections=2, timeout=_TIMEOUT_SECONDS) as client:
-            return await work(client, connection)
-
-    with exit_on_error():
-        try:
-            return asyncio.run(run())
-        except NoAudit:
-            fail(_NOT_CREATED)
+    try:
+        return run_with_client(work, _TIMEOUT_SECONDS)
+    except NoAudit:
+        fail(_NOT_CREATED)

@@ -89,8 +89,8 @@ class AuditReport:
             yield f"Recorded from {_iso(start)} to {_iso(end)}."
         yield from (f"Incomplete: {sentence}" for sentence in self.missing())
         rows = [self._holder(holder) for holder in self.holders]
-        told = sum(row["removal_read"] is not None for row in rows)
-        yield f"{len(rows)} keys were sent it; {told} of them have read since that it is gone."
+        removed = sum(row["removal_read"] is not None for row in rows)
+        yield f"{len(rows)} keys were sent it; {removed} of them have read since that it is gone."
         if rows:
             styles = ["yellow" if row["state"] == LIVE else "dim" for row in rows] if may_style() else ()
             yield from table_lines(_COLUMNS, [_cells(row) for row in rows], terminal_width(), styles)

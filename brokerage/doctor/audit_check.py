@@ -10,7 +10,7 @@ from elastic_transport import TransportError
 from elasticsearch import ApiError
 
 from brokerage.doctor.privilege_checks import WRITE_PRIVILEGES
-from cluster.write_blocks import FLOOD_BLOCK_SETTING
+from cluster.write_blocks import WRITE_BLOCKS
 from service.health.checks import Finding, FindingState, get_within_timeout
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 AUDIT_SUBJECT = "audit"
 _ROLE = "Give the service's user also the role `brokerage_service_audit` of docs/elasticsearch-rights.md."
-_BLOCKS = (FLOOD_BLOCK_SETTING, "index.blocks.write", "index.blocks.read_only")
 _DAY_MILLISECONDS = 86_400_000
 # An index holds the rows of a day, and pruning runs once a day.
 _SLACK_DAYS = 3
@@ -38,7 +37,7 @@ async def audit_finding(
         return Finding(subject=AUDIT_SUBJECT, detail="off (BROKERAGE_AUDIT_DAYS)")
     if not await _may_write(client, alias):
         return _problem("the service may not write it", f"Missing: `index` on {alias}.", _ROLE)
-    status, indices = await get_within_timeout(engine, f"/{alias}")
+    status, indices = await get_within_timeout(engine, f"/{alias}?flat_settings=true")
     if status == HTTPStatus.NOT_FOUND:
         return _problem("it has no index", f"There is no alias {alias}.", "Run `brokerage audit create`.")
     if status != HTTPStatus.OK:
@@ -59,25 +58,15 @@ async def _may_write(client: AsyncElasticsearch, alias: str) -> bool:
 
 def _of_indices(indices: Mapping[str, Any], days: int) -> Finding:
     for name, facts in indices.items():
-        settings = facts["settings"]["index"] if "index" in facts["settings"] else facts["settings"]
-        if block := next((each for each in _BLOCKS if _setting(settings, each) == "true"), None):
+        settings = facts["settings"]
+        if block := next((each for each in WRITE_BLOCKS if settings.get(each) == "true"), None):
             return _problem("its index refuses writes", f"{block} of {name} is true.", "Free disk space.")
-        created = int(_setting(settings, "index.creation_date") or 0)
+        created = int(settings.get("index.creation_date") or 0)
         age = (time.time() * 1000 - created) / _DAY_MILLISECONDS
         if created and age > days + _SLACK_DAYS:
             kept = f"{name} is {age:.0f} days old, and BROKERAGE_AUDIT_DAYS is {days}."
             return _problem("it is not pruned", kept, "Run `brokerage audit prune` once a day.")
     return Finding(subject=AUDIT_SUBJECT, detail=f"{len(indices)} indices, {days} days are kept")
-
-
-def _setting(settings: Mapping[str, Any], name: str) -> str | None:
-    """Return a setting, flat or nested."""
-    if name in settings:
-        return str(settings[name])
-    value: Any = settings
-    for part in name.split(".")[1:]:
-        value = value.get(part) if isinstance(value, dict) else None
-    return None if value is None else str(value)
 
 
 def _problem(problem: str, detail: str, remedy: str) -> Finding:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cluster.write_blocks import FLOOD_BLOCK_SETTING
+from cluster.write_blocks import FLOOD_BLOCK_SETTING, WRITE_BLOCKS
 from mappings import RESOURCES
 from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING
 from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cluster.connection import ConnectionSettings
     from service.health.index_checks import IndexInventory
 
-_SETTINGS = (BLOCK_SETTING, FLOOD_BLOCK_SETTING, "index.blocks.read_only")
-
 
 def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
     """Yield a warning for each block of an index against writes."""
@@ -27,7 +25,7 @@ def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> I
     subjects |= {connection.keys_index: KEYS_SUBJECT, connection.control_index: CONTROL_SUBJECT}
     for name, subject in subjects.items():
         for index, facts in (indices.by_name[name] or {}).items():
-            for setting in _SETTINGS:
+            for setting in WRITE_BLOCKS:
                 if facts["settings"].get(setting) == "true":
                     yield _finding(subject, index, setting, facts)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import os
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 import rich_click as click
 
+from brokerage.cluster_work import run_with_client
 from brokerage.console_tables import print_table
-from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.exit_codes import ExitCode, fail
 from brokerage.help_epilogs import QUERY_EXITS, epilog
 from brokerage.keys.company_check import unknown_companies
 from brokerage.keys.key_options import (
@@ -30,8 +30,6 @@ from brokerage.keys.key_options import (
 )
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from brokerage.output import echo
-from cluster.connection import ConnectionSettings, connect
-from cluster.settings import load_settings
 from cluster.write_blocks import BlockedIndex
 from mappings.display import DisplayLicence
 from service.http.profile import COMPATIBLE
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.connection import ConnectionSettings
     from service.keys.key_text import KeyText
 
 Result = TypeVar("Result")
@@ -122,7 +121,8 @@ def _warn(grant: KeyGrant) -> None:
     """Print notes on a grant that is probably, but not certainly, a mistake."""
     if grant.expires and grant.expires <= dt.datetime.now(dt.UTC):
         echo("Note: the expiry time has passed, so the key cannot be used.", err=True)
-    for company in _run(partial(unknown_companies, companies=[*grant.companies, *grant.parent_companies])):
+    work = partial(unknown_companies, companies=[*grant.companies, *grant.parent_companies])
+    for company in run_with_client(work, _TIMEOUT_SECONDS):
         echo(f"Note: company {company!r} is not loaded yet. The key can read it as soon as it is.", err=True)
 
 
@@ -232,18 +232,8 @@ def _with_store(work: Callable[[KeyStore], Awaitable[Result]]) -> Result:
         return result
 
     try:
-        return _run(run)
+        return run_with_client(run, _TIMEOUT_SECONDS)
     except (UnknownKey, UnchangeableKey) as error:
         fail(str(error))
     except BlockedIndex as error:
         fail(str(error), ExitCode.UNAVAILABLE)
-
-
-def _run(work: Callable[[AsyncElasticsearch, ConnectionSettings], Awaitable[Result]]) -> Result:
-    async def run() -> Result:
-        connection = load_settings(ConnectionSettings, os.environ)
-        async with connect(connection, connections=2, timeout=_TIMEOUT_SECONDS) as client:
-            return await work(client, connection)
-
-    with exit_on_error():
-        return asyncio.run(run())

@@ -128,10 +128,11 @@ class DocumentBuilder:
         self._plain = member_getter([path for field in plain for path in _paths(field)])
         self._derived = [_derivation(field) for field in derived]
         self._restricted = restricted_hashes(resource)
-        hash_names = self._restricted.field_names, self._restricted.address_field_names
         self._keeps_exact = bool(resource.exact_names)
-        exact = [EXACT] if self._keeps_exact else []
-        own_names = (*(field.name for field in (*plain, *derived)), *hash_names[0], *exact, *hash_names[1])
+        own_names = [field.name for field in (*plain, *derived)]
+        own_names += self._restricted.field_names
+        own_names += [EXACT] if self._keeps_exact else []
+        own_names += self._restricted.address_field_names
         own = [(name, Any, None) for name in own_names]
         self._head: Any = msgspec.defstruct(
             f"{resource.name}Head", own, bases=(_SearchFields,), omit_defaults=True, gc=False

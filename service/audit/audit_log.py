@@ -160,4 +160,4 @@ class AuditLog:
 
     def give_gap_back(self, gap: AuditGap) -> None:
         """Keep a gap that was not written for the next attempt."""
-        self.gap = AuditGap(gap.lost + self.gap.lost, gap.since, self.gap.until or gap.until)
+        self.gap = AuditGap(gap.lost + self.gap.lost, gap.since or self.gap.since, self.gap.until or gap.until)

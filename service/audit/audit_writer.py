@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.audit.audit_rows import GAP, SESSION, SESSION_SECONDS
 from service.audit.request_audit import NOT_AUDITED, RequestAudit
-from service.search.bulk_writes import bulk_lines, bulk_problem
+from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
 from service.telemetry.counters import AUDIT_FAILURES, AUDIT_ROWS
 
 if TYPE_CHECKING:
@@ -68,7 +68,10 @@ class WrittenAudit(Audit):
         self._session = secrets.token_hex(8)
         self._started = _now()
         self._renewed_at = float("-inf")
-        self._problem = ""
+        self._problem = WriteProblem(
+            "What keys are sent is not being recorded for the audit: %s.",
+            "What keys are sent is being recorded for the audit again.",
+        )
 
     def open(self, key_id: str, *, is_head: bool) -> RequestAudit:
         """Return the audit of one request."""
@@ -96,7 +99,7 @@ class WrittenAudit(Audit):
         problem = await self._write_rows(rows) or (await self._renew(until, has_ended=has_ended) if is_due else "")
         if problem:
             AUDIT_FAILURES.inc()
-        self._log_changes(problem)
+        self._problem.changes_to(problem)
 
     async def _write_rows(self, rows: deque[AuditRow]) -> str:
         try:
@@ -129,14 +132,6 @@ class WrittenAudit(Audit):
 
     async def _write(self, actions: Iterable[Action]) -> str:
         return await bulk_problem(self._engine, self._alias, bulk_lines(actions), _CREATOR, _WRITE_TIMEOUT_SECONDS)
-
-    def _log_changes(self, problem: str) -> None:
-        """Log a problem when it begins and when it ends."""
-        if problem and problem != self._problem:
-            _log.warning("What keys are sent is not being recorded for the audit: %s.", problem)
-        elif self._problem and not problem:
-            _log.warning("What keys are sent is being recorded for the audit again.")
-        self._problem = problem
 
 
 def _now() -> int:

@@ -68,7 +68,7 @@ class Holder:
         """The last proof that the key has the record: it was sent it, or a 304 confirmed it."""
         return max(filter(None, (self.sent, self.confirmed)), default=None)
 
-    def told(self, now: CurrentRecord) -> tuple[SentPage, str] | None:
+    def removal_read(self, now: CurrentRecord) -> tuple[SentPage, str] | None:
         """Return when and how the key learned, after it was last sent the record, that it is gone; None if not."""
         held_at = self.held.at if self.held else 0
         event = self.event if now.is_deleted and self.event and self.event.sequence >= now.sequence else None
@@ -78,17 +78,17 @@ class Holder:
 
     def as_json(self, now: CurrentRecord) -> dict[str, Any]:
         """Return what is known of the key. `state` is live, or how it learned that the record is gone."""
-        told, held = self.told(now), self.held
+        removal, held = self.removal_read(now), self.held
         return {
             "key_id": self.key_id,
             "resource": self.resource,
-            "state": told[1] if told else LIVE,
+            "state": removal[1] if removal else LIVE,
             "last_sent": iso_time(self.sent),
             "last_confirmed": iso_time(self.confirmed),
             "times_sent": self.times,
             "sequence": held and held.sequence,
-            "is_current": bool(held and not told and not now.is_deleted and held.sequence >= now.sequence),
-            "removal_read": iso_time(told and told[0]),
+            "is_current": bool(held and not removal and not now.is_deleted and held.sequence >= now.sequence),
+            "removal_read": iso_time(removal and removal[0]),
         }
 
 

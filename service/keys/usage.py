@@ -7,10 +7,9 @@ with the first key. Writes require an alias, so that they never create an index.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
-from service.search.bulk_writes import bulk_lines, bulk_problem
+from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
 from service.telemetry.counters import KEY_USAGE_FAILURES
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ _WRITE_INTERVAL_SECONDS = 60.0
 _WRITE_TIMEOUT_SECONDS = 2.0
 _CREATOR = "`brokerage keys create`"
 
-_log = logging.getLogger("service")
-
 
 class KeyUsage:
     """The last uses of keys that have not been written yet."""
@@ -35,7 +32,9 @@ class KeyUsage:
         self._alias = alias
         self._every_seconds = every_seconds
         self._pending: dict[str, dt.datetime] = {}
-        self._problem = ""
+        self._problem = WriteProblem(
+            "The last use of keys is not being recorded: %s.", "The last use of keys is being recorded again."
+        )
 
     def record_use(self, key_id: str, now: dt.datetime) -> None:
         """Record that a key was used."""
@@ -57,15 +56,7 @@ class KeyUsage:
             KEY_USAGE_FAILURES.inc()
         else:
             self._pending = {key_id: at for key_id, at in self._pending.items() if batch.get(key_id) != at}
-        self._log_changes(problem)
-
-    def _log_changes(self, problem: str) -> None:
-        """Log a problem when it begins and when it ends."""
-        if problem and problem != self._problem:
-            _log.warning("The last use of keys is not being recorded: %s.", problem)
-        elif self._problem and not problem:
-            _log.warning("The last use of keys is being recorded again.")
-        self._problem = problem
+        self._problem.changes_to(problem)
 
 
 def _bulk_body(batch: dict[str, dt.datetime]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 # Written, or rejected because the same or a later version is there.
 _SUCCESS_STATUSES = {200, 201, 409}
+_log = logging.getLogger("service")
 
 
 def bulk_lines(actions: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> bytes:
@@ -49,3 +51,20 @@ def _describe(failed: list[dict[str, Any]], alias: str, creator: str) -> str:
     if statuses & {401, 403}:
         return f"the service's user lacks the privilege `index` on {alias}"
     return f"Elasticsearch returned {min(statuses)}"
+
+
+class WriteProblem:
+    """The problem of periodic writes, logged when it begins and when it ends."""
+
+    def __init__(self, begun: str, ended: str) -> None:
+        """Log `begun`, a format for the problem, or `ended`."""
+        self._begun, self._ended = begun, ended
+        self._problem = ""
+
+    def changes_to(self, problem: str) -> None:
+        """Log a problem that is not the last one, or that there is none any more (an empty text)."""
+        if problem and problem != self._problem:
+            _log.warning(self._begun, problem)
+        elif self._problem and not problem:
+            _log.warning(self._ended)
+        self._problem = problem

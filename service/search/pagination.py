@@ -56,11 +56,6 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
     return _record_page(call, await rows_in_order(call, selection, body, after, read), variant, size)
 
 
-def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
-    records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
-    return RecordBatch(records, response, ends)
-
-
 def _record_page(call: RequestContext, batches: Sequence[RecordBatch], variant: Variant, size: int) -> WalkPage:
     stored = [*chain(*(batch.records for batch in batches))]
     note_records(call.audit, variant.resource, batches, size)
@@ -133,9 +128,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
         call.audit.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
-        stored = _records(response, size, call.exact_names(variant.resource), ends := call.audit.ends())
-        call.audit.hits(variant.resource, response, ends, len(stored))
-        records = variant.encode(stored)
+        records = variant.encode(_sent_records(call, variant.resource, response, size, size))
     return NumberedPage(selection.resource, records, number, size, total)
 
 
@@ -158,8 +151,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
     after: str | None = None
     while True:
         response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
-        stored = _records(response, _BATCH_SIZE + 1, call.exact_names(selection.resource), ends := call.audit.ends())
-        call.audit.hits(variant.resource, response, ends, min(len(stored), _BATCH_SIZE))
+        stored = _sent_records(call, selection.resource, response, _BATCH_SIZE + 1, _BATCH_SIZE)
         records.extend(variant.encode(stored[:_BATCH_SIZE]))
         if len(stored) <= _BATCH_SIZE:
             return records
@@ -169,8 +161,7 @@ async def all_records(call: RequestContext, selection: Selection, variant: Varia
 async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
     """Return the only record of a selection, or None."""
     response = await call.search(selection.resource, page_body(selection, 1))
-    records = _records(response, 1, call.exact_names(selection.resource), ends := call.audit.ends())
-    call.audit.hits(variant.resource, response, ends, len(records))
+    records = _sent_records(call, selection.resource, response, 1, 1)
     return variant.encode(records)[0] if records else None
 
 
@@ -199,6 +190,18 @@ async def _search_identifiers(
     response = await call.services.engine.search_unshared(alias, body, reach)
     records = _records(response, len(identifiers), exact_names)
     return {record_identifier(selection.resource, record): record for record in records}
+
+
+def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, of which the response sends `sent` at most."""
+    batch = _read_batch(call, resource, response, size)
+    note_records(call.audit, resource, [batch], sent)
+    return batch.records
+
+
+def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
+    records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
+    return RecordBatch(records, response, ends)
 
 
 def _records(

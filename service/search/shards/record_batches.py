@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mappings.resource import Resource
     from service.audit.request_audit import RequestAudit
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class RecordBatch:
     """Encoded records, the response that they are from, and the positions after each, None without an audit."""
 
-    records: Sequence[JsonBytes]
+    records: list[JsonBytes]
     response: bytes
     ends: list[int] | None
 

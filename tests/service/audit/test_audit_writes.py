@@ -189,3 +189,11 @@ async def test_what_cannot_be_read_is_counted(caplog: pytest.LogCaptureFixture) 
     log.pack()
     assert (log.gap.lost, log.take_rows()) == (1, [])
     assert "could not be recorded" in caplog.text
+
+
+async def test_a_gap_keeps_its_beginning_when_an_empty_one_is_given_back() -> None:
+    log = AuditLog()
+    empty = log.take_gap()
+    log.gap.add(1, at=5)
+    log.give_gap_back(empty)
+    assert (log.gap.lost, log.gap.since, log.gap.until) == (1, 5, 5)
