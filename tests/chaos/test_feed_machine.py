@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+@pytest.fixture(scope="module", params=[1, 3, 7])
+def shards(request: pytest.FixtureRequest) -> int:
+    """How many shards the indices have. With one alone, they are not routed."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
     """The event loop of indexer and service."""
@@ -37,13 +44,13 @@ def corner(
 
 
 def test_walks_and_polls_return_valid_states(
-    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int]
+    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int], shards: int
 ) -> None:
     FeedMachine.corner, FeedMachine.runner = corner, runner
     run_state_machine_as_test(
         FeedMachine,
         settings=settings(
-            max_examples=amount(10, 500),
+            max_examples=amount(10 if shards == 1 else 4, 500),
             stateful_step_count=amount(30, 50),
             derandomize=amount(1, 0) == 1,
             database=None,

@@ -15,6 +15,7 @@ from indexer.documents.coverage import BY_SOURCE
 from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
+from mappings.shards.ranges import ShardRanges, read_ranges
 from mappings.shards.visibility import LEFT_QUERY
 from tests.records import envelope, write
 
@@ -112,6 +113,12 @@ class Bench:
         """Return the dead letters of every run, in the order of files and lines."""
         files = sorted((self.folder.parent / "dead-letters").glob("*.ndjson"))
         return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+
+
+async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:
+    """Return the ranges of the shards of what is live."""
+    (body,) = (await bench.client.indices.get_mapping(index=bench.connection.alias(resource))).values()
+    return read_ranges(body["mappings"]["_meta"])
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from indexer.build.shard_duplicates import older_copies
 from indexer.indices.search_hits import IndexRow
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
-from mappings.shards.ranges import ShardRanges, read_ranges
 from tests.indexer.changes.scope_consumers import COMPANIES, team
+from tests.indexer.conftest import live_ranges
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
@@ -46,23 +46,19 @@ async def test_a_build_is_cut_within_a_company_and_again_each_time(bench: Bench)
     many = [team(f"{number:02}", "a", number) for number in range(28)]
     wanted = {"shards": ("teams=7",), "growth_limit": 100.0, "force": True}
     assert (await bench.build({COMPANY: COMPANIES, TEAM: many}, **wanted)).exit_code == 0
-    first = await ranges(bench)
+    first = await live_ranges(bench, TEAM)
     assert first.cuts == tuple(f"a:{number:02}" for number in range(4, 28, 4))
     more = [team(f"{number:02}", "b", number) for number in range(28, 56)]
     assert (await bench.build({COMPANY: COMPANIES, TEAM: [*many, *more]}, **wanted)).exit_code == 0
-    assert (await ranges(bench)).cuts == tuple(f"{'ab'[number >= 28]}:{number:02}" for number in range(8, 56, 8))
+    assert (await live_ranges(bench, TEAM)).cuts == tuple(
+        f"{'ab'[number >= 28]}:{number:02}" for number in range(8, 56, 8)
+    )
     stats = await bench.client.indices.stats(index=bench.connection.alias(TEAM), metric="docs", level="shards")
     (index,) = stats["indices"].values()
     assert Counter(copy["docs"]["count"] for copies in index["shards"].values() for copy in copies) == {8: 7}
     settings = await bench.client.indices.get_settings(index=bench.connection.alias(COMPANY), flat_settings=True)
     (of_companies,) = settings.values()
     assert of_companies["settings"]["index.number_of_shards"] == "1"
-
-
-async def ranges(bench: Bench) -> ShardRanges:
-    """Return the ranges of the live teams."""
-    (body,) = (await bench.client.indices.get_mapping(index=bench.connection.alias(TEAM))).values()
-    return read_ranges(body["mappings"]["_meta"])
 
 
 def test_of_several_copies_the_newest_stays() -> None:

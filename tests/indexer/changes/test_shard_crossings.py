@@ -12,12 +12,13 @@ from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.maintenance.rollback import rollback
 from indexer.updates import shard_move
 from mappings import COMPANY, TEAM
-from mappings.shards.ranges import ShardRanges, read_ranges
 from mappings.stored_document import feed_key
 from service.search.shards.served_shards import Reach, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team
+from tests.indexer.conftest import live_ranges
 
 if TYPE_CHECKING:
+    from mappings.shards.ranges import ShardRanges
     from tests.indexer.conftest import Bench
 
 # Each company has a shard of its own.
@@ -36,13 +37,7 @@ async def ranges(bench: Bench) -> ShardRanges:
     """The ranges of the teams of three companies."""
     summary = await bench.build({COMPANY: COMPANIES, TEAM: TEAMS})
     assert summary.exit_code == 0
-    return await live_ranges(bench)
-
-
-async def live_ranges(bench: Bench) -> ShardRanges:
-    """Return the ranges of the live generation."""
-    ((_, body),) = (await bench.client.indices.get_mapping(index=bench.connection.alias(TEAM))).items()
-    return read_ranges(body["mappings"]["_meta"])
+    return await live_ranges(bench, TEAM)
 
 
 async def served(bench: Bench, sequence: int, query: dict[str, Any] | None = None) -> Served:
@@ -120,7 +115,7 @@ async def test_moves_there_and_back_are_seen_once_at_every_mark(bench: Bench, ra
         for mark, where in marks.items():
             assert await served(bench, mark) == expected({"1a": where}), (number, mark)
     assert set(await bench.served(TEAM)) >= {f"{number}{company}" for company in "abc" for number in range(3)}
-    assert ranges == await live_ranges(bench)
+    assert ranges == await live_ranges(bench, TEAM)
 
 
 async def test_a_killed_move_is_finished_by_the_next_session(
