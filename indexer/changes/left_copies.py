@@ -29,4 +29,5 @@ async def needless_copies(
     async for page in scan_rows(context, live, of_left=True):
         present = await look_up_rows(context, live, sorted({row.id for row in page}))
         unsettled = {row.id for row in present.values() if row.clock >= oldest or row.sequence > published}
-        yield [row for row in page if row.id not in unsettled]
+        if needless := [row for row in page if row.id not in unsettled]:
+            yield needless

@@ -20,7 +20,7 @@ from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, total_hits
 from service.search.shards.record_batches import RecordBatch, note_records
-from service.search.shards.scope_reach import scope_reach
+from service.search.shards.scope_reach import identifier_keys, scope_reach
 from service.search.shards.shard_order import rows_in_order
 from service.telemetry.timing import Layer
 
@@ -185,11 +185,23 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 async def _search_identifiers(
     call: RequestContext, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
-    body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
-    reach = await scope_reach(call, selection.resource)
-    response = await call.services.engine.search_unshared(alias, body, reach)
-    records = _records(response, len(identifiers), exact_names)
-    return {record_identifier(selection.resource, record): record for record in records}
+    """Return the records by identifier. In an index of several shards, the shards that can have them are asked.
+
+    The company of a record may be too new to be known here: without a scope, all shards are asked for what is lacking.
+    """
+
+    async def found(names: Sequence[str], keys: Collection[str] | None) -> dict[str, JsonBytes]:
+        body = page_body(selection.filtered(terms("_id", names)), len(names))
+        reach = (await scope_reach(call, selection.resource))._replace(keys=keys)
+        records = _records(await call.services.engine.search_unshared(alias, body, reach), len(names), exact_names)
+        return {record_identifier(selection.resource, record): record for record in records}
+
+    keys = identifier_keys(call, selection.resource, identifiers)
+    records = await found(identifiers, keys)
+    if keys is not None and call.scope.companies is None:
+        lacking = [name for name in identifiers if name not in records]
+        records |= await found(lacking, None) if lacking else {}
+    return records
 
 
 def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:

@@ -118,13 +118,45 @@ async def test_other_requests_ask_the_shards_of_their_companies(
 ) -> None:
     """All shards without companies in the scope."""
     asked = asked_shards(served, monkeypatch)
-    for path in ("listings/L20", "changes", "digest/listings", "snapshot/listings"):
+    for path in ("changes", "digest/listings", "snapshot/listings"):
         for key, expected in (("a", {2}), ("b", {6}), ("all", {None})):
             asked.clear()
             status, body = await served.get(path, key)
-            assert (status, path, key) == (404 if (path, key) == ("listings/L20", "a") else 200, path, key), body
+            assert (status, path, key) == (200, path, key), body
             assert set(asked) <= expected, (path, key)
             assert asked or path == "changes"
+
+
+async def test_a_show_asks_the_shards_that_can_have_the_record(
+    served: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each company, and without a scope all shards for a record that no known company has."""
+    asked = asked_shards(served, monkeypatch)
+    for name, key, status, expected in (
+        ("L20", "a", 404, [1]),
+        ("L20", "b", 200, [1]),
+        ("L20", "ab", 200, [2]),
+        ("L20", "all", 200, [3]),
+        ("none", "all", 404, [2, None]),
+    ):
+        asked.clear()
+        assert (await served.get(f"listings/{name}", key))[0] == status
+        assert asked == expected, (name, key)
+
+
+async def test_a_record_of_a_company_that_is_not_known_yet_is_shown(
+    served: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes know companies for some seconds."""
+    directory = served.http.server.app[SERVICES].directory  # type: ignore[attr-defined]
+    earlier = await directory.get()
+
+    async def outdated() -> object:
+        return earlier
+
+    monkeypatch.setattr(directory, "get", outdated)
+    await served.bench.update({COMPANY: [company("aa")], LISTING: [listing("N0", "aa", 100)]})
+    assert (await served.get("listings/N0", "all"))[0] == 200
 
 
 async def test_everything_is_returned_as_from_one_shard(served: FeedClient) -> None:

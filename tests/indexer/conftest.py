@@ -15,8 +15,8 @@ from indexer.documents.coverage import BY_SOURCE
 from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
-from mappings.shards.ranges import ShardRanges, read_ranges
 from mappings.shards.visibility import LEFT_QUERY
+from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from cluster.connection import ConnectionSettings
     from indexer import Source
+    from mappings.shards.ranges import ShardRanges
 
     Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
 
@@ -117,8 +118,7 @@ class Bench:
 
 async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:
     """Return the ranges of the shards of what is live."""
-    (body,) = (await bench.client.indices.get_mapping(index=bench.connection.alias(resource))).values()
-    return read_ranges(body["mappings"]["_meta"])
+    return await index_ranges(bench.client, bench.connection.alias(resource))
 
 
 @pytest.fixture

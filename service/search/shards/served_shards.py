@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from service.search.query import Body, Clause
 
 # Scopes of more companies ask all shards: to find theirs would take longer.
-_MAX_COMPANIES = 64
+MAX_COMPANIES = 64
 
 
 class NoLongerServed(EngineUnavailable):
@@ -31,12 +31,14 @@ class NoLongerServed(EngineUnavailable):
 class Reach(NamedTuple):
     """The companies that a search may read, None for all, and the sequence of the mark that it sees records at.
 
-    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it.
+    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it. `keys`
+    are all feed keys that the records may have, None if that is not known.
     """
 
     companies: Collection[str] | None = None
     sequence: int | None = None
     after: str | None = None
+    keys: Collection[str] | None = None
 
 
 EVERYTHING = Reach()
@@ -61,7 +63,9 @@ class ServedShards:
     def _shards(self, reach: Reach) -> Collection[int] | None:
         if reach.after is not None:
             return [self.ranges.shard(reach.after)]
-        if not reach.companies or len(reach.companies) > _MAX_COMPANIES:
+        if reach.keys:
+            return sorted({self.ranges.shard(key) for key in reach.keys})
+        if not reach.companies or len(reach.companies) > MAX_COMPANIES:
             return None
         shards = self.ranges.companies_shards(reach.companies)
         return None if len(shards) == self.ranges.count else shards
