@@ -155,7 +155,7 @@ async def test_a_record_of_a_company_that_is_not_known_yet_is_shown(
         return earlier
 
     monkeypatch.setattr(directory, "get", outdated)
-    await served.bench.update({COMPANY: [company("aa")], LISTING: [listing("N0", "aa", 100)]})
+    await served.bench.update({COMPANY: [company("A")], LISTING: [listing("N0", "A", 100)]})
     assert (await served.get("listings/N0", "all"))[0] == 200
 
 
