@@ -221,7 +221,7 @@ async def recover_moves(session: WriteSession, above: int) -> None:
 
 async def republish(session: WriteSession, identifiers: Iterable[str]) -> None:
     """Assign new stamps to the live documents of some records, and refresh."""
-    await session.finish_crossings()  # of two copies the newer one is told by its stamp
+    await session.finish_crossings()  # of two copies the one with the later stamp is newer
     await session.lifecycle.refresh(session.live)
     documents = await fetch_documents(session.context, session.live, sorted(identifiers))
     sender = session.bulk_sender(AdaptiveLimit(session.context.settings))

@@ -185,9 +185,9 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 async def _search_identifiers(
     call: RequestContext, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
-    """Return the records by identifier. In an index of several shards, the shards that can have them are asked.
+    """Return the records by identifier. In an index of several shards, search those that can have them.
 
-    The company of a record may be too new to be known here: without a scope, all shards are asked for what is lacking.
+    The company of a record may be too new to be known here: without a scope, search all shards for what is lacking.
     """
 
     async def found(names: Sequence[str], keys: Collection[str] | None) -> dict[str, JsonBytes]:
