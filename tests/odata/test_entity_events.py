@@ -197,8 +197,8 @@ async def test_pruning_while_events_are_searched_for_is_noticed(
     await market.update(deleted_listing("L2", "a", 10))
     search = doc_values.read_doc_values
 
-    async def slow(call: Any, resource: Any, body: Any, place: Any) -> Any:
-        found: list[Any] = await search(call, resource, body, place)
+    async def slow(call: Any, resource: Any, *given: Any) -> Any:
+        found: list[Any] = await search(call, resource, *given)
         if resource is LISTING:
             await prune(market.bench.engine(tombstone_days=0))
         return found
