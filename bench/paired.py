@@ -13,6 +13,7 @@ import math
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -55,18 +56,18 @@ def processor_seconds(pid: int) -> float:
     return sum(int(thread.read_text(encoding="utf-8").split()[0]) for thread in threads) / 1e9
 
 
-async def _block(program: programs.Program, http: aiohttp.ClientSession, path: str, count: int) -> float:
-    """Return the milliseconds of processor time per request."""
+async def block(pid: int, url: str, http: aiohttp.ClientSession, path: str, count: int) -> float:
+    """Return the milliseconds of processor time of a process per request of `path` at `url`."""
 
     async def ask(times: int) -> None:
         for _ in range(times):
-            async with http.get(f"{program.url}{path}") as answer:
+            async with http.get(f"{url}{path}") as answer:
                 answer.raise_for_status()
                 await answer.read()
 
-    started = processor_seconds(program.pid)
+    started = processor_seconds(pid)
     await asyncio.gather(*(ask(count // _AT_ONCE) for _ in range(_AT_ONCE)))
-    return (processor_seconds(program.pid) - started) * 1e3 / count
+    return (processor_seconds(pid) - started) * 1e3 / count
 
 
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
@@ -79,12 +80,8 @@ async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[st
         await asyncio.gather(before.ready(), after.ready())
         for name, path in paths.items():
             count = given.requests * (10 if name == "show" else 1)
-            for program in (before, after):
-                await _block(program, http, path, count)
-            taken = [
-                (await _block(before, http, path, count), await _block(after, http, path, count))
-                for _ in range(given.rounds)
-            ]
+            arms = [partial(block, program.pid, program.url, http, path, count) for program in (before, after)]
+            taken = [tuple([await arm() for arm in arms]) for _ in range(given.rounds + 1)][1:]
             ratios[name] = median(new / old for old, new in taken)
             old, new = (median(column) for column in zip(*taken, strict=True))
             print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratios[name]:.3f}")

@@ -77,7 +77,7 @@ def site(podman: Podman, image: str, node_image: str) -> Iterator[Site]:
     podman.run("network", "create", "site")
     with podman.started("--network=site", "--network-alias=elasticsearch", *Site.CHECK, node_image) as node:
         node.wait_healthy()
-        yield Site(podman, image)
+        yield Site(podman, image, node)
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ class Site:
 
     podman: Podman
     image: str
+    node: Container
 
     CHECK: ClassVar = (
         "--health-cmd=curl -fsS 'http://localhost:9200/_cluster/health?timeout=1s'",
