@@ -171,7 +171,7 @@ def test_partners_see_the_changes_that_are_theirs() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     entries = re.findall(r"(?m)^- ", api_changelog())
     assert len(entries) == changelog.count("\n- *API* ") > 5
-    assert "## Unreleased" in api_changelog()
+    assert "## 1.0.0 - 2026-11-24" in api_changelog()
     assert "\n  company and parent-company scope" in api_changelog()
     assert "make bench" not in api_changelog()
 
