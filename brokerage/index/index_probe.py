@@ -6,10 +6,9 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, NoReturn
 
-import rich_click as click
-
 from brokerage.exit_codes import exit_on_error
 from brokerage.index.index_runner import exit_on_indexer_error
+from brokerage.output import echo
 from cluster.settings import load_settings
 from indexer.errors import SourceError
 from indexer.reso.dialects.probe import probe_source
@@ -29,7 +28,7 @@ def probe_and_exit(url: str, map_file: Path | None, profile: str, system: str) -
         for line in found.lines:
             _say(line)
         if map_file is None:
-            click.echo(found.map_text, nl=False)
+            echo(found.map_text.rstrip("\n"))
         else:
             _write(map_file, found.map_text)
             _say(f"{map_file} has a map to start from.")
@@ -44,4 +43,4 @@ def _write(map_file: Path, text: str) -> None:
 
 
 def _say(sentence: str) -> None:
-    click.echo(sentence, err=True)
+    echo(sentence, err=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Requests are counted by slots of so many seconds. A slot counts until its end has left the window.
 _SLOT_SECONDS = 5
-# A window of so few seconds is counted exactly, and not kept across restarts, which take longer.
+# A window of so few seconds is counted exactly, and not kept: after a restart it counts as used up at the start.
 _EXACT_SECONDS = 1
 
 
@@ -55,6 +55,8 @@ class RequestWindows:
         self._slots: dict[int, list[int]] = {}
         for slot in self._store.load() if self._store else ():
             self._slots[slot.number] = [slot.requests, slot.bytes]
+        if any(_is_within(number, _EXACT_SECONDS, time.time()) for number in self._slots):
+            self._ended.extend([time.monotonic()] * max((each.requests or 0 for each in self._exact), default=0))
 
     def wait_seconds(self) -> tuple[float, LimitWindow | None]:
         """Return how long the next request has to wait at least, and for which limit; 0 if it need not."""

@@ -67,6 +67,16 @@ def send(windows: RequestWindows, requests: int, size: int = 0) -> None:
         windows.end(size)
 
 
+def test_a_run_that_starts_just_after_another_waits_a_second(tmp_path: Path, clock: Clock) -> None:
+    limits = SourceLimits(requests_per_second=2, requests_per_hour=100)
+    send(counted(tmp_path, limits), 2)
+    clock.now += 0.5
+    restarted = counted(tmp_path, limits)
+    assert restarted.wait_seconds()[0] == 1.0
+    clock.now += 1.0
+    send(restarted, 2)
+
+
 @pytest.mark.parametrize("slow_seconds", [0.0, 0.3])
 async def test_no_second_has_more_requests_than_the_source_allows(slow_seconds: float) -> None:
     """Also where responses take long, so that requests arrive closer together than they were sent."""

@@ -195,9 +195,9 @@ async def test_a_draining_service_is_unready_at_once_but_still_answers(
 async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
     open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.health.monitor._READ_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("service.health.monitor._READ_TIMEOUT_SECONDS", 1.0)
     stand_in.out(SILENT, "companies")
-    api = await open_api(deadline_seconds=0.5)
+    api = await open_api(deadline_seconds=2.5)
     stand_in.looked_at.clear()
     async with asyncio.timeout(20):
         answers = await asyncio.gather(*(probe(api) for _ in range(50)))
