@@ -21,7 +21,7 @@ from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import progress_display
 from indexer.reporting.summary_lines import failure_lines
-from indexer.reso.dialects.gaps import DELETIONS, WITHOUT
+from indexer.reso.dialects.gaps import DELETIONS, LISTINGS, WITHOUT
 from indexer.reso.dialects.source_map import profile_names, read_map
 from indexer.reso.replication import open_replication
 from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @click.option(
     "--without",
     multiple=True,
-    type=click.Choice(sorted({*WITHOUT.values(), DELETIONS})),
+    type=click.Choice(sorted({*WITHOUT.values(), DELETIONS, LISTINGS})),
     help="Records to leave out, or a lack of them to accept; can be repeated.",
 )
 @click.option("--prefix", default="", help="Prefix for every key, if two sources may have the same keys.")

@@ -55,7 +55,7 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
     if state.last is None:
         return (state.resource, mark)
     # The age of the newest record when the run made it visible.
-    behind = str(dt.timedelta(seconds=max(0, state.last.at - state.last.newest) // 1000))
+    behind = str(dt.timedelta(seconds=max(0, state.last.at - state.last.newest) // 1000)) if state.last.newest else ""
     counts = f"{state.last.read:,}", f"{state.last.dead:,}"
     return (state.resource, mark, state.last.verb, _time(state.last.at), behind, *counts)
 

@@ -25,8 +25,9 @@ WITHOUT = {
     "TeamMembers": "teams",
 }
 DELETIONS = "deletions"
+LISTINGS = "listings"
 # Listings without these are wrong, not only incomplete.
-_FATAL = frozenset({"media", DELETIONS})
+_FATAL = frozenset({"media", DELETIONS, LISTINGS})
 # A company with so many properties has photos.
 _MIN_PROPERTIES = 10
 
@@ -82,12 +83,20 @@ def unread_gap(name: str, reason: str) -> Gap:
 
 
 def empty_gaps(mirror: Mirror, dialect: Dialect, known: set[str]) -> Iterator[Gap]:
-    """Yield the gap of photos that are nowhere, though the source has them by its metadata."""
+    """Yield the gaps of listings and photos that are nowhere, though the source has them by its metadata."""
+    if not mirror.count("record", "Property") and "Property" in dialect.expects and LISTINGS not in known:
+        yield Gap(LISTINGS, no_listings(dialect) + _accept(LISTINGS))
     is_empty = not mirror.count("record", "Media") and mirror.count("record", "Property") >= _MIN_PROPERTIES
     if is_empty and "Media" in dialect.expects and "media" not in known:
         where = dialect.children["Media"].places if "Media" in dialect.children else ()
         hint = ' Perhaps [dialect.children.Media] of the map needs another "from".' if EXPANDED in where else ""
         yield Gap("media", f"No record of the source has Media, so no listing has photos.{hint}{_accept('media')}")
+
+
+def no_listings(dialect: Dialect) -> str:
+    """Return the sentence about a source without a single listing."""
+    hint = f" Is {dialect.required_filter} right?" if dialect.required_filter else ""
+    return f"The source returned no Property.{hint}"
 
 
 def _accept(kind: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from indexer.reso.client.odata_query import ODataQuery
+from indexer.reso.dialects.gaps import no_listings
 
 if TYPE_CHECKING:
     from indexer.reso.client.reso_client import ResoClient
@@ -26,8 +27,10 @@ async def fetch_sample(client: ResoClient, source: SourceMap, forms: SourceForms
     rows = page.value[:_SIZE]
     total = "an unknown number of" if page.count is None else f"{page.count:,}"
     lines = [f"A page of {len(rows)} of {total} {_PROPERTY} records was read."]
+    if not rows:
+        return [*lines, no_listings(source.dialect)]
     expected = [field for field in source.dialect.expects.get(_PROPERTY, ()) if field in query.select]
-    if rows and (empty := [field for field in expected if not any(row.get(field) for row in rows)]):
+    if empty := [field for field in expected if not any(row.get(field) for row in rows)]:
         lines.append(f"Empty in all of them: {', '.join(empty)}.")
     for child in form.children:
         count = sum(len(items) for row in rows if isinstance(items := row.get(child.member), list))

@@ -10,6 +10,7 @@ from indexer.reso.dialects.probe import probe_source
 from indexer.reso.dialects.source_map import read_map
 from indexer.reso.settings import ResoSettings
 from tests.indexer.command.test_command import lines, run
+from tests.reso.dialects.provider_replica import ProviderReplica
 from tests.reso.dialects.providers import PROVIDERS, SYSTEM
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerSettings
@@ -50,6 +51,17 @@ async def test_photos_that_do_not_come_are_a_problem(bench: Bench, tmp_path: Pat
         assert (code, said in err) == (1, True), err
         code, _, err = await replicate(bench, server, tmp_path, "--without", "media")
         assert (code, said in err) == (0, False), err
+
+
+async def test_a_wrong_name_of_the_system_is_a_problem_not_an_empty_index(bench: Bench, tmp_path: Path) -> None:
+    missing = "The source returned no Property. Is OriginatingSystemName eq 'another' right?"
+    provider = PROVIDERS["mlsgrid"]
+    with serve_in_thread(provider.settings(), provider.world(1, properties=3)) as server:
+        replica = ProviderReplica("mlsgrid", bench, server, tmp_path)
+        assert await replica.run("--system", "another") == 1, replica.said
+        _, shown, _ = await run(bench, "status")
+        assert missing in " ".join(shown.split())
+        assert await replica.run("--system", "another", "--without", "listings") == 0, replica.said
 
 
 async def test_a_source_without_its_mark_of_deletion_ends_with_1_unless_that_is_accepted(
