@@ -26,8 +26,6 @@ from service.errors import (
 from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
 from service.search.retry_budget import RetryBudget
 from service.search.search_response import document_source, require_complete
-from service.search.shards.served_shards import EVERYTHING
-from service.search.shards.shard_table import ShardTable, gone
 from service.search.single_flight import SingleFlight
 from service.search.used_fields import used_fields
 from service.telemetry.attempts import Attempts
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from elastic_transport import AsyncTransport
 
     from service.errors import ApiError
-    from service.search.shards.served_shards import Reach
     from service.search.used_fields import MissingFields
     from service.settings import ServiceSettings
     from service.telemetry.attempts import StartSpan
@@ -80,7 +77,6 @@ class SearchEngine:
         self._retries = RetryBudget(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
         self._shared_searches: SingleFlight[bytes] = SingleFlight(_count_shared, settings.shared_seconds)
         self.attempts = Attempts(trace)
-        self.shards = ShardTable(self.get_json)  # also kept up to date by `service.health.monitor`
         # Monotonic seconds.
         self.last_response_at = float("-inf")
         # Unusable aliases and the titles of their resources; kept up to date by `service.health.monitor`.
@@ -92,26 +88,20 @@ class SearchEngine:
         # By default partial results come as 200 with rows missing.
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
-    async def search(
-        self, index: str, body: Mapping[str, object], since: Hashable = None, reach: Reach = EVERYTHING
-    ) -> bytes:
+    async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
         """Return the complete, unparsed response of a search, which concurrent requests may share.
 
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
-        request has seen, which the response must not be older than. `reach` says which shards are asked.
+        request has seen, which the response must not be older than.
         """
         self._refuse_missing(index, body)
+        encoded = orjson.dumps(body)
+        return await self._shared_searches.run((index, encoded, since), partial(self._search, index, encoded))
 
-        async def shared(path: str, options: str, encoded: bytes) -> bytes:
-            search = partial(self._search, index, path, options, encoded)
-            return await self._shared_searches.run((index, path, options, encoded, since), search)
-
-        return await self.shards.search(index, body, reach, shared)
-
-    async def search_unshared(self, index: str, body: Mapping[str, object], reach: Reach = EVERYTHING) -> bytes:
-        """Return the response of a search that starts now; `reach` as for `search`."""
+    async def search_unshared(self, index: str, body: Mapping[str, object]) -> bytes:
+        """Return the response of a search that starts now."""
         self._refuse_missing(index, body)
-        return await self.shards.search(index, body, reach, partial(self._search, index))
+        return await self._search(index, orjson.dumps(body))
 
     def _refuse_missing(self, index: str, body: Mapping[str, object]) -> None:
         if index in self.missing:
@@ -139,9 +129,9 @@ class SearchEngine:
         except ValueError:
             raise malformed_response(response) from None
 
-    async def _search(self, index: str, path: str, options: str, body: bytes) -> bytes:
+    async def _search(self, index: str, body: bytes) -> bytes:
         self.require_available(index)
-        return await self.search_complete(path, body, options)
+        return await self.search_complete(f"/{index}", body)
 
     def require_available(self, index: str) -> None:
         """Raise ResourceUnavailable for an unusable index."""
@@ -153,14 +143,9 @@ class SearchEngine:
         if index in self.replaced_aliases:
             raise DataReplaced
 
-    async def search_complete(self, path: str, body: bytes, options: str = "") -> bytes:
-        """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time.
-
-        `options` are further parameters, each after `&`. Raises NoLongerServed if the index is gone.
-        """
-        status, response = await self.request("POST", f"{path}/_search?{self._search_options}{options}", body)
-        if status == 404 and path:
-            raise gone(response)
+    async def search_complete(self, path: str, body: bytes) -> bytes:
+        """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time."""
+        status, response = await self.request("POST", f"{path}/_search?{self._search_options}", body)
         if status != 200:
             raise status_failure(status, response, body)
         require_complete(response)

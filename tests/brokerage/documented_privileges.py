@@ -39,8 +39,7 @@ class DocumentedRole:
 
 
 def _names(on: str) -> list[str]:
-    patterns = {"{alias}": "{}", "{served}": "{}-served-*", "{generation}": "{}*"}
-    return [patterns[on].format(alias) for alias in _ALIASES] if on in patterns else [on]
+    return {"{alias}": _ALIASES, "{generation}": [f"{alias}*" for alias in _ALIASES]}.get(on, [on])
 
 
 def documented_roles() -> dict[str, DocumentedRole]:
