@@ -1,4 +1,4 @@
-"""What a page and a show cost in the image, in processor time, beside this checkout; `-s` prints the ratios."""
+"""What a page and a show cost in the image, in processor time, next to this checkout; `-s` prints the ratios."""
 
 from __future__ import annotations
 
