@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,11 @@ class SettingOption(click.Option):
     """An option that a variable gives too, or the file that `VARIABLE_FILE` names. It has a default and a help text."""
 
     is_secret = False
+
+    def __init__(self, names: list[str], **attributes: Any) -> None:
+        """Declare an option as click does; its help names the variable, and the default unless it is a flag."""
+        shown = {"show_envvar": True, "show_default": not attributes.get("is_flag", False)}
+        super().__init__(names, **shown | attributes)
 
     @property
     def variable(self) -> str:
@@ -60,8 +65,6 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         type=click.IntRange(min=1),
         default=8,
         envvar=f"{_PREFIX}ATTEMPTS",
-        show_default=True,
-        show_envvar=True,
         help="Consecutive failed attempts before a pull gives up.",
     ),
     SettingOption(
@@ -69,7 +72,6 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         is_flag=True,
         default=False,
         envvar=f"{_PREFIX}ALLOW_HTTP",
-        show_envvar=True,
         help="Whether the key may be sent to another host without TLS, over a network that you trust.",
     ),
     SettingOption(
@@ -77,8 +79,6 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         type=click.FloatRange(min=0),
         default=3600.0,
         envvar=f"{_PREFIX}VERIFY_SECONDS",
-        show_default=True,
-        show_envvar=True,
         help="Seconds between verifications of a pull with --follow.",
     ),
     SettingOption(
@@ -86,8 +86,6 @@ PULL_SETTINGS: tuple[SettingOption, ...] = (
         type=click.FloatRange(min=0),
         default=300.0,
         envvar=f"{_PREFIX}EXPORT_SECONDS",
-        show_default=True,
-        show_envvar=True,
         help="Seconds between exports of a pull with --follow; each rewrites all files.",
     ),
 )

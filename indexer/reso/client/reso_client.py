@@ -122,8 +122,8 @@ class ResoClient:
     async def fetch_page(self, query: ODataQuery, *, has_next_links: bool = False) -> ODataPage:
         """Return a page of records; raise SourceRejectedError or SourceError.
 
-        With `has_next_links`, the page size is requested with $top only if there is no other way: by OData, $top is the
-        number of all records, and no next link follows them.
+        With `has_next_links`, `$top` requests the page size only where `Prefer` cannot: OData defines `$top` as the
+        total number of records to return, so a source may end the result there, without a next link.
         """
         url = f"{self._root}/{query.entity}{query.path}?{query.query_string}"
         has_top = query.page_size is not None and query.top is None and BY_TOP in self._size_by

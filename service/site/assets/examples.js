@@ -10,7 +10,7 @@ function fill(key) {
   }
 }
 
-// Without a secure context there is no clipboard: the code is selected, and copied as a user would.
+// The clipboard needs a secure context. Without one, select the code and copy the selection.
 async function copy(code) {
   if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent);
   getSelection().selectAllChildren(code);
