@@ -5,7 +5,7 @@ from indexer.build.rebuild import reindex
 from indexer.context import IndexerContext
 from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
 from indexer.maintenance.clock_repair import ClockRepair, repair_clock
-from indexer.maintenance.pruning import prunable, prune
+from indexer.maintenance.pruning import Pruned, prunable, prune
 from indexer.maintenance.restored import begin_new_lives
 from indexer.maintenance.rollback import rollback, rollback_target
 from indexer.maintenance.status import ResourceStatus, status
@@ -28,6 +28,7 @@ __all__ = [
     "LineStream",
     "LockedError",
     "OnProgress",
+    "Pruned",
     "RefusedError",
     "RejectedLine",
     "ResourceReport",

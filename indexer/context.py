@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from indexer.shard_settings import ShardRequest
+
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
@@ -19,3 +21,8 @@ class IndexerContext:
     client: AsyncElasticsearch
     connection: ConnectionSettings
     settings: IndexerSettings
+
+    @property
+    def shards(self) -> ShardRequest:
+        """How many shards the indices of full rebuilds have."""
+        return ShardRequest(self.settings.shards, self.settings.shard_gigabytes)

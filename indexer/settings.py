@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cluster.settings import setting
+from indexer.shard_settings import REPLICAS_SETTING, SHARDS_SETTING, SIZE_SETTING, ShardRequest, replica_settings
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,17 @@ class IndexerSettings:
         "BROKERAGE_KEPT_GENERATIONS", 2, "Generations to keep of each index, including the live one."
     )
     refresh_interval: str = setting("BROKERAGE_REFRESH_INTERVAL", "1s", "Refresh interval of live indices.")
+    shards: tuple[str, ...] = setting(
+        SHARDS_SETTING,
+        ("1",),
+        "Shards of each index from the next full rebuild on: a number or auto, by resource as in listings=8,agents=2.",
+    )
+    shard_gigabytes: float = setting(
+        SIZE_SETTING, 30.0, "Gigabytes of one shard, above which auto takes another; estimated from the source's size."
+    )
+    replicas: str = setting(
+        REPLICAS_SETTING, "0-1", "Replicas of live indices: a number, or a range that follows the nodes."
+    )
     merge: bool = setting(
         "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
     )
@@ -62,3 +74,8 @@ class IndexerSettings:
         120.0,
         "Seconds that this host's clock may differ from Elasticsearch's; beyond, the indexer does not write.",
     )
+
+    def __post_init__(self) -> None:
+        """Raise SettingError at the first invalid number of shards or replicas."""
+        ShardRequest(self.shards, self.shard_gigabytes)
+        replica_settings(self.replicas)

@@ -25,6 +25,17 @@ class Generation:
         return Generation(self.alias, self.number + 1)
 
 
+def served_alias(index: str) -> str:
+    """Return the alias that a generation of several shards has only while it is live: `listings-served-v0008`."""
+    alias, _, number = index.rpartition("-")
+    return f"{alias}-served-{number}"
+
+
+def served_pattern(alias: str) -> str:
+    """Return a pattern for these aliases of all generations, as in the names of a role: `listings-served-*`."""
+    return f"{alias}-served-*"
+
+
 def parse_generation(index: str) -> Generation | None:
     """Return the generation with an index name, None for any other name."""
     match = _GENERATION.fullmatch(index)

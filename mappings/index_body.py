@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from mappings.shards.ranges import ONE_SHARD
 from mappings.stored_document import EXACT
 
 if TYPE_CHECKING:
     from mappings.fields import Field
     from mappings.resource import Resource
+    from mappings.shards.ranges import ShardRanges
 
 # The block that a live index has while Elasticsearch copies it, and the note of it in the mapping's `_meta`: the copy
 # that is being made, null without one.
@@ -20,11 +22,17 @@ BLOCK_SETTING, BLOCK_NOTE = "index.blocks.write", "blocked_for"
 MAX_RESULT_WINDOW = 100_000
 
 
-def index_mapping(resource: Resource) -> dict[str, object]:
+# Only in an index of several shards (`mappings.shards.visibility`).
+_SHARD_FIELDS: dict[str, object] = {"hidden": {"type": "long_range", "doc_values": False}, "left": {"type": "boolean"}}
+
+
+def index_mapping(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[str, object]:
     """Return the strict mapping: the search fields, and the objects that are stored but not parsed."""
     properties: dict[str, object] = {field.name: field.mapping for field in resource.indexed_fields}
     properties |= {name: {"type": "object", "enabled": False} for name in _unparsed_objects(resource)}
-    return {"dynamic": "strict", "properties": properties}
+    if not ranges.is_routed:
+        return {"dynamic": "strict", "properties": properties}
+    return {"dynamic": "strict", "_routing": {"required": True}, "properties": properties | _SHARD_FIELDS}
 
 
 def _unparsed_objects(resource: Resource) -> tuple[str, ...]:
@@ -32,20 +40,22 @@ def _unparsed_objects(resource: Resource) -> tuple[str, ...]:
     return (EXACT, "record") if resource.exact_names else ("record",)
 
 
-def mapped_names(resource: Resource) -> set[str]:
+def mapped_names(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> set[str]:
     """Return the names of all members of a document: search fields and objects."""
-    return {*(field.name for field in resource.indexed_fields), *_unparsed_objects(resource)}
+    own = {*(field.name for field in resource.indexed_fields), *_unparsed_objects(resource)}
+    return own | _SHARD_FIELDS.keys() if ranges.is_routed else own
 
 
-def index_settings() -> dict[str, object]:
+def index_settings(ranges: ShardRanges = ONE_SHARD) -> dict[str, object]:
     """Return the settings that shape the index and cannot change later.
 
-    One shard serves a page in one round trip. Sorting by the feed key puts a page's records side by side on disk, and
-    the doc-values skipper lets the range on that key seek instead of scan. A query for an unmapped
-    field fails: by default it would match nothing, and an index of an older schema would look empty.
+    A page of one company is served by one shard, in one round trip. Sorting by the feed key puts a page's records
+    side by side on disk, and the doc-values skipper lets the range on that key seek instead of scan. A query for an
+    unmapped field fails: by default it would match nothing, and an index of an older schema would look empty.
     """
     return {
-        "index.number_of_shards": 1,
+        "index.number_of_shards": ranges.count,
+        **({"index.number_of_routing_shards": ranges.count} if ranges.is_routed else {}),
         "index.sort.field": "feed_key",
         "index.sort.order": "asc",
         "index.mapping.use_doc_values_skipper": True,
@@ -54,14 +64,17 @@ def index_settings() -> dict[str, object]:
     }
 
 
-def index_body(resource: Resource) -> dict[str, object]:
-    """Return the body that creates an index of the resource; its fingerprint is in the mapping's `_meta`."""
-    meta = {"resource": resource.alias, "fingerprint": schema_fingerprint(resource)}
-    return {"settings": index_settings(), "mappings": {**index_mapping(resource), "_meta": meta}}
+def index_body(resource: Resource, ranges: ShardRanges = ONE_SHARD) -> dict[str, object]:
+    """Return the body that creates an index of the resource; fingerprint and ranges are in the mapping's `_meta`."""
+    meta = {"resource": resource.alias, "fingerprint": schema_fingerprint(resource), **ranges.meta}
+    return {"settings": index_settings(ranges), "mappings": {**index_mapping(resource, ranges), "_meta": meta}}
 
 
 def schema_fingerprint(resource: Resource) -> str:
-    """Return 16 hex digits that change whenever the index body or the stored record's shape does."""
+    """Return 16 hex digits that change whenever the index body or the stored record's shape does.
+
+    The number of shards does not change it.
+    """
     shape = [index_settings(), index_mapping(resource), [_field_shape(field) for field in resource.stored]]
     return hashlib.sha256(orjson.dumps(shape, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 

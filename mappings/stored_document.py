@@ -15,10 +15,14 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
+import msgspec
+
 RECORD_DELIMITER = b"\t"
 RECORD_KEY = b'"record":'
 EXACT = "exact"
 
+# A string cannot contain it: its quotes are escaped.
+_FEED_KEY = re.compile(rb'"feed_key":(?P<key>"(?:[^"\\]|\\.)*")')
 _STAMP_KEY = b',"clock":'
 _EXACT = re.compile(rb',"exact":(\{[^{}]*\})')
 _STAMP = re.compile(rb',"clock":\d+,"sequence":(?P<sequence>\d+)(?=\}\Z|,"record":\t)')
@@ -57,8 +61,14 @@ def exact_values(head: bytes) -> bytes:
 
 def add_search_fields(source: bytes, members: bytes) -> bytes:
     """Return the source of a document with further search fields, each after a comma; raise as `replace_stamp`."""
+    before, rest = split_at_stamp(source)
+    return b"".join((before, members, rest))
+
+
+def split_at_stamp(source: bytes) -> tuple[bytes, bytes]:
+    """Return the source of a document before its stamp, and the rest; raise as `replace_stamp`."""
     start = _find_stamp(source).start()
-    return b"".join((source[:start], members, source[start:]))
+    return source[:start], source[start:]
 
 
 def replace_stamp(source: bytes, clock: int, sequence: int) -> bytes:
@@ -81,6 +91,14 @@ def _find_stamp(source: bytes) -> re.Match[bytes]:
     if match is None:
         raise ValueError("The document has no stamp after its search fields: the indexer did not write it.")
     return match
+
+
+def stored_feed_key(source: bytes) -> str:
+    """Return the feed key of a document; raise ValueError if it has none among its search fields."""
+    match = _FEED_KEY.search(source, 0, _find_stamp(source).start())
+    if match is None:
+        raise ValueError("The document has no feed key: the indexer did not write it.")
+    return str(msgspec.json.decode(match["key"]))
 
 
 def feed_key(company: str, identifier: str) -> str:

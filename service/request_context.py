@@ -10,6 +10,7 @@ from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.records.projection import Variant
 from service.search.display import displayed
 from service.search.query import Selection
+from service.search.shards.scope_reach import scope_reach
 from service.telemetry.timing import Layer, Timer
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from service.limits.admission_lane import AdmissionSlot
     from service.scope import CompanyDirectory, Scope
     from service.search.query import Clause
+    from service.search.shards.served_shards import ServedShards
     from service.services import Services
 
 # The parameter that chooses the spelling of the response's keys.
@@ -70,16 +72,27 @@ class RequestContext:
         """Return the members of records that this request gets with the source's fraction."""
         return resource.exact_names if self.is_compatible else frozenset()
 
-    async def search(self, resource: Resource, body: dict[str, object]) -> bytes:
-        """Search a resource's live generation, at least as new as the mark that this request can have read."""
+    async def search(
+        self, resource: Resource, body: dict[str, object], sequence: int | None = None, after: str | None = None
+    ) -> bytes:
+        """Search a resource's live generation, at least as new as the mark that this request can have read.
+
+        `sequence` is that of another mark, at which the search sees records that change their shard. With `after`, a
+        feed key, only the shard that has it is asked.
+        """
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
         alias, mark = self.services.connection.alias(resource), self.mark(resource)
         self.audit.searches(resource, mark)
-        response = await self.services.engine.search(alias, body, mark)
+        reach = await scope_reach(self, resource, sequence)
+        response = await self.services.engine.search(alias, body, mark, reach._replace(after=after))
         self.timer.record(Layer.ELASTICSEARCH)
         return response
+
+    def served_shards(self, resource: Resource) -> ServedShards | None:
+        """Return the shards of the live index, None if it has one."""
+        return self.services.engine.shards.get(self.services.connection.alias(resource))
 
     def require(self, resource: Resource, fields: Iterable[str]) -> None:
         """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""

@@ -53,6 +53,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make soak` ask for the full number of repetitions, and `make image` for the tests of the image."""
+    parser.addoption("--shards", type=int, default=1, help="shards of each index that the tests build")
     parser.addoption("--soak", action="store_true", help="repeat as often as the published figures say")
     parser.addoption("--image", action="store_true", help="collect tests/image, which builds and runs images as root")
 
@@ -67,6 +68,13 @@ def amount(request: pytest.FixtureRequest) -> Callable[[int, int], int]:
     """Return the first number, how often something is repeated in every run, or with `--soak` the second."""
     is_soak = request.config.getoption("--soak")
     return lambda usual, full: full if is_soak else usual
+
+
+@pytest.fixture(scope="session")
+def shards(request: pytest.FixtureRequest) -> int:
+    """How many shards the indices of the indexer's tests have: `--shards`."""
+    number: int = request.config.getoption("--shards")
+    return number
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from brokerage.help_epilogs import QUERY_EXITS, epilog
 from brokerage.output import echo
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING
+from mappings.shards.visibility import LEFT_QUERY
 from service.audit.audit_rows import LIVE
 from service.audit.audit_store import AuditStore, NoAudit
 from service.audit.holders import CurrentRecord, find_holders
@@ -112,9 +113,9 @@ async def _current_record(
 ) -> CurrentRecord:
     """Return the record as it is now, live or deleted."""
     try:
-        response = await client.search(
-            index=alias, query={"terms": {"_id": list(names)}}, source_includes=["id", "deleted", "sequence"], size=1
-        )
+        of_names = {"bool": {"filter": {"terms": {"_id": list(names)}}, "must_not": LEFT_QUERY}}
+        fields = ["id", "deleted", "sequence"]
+        response = await client.search(index=alias, query=of_names, source_includes=fields, size=1)
     except NotFoundError:
         return CurrentRecord(resource.alias, names[0])
     for hit in response["hits"]["hits"]:

@@ -9,6 +9,7 @@ from elasticsearch import ApiError, AuthenticationException, UnsupportedProductE
 
 from brokerage.doctor.tls_checks import is_loopback_only
 from mappings import RESOURCES
+from mappings.generations import served_pattern
 from service.health.checks import Finding, FindingState
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ USER, PRIVILEGES = "user", "rights"
 CLUSTER_PRIVILEGES = ("monitor",)
 READ_PRIVILEGES = ("read", "view_index_metadata")
 WRITE_PRIVILEGES = ("index",)
+# On the aliases of the shards of an index that has several.
+SERVED_PRIVILEGES = ("read",)
 # Privileges that an attacker who takes over the service must not gain.
 _EXCESSIVE = ("index", "delete", "delete_index")
 _ROLE = "Give it the role `brokerage_service` of docs/elasticsearch-rights.md"
@@ -31,6 +34,11 @@ _ROLE = "Give it the role `brokerage_service` of docs/elasticsearch-rights.md"
 def read_indices(connection: ConnectionSettings) -> list[str]:
     """Return the aliases and indices that the service reads."""
     return [*map(connection.alias, RESOURCES), connection.keys_index, connection.control_index]
+
+
+def served_patterns(connection: ConnectionSettings) -> list[str]:
+    """Return patterns for the aliases through which the service reads indices of several shards."""
+    return [served_pattern(connection.alias(resource)) for resource in RESOURCES]
 
 
 def usage_index(connection: ConnectionSettings) -> str:
@@ -62,6 +70,7 @@ def privileges_request(connection: ConnectionSettings) -> list[dict[str, Any]]:
     """Return the `index` part of the body of `_has_privileges`."""
     return [
         {"names": read_indices(connection), "privileges": [*READ_PRIVILEGES, *_EXCESSIVE]},
+        {"names": served_patterns(connection), "privileges": [*SERVED_PRIVILEGES]},
         {"names": [usage_index(connection)], "privileges": [*WRITE_PRIVILEGES]},
     ]
 
@@ -107,7 +116,7 @@ def _without_security(connection: ConnectionSettings) -> Finding:
 
 def privilege_findings(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
     """Yield missing and excessive privileges from a response of `_has_privileges`."""
-    problems = [*_missing(response, connection), *_excessive(response)]
+    problems = [*_missing(response, connection), *_missing_on_shards(response, connection), *_excessive(response)]
     yield from problems or [Finding(subject=PRIVILEGES, detail="all required ones, and no more")]
 
 
@@ -127,6 +136,18 @@ def _missing(response: Mapping[str, Any], connection: ConnectionSettings) -> Ite
             problem="some are missing",
             detail=f"{'; '.join(missing)}.",
             remedy=f"{_ROLE}. Do its index names begin with BROKERAGE_INDEX_PREFIX?",
+        )
+
+
+def _missing_on_shards(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
+    """Yield what is needed as soon as an index has several shards: by then it is too late."""
+    if lacking := [name for name in served_patterns(connection) if not response["index"][name]["read"]]:
+        yield Finding(
+            subject=PRIVILEGES,
+            state=FindingState.WARNING,
+            problem="some are missing for indices of several shards",
+            detail=f"`read` on {', '.join(lacking)}. Requests fail once BROKERAGE_SHARDS is above 1.",
+            remedy=f"{_ROLE}.",
         )
 
 

@@ -9,6 +9,7 @@ from elasticsearch import ApiError, AuthorizationException
 
 from mappings import RESOURCES
 from mappings.identifiers import MAX_BYTES, RULE, is_identifier
+from mappings.shards.visibility import LEFT_QUERY
 from service.health.checks import Finding, FindingState, missing_privilege
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ _SECONDS = "4s"  # for one resource
 # characters beyond ASCII, and more bytes than fit, which take characters of four bytes.
 _PATTERN = f".*[\u0080-\u009f].*|.{{{MAX_BYTES // 4},}}&.*[^\u0000-\uffff].*"
 _OUTSIDE = [{"regexp": {"feed_key": {"value": _PATTERN}}}, {"ids": {"values": [".", ".."]}}]
-_QUERY = {"bool": {"must_not": [{"term": {"deleted": True}}], "should": _OUTSIDE, "minimum_should_match": 1}}
+_QUERY = {
+    "bool": {"must_not": [{"term": {"deleted": True}}, LEFT_QUERY], "should": _OUTSIDE, "minimum_should_match": 1}
+}
 
 
 async def identifier_finding(client: AsyncElasticsearch, connection: ConnectionSettings) -> Finding:

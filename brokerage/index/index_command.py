@@ -111,18 +111,22 @@ def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
 def prune(*, yes: bool, as_json: bool) -> None:
     """Delete old generations, leftovers of builds, and expired tombstones.
 
+    In an index of several shards also the copies that records left behind when they changed their shard.
+
     BROKERAGE_KEPT_GENERATIONS and BROKERAGE_TOMBSTONE_DAYS set how much is kept.
     """
-    names, tombstones = run_on_cluster(indexer.prunable)
-    if names or tombstones:
-        _confirm(f"{', '.join(names) or 'No index'} and {_count_tombstones(tombstones)} will be deleted.", yes=yes)
-        names, tombstones = run_on_cluster(partial(indexer.prune, on_wait=print_error_line))
-    deleted = f"Deleted: {', '.join(names) or 'no index'}, {_count_tombstones(tombstones)}."
-    _print_result(as_json, {"deleted": names, "tombstones": tombstones}, deleted)
+    found = run_on_cluster(indexer.prunable)
+    if any(found):
+        _confirm(f"{', '.join(found.indices) or 'No index'} and {_count_documents(found)} will be deleted.", yes=yes)
+        found = run_on_cluster(partial(indexer.prune, on_wait=print_error_line))
+    deleted = f"Deleted: {', '.join(found.indices) or 'no index'}, {_count_documents(found)}."
+    counts = {"deleted": found.indices, "tombstones": found.tombstones, "copies": found.copies}
+    _print_result(as_json, counts, deleted)
 
 
-def _count_tombstones(tombstones: int) -> str:
-    return "1 tombstone" if tombstones == 1 else f"{tombstones:,} tombstones"
+def _count_documents(found: indexer.Pruned) -> str:
+    tombstones = "1 tombstone" if found.tombstones == 1 else f"{found.tombstones:,} tombstones"
+    return f"{tombstones} and {found.copies:,} left copies" if found.copies else tombstones
 
 
 def _confirm(sentence: str, *, yes: bool) -> None:

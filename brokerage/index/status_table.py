@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from indexer import ResourceStatus
     from indexer.build.build_checkpoint import BuildProgress
 
-_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Size", "Shape")
+_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Shape")
 _LAST_RUN = ("Resource", "Mark, UTC", "Last run", "At, UTC", "Behind", "Read", "Dead")
 
 
@@ -44,6 +44,7 @@ def _served(state: ResourceStatus) -> tuple[str, ...]:
         kept,
         f"{state.documents:,}",
         f"{state.tombstones:,}",
+        f"{state.shards:,}",
         decimal(state.size),
         "current" if state.is_current else "stale",
     )

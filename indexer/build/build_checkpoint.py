@@ -12,6 +12,7 @@ from elasticsearch import ConflictError, NotFoundError
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
+from indexer.indices.seq_nos import StoredSeqNos  # noqa: TC001 - msgspec reads the annotations of structs
 
 if TYPE_CHECKING:
     from indexer.context import IndexerContext
@@ -35,7 +36,7 @@ class BuildProgress(msgspec.Struct):
     fingerprint: str
     taken_at: int  # the time of the source's snapshot, microseconds since 1970
     dead_letters: str  # path of their file, which may not exist yet
-    follows: int  # the last `_seq_no` of the live generation that the candidate includes
+    follows: StoredSeqNos  # the last `_seq_no` of the live generation that the candidate includes
     phase: BuildPhase = BuildPhase.LOADING
     line: int = 0  # every line up to this one is acknowledged
     newest: int = 0  # the latest `updated_at` among them, milliseconds since 1970

@@ -15,7 +15,8 @@ from indexer.control.last_run import RunRecord, record_last_run
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
-from indexer.indices.scan import refresh_to_seq_no
+from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.seq_nos import read_seq_nos, stored_seq_nos
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
@@ -48,19 +49,24 @@ class Candidate:
         """The name of the generation."""
         return self.progress.candidate
 
-    def sender(self, *, replaces_equal: bool = True) -> BulkSender:
-        """Return a sender that writes only while the fence exists; `replaces_equal` is for equal versions."""
-        options = BulkOptions(replaces_equal=replaces_equal, require_alias=True, opaque_id=self.lock.opaque_id)
+    async def sender(self, *, replaces_equal: bool = True, index: str | None = None) -> BulkSender:
+        """Return a sender that writes only while the fence exists; `replaces_equal` is for equal versions.
+
+        `index` is what is behind the fence, by default the candidate.
+        """
+        ranges = await self.lifecycle.ranges(index or self.index)
+        options = BulkOptions(replaces_equal, require_alias=True, opaque_id=self.lock.opaque_id, ranges=ranges)
         return BulkSender(self.context.client, self.fence, self.limit, self.context.settings, options)
 
     async def catch_up(self, live: str) -> None:
         """Replay the updates of the live generation since the last replay; later ones are left to the next."""
-        reached = await refresh_to_seq_no(self.context, live)
+        reached = await refresh_to_seq_nos(self.context, live)
         is_grafted = self.progress.phase is BuildPhase.GRAFTED
-        origin = ReplayOrigin(live, self.progress.follows, ALL_COMPANIES if is_grafted else self.progress.own)
-        covered = self.job.companies.coverage
-        await replay(self.context, self.job.resource, origin, self.sender(), self.index, covered=covered)
-        self.progress.follows = reached
+        companies = ALL_COMPANIES if is_grafted else self.progress.own
+        origin = ReplayOrigin(live, read_seq_nos(self.progress.follows), companies)
+        covered, sender = self.job.companies.coverage, await self.sender()
+        await replay(self.context, self.job.resource, origin, sender, self.index, covered=covered)
+        self.progress.follows = stored_seq_nos(reached)
 
     @asynccontextmanager
     async def recorded_refusal(self) -> AsyncIterator[None]:

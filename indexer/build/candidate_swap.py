@@ -13,7 +13,8 @@ from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, AliasMove
-from indexer.indices.scan import refresh_to_seq_no
+from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.seq_nos import stored_seq_nos
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class CandidateSwap:
     async def _stamp(self, session: WriteSession) -> None:
         """Stamp above the mark; stamps of an interrupted run are assigned again."""
         candidate, progress, context = self.candidate, self.candidate.progress, self.candidate.context
-        sender = candidate.sender()
+        sender = await candidate.sender()
         if progress.stamped_above is None:
             progress.stamped_above = session.stamps.sequence
             await candidate.checkpoint.write(progress)
@@ -97,7 +98,7 @@ class CandidateSwap:
         `succeeds` is the identity of the index that it replaces, which stays in the mark until the next publication.
         """
         index, report, lifecycle = self.candidate.index, self.candidate.job.report, self.candidate.lifecycle
-        built_to = await refresh_to_seq_no(self.candidate.context, index)
+        built_to = stored_seq_nos(await refresh_to_seq_nos(self.candidate.context, index))
         await lifecycle.update_meta(index, built_to=built_to, succeeds=succeeds)
         report.documents = await lifecycle.count(index, LIVE_QUERY)
         report.tombstones = await lifecycle.count(index, DELETED_QUERY)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildPhase
-from indexer.changes.document_copies import copy_write, write_all
+from indexer.changes.document_copies import copy_write, write_all, write_over
 from indexer.changes.moves import rebuild_moves
 from indexer.changes.taken_identifiers import is_taken
 from indexer.changes.write_session import open_write_session
@@ -56,7 +56,7 @@ def require_same_schema(job: BuildJob, lifecycle: GenerationLifecycle, present: 
 class Graft:
     """The exchange of a candidate that has some companies for a copy of the live generation with their changes.
 
-    `fence` moves the fence of the build to an index; `sender` returns a sender through that fence.
+    `fence` moves the fence of the build to an index; `sender` returns a sender to it, through that fence.
     """
 
     context: IndexerContext
@@ -64,7 +64,7 @@ class Graft:
     lifecycle: GenerationLifecycle
     checkpoint: BuildCheckpoint
     fence: Callable[[str], Awaitable[None]]
-    sender: Callable[[], BulkSender]
+    sender: Callable[..., Awaitable[BulkSender]]
 
     async def run(self, progress: BuildProgress, live: str, catch_up: Callable[[], Awaitable[None]]) -> None:
         """Make the copy, write what differs into it, and make it the candidate. A killed run makes another copy.
@@ -79,8 +79,9 @@ class Graft:
         await self.checkpoint.write(progress)
         await self._copy_live(candidate, live, copy, catch_up)
         await self.fence(copy)
+        sender = await self.sender(index=copy)
         async for page in scan_rows(self.context, candidate):
-            await self._write_differences(candidate, copy, page)
+            await self._write_differences(candidate, copy, page, sender)
         await self.lifecycle.finish(copy, merges=False)
         progress.candidate, progress.copy, progress.phase = copy, candidate, BuildPhase.GRAFTED
         self.job.report.generation = copy
@@ -96,7 +97,7 @@ class Graft:
             await copy_live(self.context, self.job.resource, self.lifecycle, live, copy)
         await self.lifecycle.refresh(candidate)
 
-    async def _write_differences(self, candidate: str, copy: str, page: list[IndexRow]) -> None:
+    async def _write_differences(self, candidate: str, copy: str, page: list[IndexRow], sender: BulkSender) -> None:
         known = await look_up_rows(self.context, copy, [row.id for row in page])
         changed = [row for row in page if _state(row) != _state(known.get(row.id))]
         differing = [row for row in changed if not self._is_taken(known.get(row.id))]
@@ -105,7 +106,8 @@ class Graft:
         copies = [copy_write(self.job.resource, document, known.get(document.id)) for document in documents]
         left = [(known[row.id], row) for row in differing if row.id in known]
         moves: list[Move] = [(before, row) for before, row in left if self._is_other(before)]
-        await write_all(self.sender(), [*await rebuild_moves(self.context, moves, copy), *copies])
+        await write_all(sender, await rebuild_moves(self.context, moves, copy))
+        await write_over(sender, copies, known)
 
     def _is_other(self, row: IndexRow) -> bool:
         return not self.job.companies.coverage.includes(row.company)

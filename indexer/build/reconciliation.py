@@ -12,6 +12,7 @@ from indexer.clock import UNDATED, VERSIONS_PER_MICROSECOND, version_microsecond
 from indexer.documents.builder import tombstone_document
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.scan import look_up_rows, scan_rows
+from indexer.indices.seq_nos import read_seq_nos, shard_numbers
 from mappings.stored_document import TombstoneReason
 
 if TYPE_CHECKING:
@@ -106,13 +107,23 @@ async def _unmatched(context: IndexerContext, live: str, progress: BuildProgress
     """Merge both generations in the order of their feed keys and yield the live rows without a counterpart."""
     partners = _rows(context, progress.candidate)
     partner = await anext(partners, None)
-    as_of_start = {"range": {"_seq_no": {"lte": progress.follows}}}
-    query = {"bool": {"filter": [as_of_start, progress.own.query]}}
-    async for page in scan_rows(context, live, query=query):
-        for row in page:
-            while partner is not None and partner.feed_key < row.feed_key:
-                partner = await anext(partners, None)
-            if partner is None or partner.feed_key != row.feed_key:
+    async for row in _rows_at_start(context, live, progress):
+        while partner is not None and partner.feed_key < row.feed_key:
+            partner = await anext(partners, None)
+        if partner is None or partner.feed_key != row.feed_key:
+            yield row
+
+
+async def _rows_at_start(context: IndexerContext, live: str, progress: BuildProgress) -> AsyncIterator[IndexRow]:
+    """Yield the rows of the live generation as it was when the build began, in the order of the feed keys.
+
+    A `_seq_no` counts within a shard, and the shards have their feed keys in order.
+    """
+    follows = read_seq_nos(progress.follows)
+    for number, shard in zip(follows, shard_numbers(follows), strict=True):
+        query = {"bool": {"filter": [{"range": {"_seq_no": {"lte": number}}}, progress.own.query]}}
+        async for page in scan_rows(context, live, query=query, shard=shard):
+            for row in page:
                 yield row
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
@@ -10,13 +11,16 @@ from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
+from indexer.build.shard_cuts import choose_ranges
+from indexer.build.shard_duplicates import remove_shard_duplicates
 from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.clock import now_microseconds
 from indexer.control.mark_store import MarkStore
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import refresh_to_seq_no
+from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.seq_nos import stored_seq_nos
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.lifecycle import Generations
     from indexer.lock.distributed_lock import DistributedLock
+    from mappings.shards.ranges import ShardRanges
 
 
 class ResourceBuild:
@@ -95,10 +100,11 @@ class ResourceBuild:
         return next((obstacle for obstacle, is_met in conditions.items() if not is_met), None)
 
     async def _start(self, present: Generations, mark: Mark | None) -> BuildProgress:
-        follows = await refresh_to_seq_no(self._context, present.live) if present.live else -1
+        follows = await refresh_to_seq_nos(self._context, present.live) if present.live else [-1]
         others = await count_others(self._job, self._lifecycle, present.live)
         require_same_schema(self._job, self._lifecycle, present, others)
-        candidate = await self._lifecycle.create(present, mark.generation if mark else None)
+        ranges = await self._ranges(present, others)
+        candidate = await self._lifecycle.create(present, mark.generation if mark else None, ranges)
         source, resource = self._job.source, self._job.resource
         progress = BuildProgress(
             candidate,
@@ -107,7 +113,7 @@ class ResourceBuild:
             self._lifecycle.fingerprint,
             min(source.taken_at(resource), now_microseconds()),
             dead_letters=self._job.dead_letters.target_path,
-            follows=follows,
+            follows=stored_seq_nos(follows),
             life=mark.life if mark else "",
             companies=self._job.companies_fingerprint,
             covered=self._job.covered,
@@ -116,10 +122,16 @@ class ResourceBuild:
         await self._checkpoint.write(progress)
         return progress
 
+    async def _ranges(self, present: Generations, others: int) -> ShardRanges:
+        """Return the ranges of the candidate: if a copy of the live index is to take its place, those that it has."""
+        if others and present.live:
+            return present.ranges(present.live)
+        return await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
+
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
-        sender = candidate.sender(replaces_equal=False)
+        sender = await candidate.sender(replaces_equal=False)
         loader = CandidateLoader(self._context, job, self._checkpoint, progress, sender, self._sample)
         try:
             await loader.load()
@@ -130,6 +142,7 @@ class ResourceBuild:
             raise
         job.enter_stage(RunStage.COMPARING)
         await self._lifecycle.refresh(progress.candidate)
+        loader.repeated |= await remove_shard_duplicates(self._context, self._lifecycle, progress.candidate, sender)
         duplicates = await resolve_duplicates(self._context, progress.candidate, job, loader.repeated)
         copied = len(loader.copied - loader.repeated) + duplicates.copied
         job.dead_letters.update_report(report)
@@ -150,7 +163,8 @@ class ResourceBuild:
         job, progress = self._job, candidate.progress
         job.enter_stage(RunStage.COMPARING)
         # A retried request may arrive after the stamping: it must not replace what it finds.
-        await reconcile(self._context, self._job.resource, progress, candidate.sender(replaces_equal=False))
+        sender = await candidate.sender(replaces_equal=False)
+        await reconcile(self._context, self._job.resource, progress, sender)
         await self._lifecycle.refresh(progress.candidate)
         count, report = self._lifecycle.count, job.report
         report.vanished = await count(progress.candidate, {"range": {"sequence": {"gte": PENDING_VANISHED}}})

@@ -8,8 +8,10 @@ from indexer.clock import REPLACED_VERSION_GAP
 from indexer.documents.content_hashes import restricted_hashes
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
+from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.scan import fetch_documents
-from mappings.stored_document import replace_stamp
+from mappings.shards.visibility import unhide
+from mappings.stored_document import replace_stamp, stored_feed_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +28,7 @@ def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow 
     A document of an earlier version gets the hashes that it lacks.
     """
     version = document.version if replaced is None else version_over(document.version, replaced.stored_version)
-    return BulkWrite(document.id, version, restricted_hashes(resource).complete(document.source))
+    return BulkWrite(document.id, version, restricted_hashes(resource).complete(unhide(document.source)))
 
 
 def version_over(version: int, replaced: int) -> int:
@@ -55,6 +57,20 @@ async def write_all(sender: BulkSender, writes: list[BulkWrite]) -> None:
     result = await sender.send(writes)
     for write, reason in result.rejected:
         raise RefusedError(f"{write.id} cannot be copied: {reason}. Nothing was swapped.")
+
+
+async def write_over(sender: BulkSender, writes: list[BulkWrite], known: Mapping[str, IndexRow]) -> None:
+    """Write documents over those that a generation has of the same records, `known`; raise as `write_all`.
+
+    Of a record whose copy is in another shard, that copy is deleted first. So readers must not be served from the
+    generation, and a run that was killed must repeat its writes.
+    """
+    if sender.ranges.is_routed:
+        shard = sender.ranges.shard
+        before = ((known[write.id], write) for write in writes if write.id in known)
+        moved = [row for row, write in before if shard(row.feed_key) != shard(stored_feed_key(write.source))]
+        await delete_documents(sender, moved)
+    await write_all(sender, writes)
 
 
 async def requeue_for_stamp(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from indexer.changes.change_kind import is_outdated
-from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all
+from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all, write_over
 from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
 from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
 from indexer.clock import UNDATED, first_future_version
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.indices.scan import look_up_rows, scan_documents, scan_rows
+from indexer.indices.seq_nos import shard_numbers
 from mappings.stored_document import is_move
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
     from indexer.indices.bulk import BulkSender
@@ -25,16 +28,18 @@ if TYPE_CHECKING:
 
 
 class ReplayOrigin(NamedTuple):
-    """A generation of which the writes after a `_seq_no` are replayed, those of some companies or of all."""
+    """A generation of which the writes after the `_seq_no` of each shard are replayed, of some companies or of all."""
 
     generation: str
-    after: int
+    after: list[int]
     companies: Coverage = ALL_COMPANIES
 
-    @property
-    def query(self) -> dict[str, Any]:
-        """The query for the documents to replay."""
-        return {"bool": {"filter": [{"range": {"_seq_no": {"gt": self.after}}}, self.companies.query]}}
+    async def documents(self, context: IndexerContext) -> AsyncIterator[list[StoredDocument]]:
+        """Yield the documents to replay, shard by shard, in pages."""
+        for after, shard in zip(self.after, shard_numbers(self.after), strict=True):
+            query = {"bool": {"filter": [{"range": {"_seq_no": {"gt": after}}}, self.companies.query]}}
+            async for page in scan_documents(context, self.generation, query=query, order="_seq_no", shard=shard):
+                yield page
 
 
 _decode_state = msgspec.json.Decoder(StoredState).decode
@@ -57,7 +62,7 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
     receive the newer one, and a move if its company differs. Writes made during the replay may be missed, so the last
     replay runs under the lock.
     """
-    async for page in scan_documents(context, origin.generation, query=origin.query, order="_seq_no"):
+    async for page in origin.documents(context):
         known = await look_up_rows(context, index, [document.id for document in page])
         first_future = first_future_version(context.settings.future_seconds)
         states = {document.id: _state(document, first_future) for document in page if document.id in known}
@@ -68,7 +73,7 @@ async def replay(  # noqa: PLR0913 - from where to where, and what `index` may r
         }
         copied = [document for document in page if document.id not in stale]
         copies = [copy_write(resource, document, known.get(document.id)) for document in copied]
-        await write_all(sender, copies)
+        await write_over(sender, copies, known)
         superseded = [(states[document.id], known[document.id]) for document in page if document.id in stale]
         await write_all(sender, await rebuild_moves(context, _moved_since(superseded), index))
         restamped = dict.fromkeys(_with_other_stamp(superseded), PENDING_SUPERSEDED)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from indexer.changes.document_copies import restamped_write, write_all
 from indexer.changes.moves import move_pages
+from indexer.changes.shard_crossings import ShardCrossings, mark_left, recall_crossings
 from indexer.changes.stamps import LiveStamps, baseline_mark
 from indexer.control.lives import begin_life, continued, first_mark, mark_of_unknown, read_identities
 from indexer.control.mark_store import MarkStore
@@ -21,7 +22,7 @@ from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.live_copy import lift_left_block
-from indexer.indices.scan import fetch_documents, refresh_to_seq_no
+from indexer.indices.scan import fetch_documents, refresh_to_seq_nos
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.fence import create_fence, remove_fence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from indexer.control.lives import StoredIdentities
     from indexer.indices.lifecycle import Generations
     from mappings import Resource
+    from mappings.shards.ranges import ShardRanges
 
 # Longer than a bulk request may take.
 _BULK_TASK_TIMEOUT_SECONDS = 120.0
@@ -43,7 +45,8 @@ _BULK_TASK_TIMEOUT_SECONDS = 120.0
 class WriteSession:
     """An open session: the live index, the fence to write through, and the stamps to assign.
 
-    `previous` is the generation that a rollback would bring back, if it is kept and has the current schema.
+    `previous` is the generation that a rollback would bring back, if it is kept and has the current schema. `crossings`
+    are the records that changed their shard of the live index lately.
     """
 
     context: IndexerContext
@@ -57,19 +60,32 @@ class WriteSession:
     identity: str  # of the live index
     fields: frozenset[str]  # that the live index maps
     clock: ClockWatch
+    crossings: ShardCrossings
+    previous_ranges: ShardRanges
 
     def bulk_sender(self, limit: AdaptiveLimit) -> BulkSender:
         """Return a sender that writes only while the fence exists; of equal versions the last one sent wins."""
-        options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=self.lock.opaque_id)
+        ranges = self.crossings.ranges
+        options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=self.lock.opaque_id, ranges=ranges)
         return BulkSender(self.context.client, self.fence, limit, self.context.settings, options)
 
     async def publish(self) -> None:
         """Refresh the live index, then publish the mark; raise LockedError if the lock was lost, or ClockError."""
         await self.clock.check_if_set()
         mark = self.stamps.next_mark(self.live, self.identity)
+        await self.finish_crossings()
         await self.lifecycle.refresh(self.live)
         await self.lock.verify()
         await self.publish_mark(mark)
+        self.crossings.forget()
+
+    async def finish_crossings(self) -> None:
+        """Mark the copies that records have left, if a batch was stopped before it did."""
+        if not self.crossings.unmarked:
+            return
+        await self.lifecycle.refresh(self.live)
+        sender = self.bulk_sender(AdaptiveLimit(self.context.settings))
+        await mark_left(self.context, self.live, self.crossings, sender, self.crossings.unmarked)
 
     async def begin_life(self) -> None:
         """Publish that the data do not continue those that were published before; raise as `publish`."""
@@ -121,7 +137,7 @@ async def _open_session(
     live, fence = await _fenced_live(context, lifecycle, lock.token)
     if lock.taken_over_from is not None:
         await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
-    await refresh_to_seq_no(context, live)
+    await refresh_to_seq_nos(context, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
     mark, stored = await mark_store.claim(), await read_identities(context, live, clock)
     await lift_left_block(context, lifecycle, live, present.metas.get(live, {}))
@@ -131,7 +147,8 @@ async def _open_session(
         await lifecycle.refresh(index)
     known = _mark_to_continue(mark, present, stored, live)
     stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known), clock.now)
-    rollback_target = previous[0] if previous else None
+    rollback_target, published = previous[0] if previous else None, mark.sequence if mark else 0
+    crossings = ShardCrossings(present.ranges(live))
     session = WriteSession(
         context,
         lifecycle,
@@ -144,8 +161,14 @@ async def _open_session(
         stored.generation,
         present.fields.get(live, frozenset()),
         clock,
+        crossings,
+        present.ranges(rollback_target or ""),
     )
-    if stamps.sequence > (published := mark.sequence if mark else 0):
+    sender = session.bulk_sender(AdaptiveLimit(context.settings))
+    crossed = await recall_crossings(context, live, crossings, sender, published)
+    if crossed and mark is not None:
+        await republish(session, crossed)
+    if stamps.sequence > published:
         await recover_moves(session, published)
     if mark is None or stamps.mark.life != mark.life:
         await session.publish()
@@ -198,6 +221,7 @@ async def recover_moves(session: WriteSession, above: int) -> None:
 
 async def republish(session: WriteSession, identifiers: Iterable[str]) -> None:
     """Assign new stamps to the live documents of some records, and refresh."""
+    await session.finish_crossings()  # of two copies the one with the later stamp is newer
     await session.lifecycle.refresh(session.live)
     documents = await fetch_documents(session.context, session.live, sorted(identifiers))
     sender = session.bulk_sender(AdaptiveLimit(session.context.settings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
-from indexer.errors import BlockedError, ElasticsearchError, FencedError, error_reason, is_write_block
+from indexer.errors import ElasticsearchError, FencedError, error_reason, is_write_block
 from indexer.indices.backoff import RETRYABLE_STATUSES, Backoff
+from indexer.indices.bulk_failures import bulk_error, exceeds_memory, lacks_routing, never_accepted, refused_alone
+from mappings.shards.ranges import ONE_SHARD
+from mappings.stored_document import stored_feed_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.settings import IndexerSettings
+    from mappings.shards.ranges import ShardRanges
 
 # With the JSON media type the client passes the body through; with NDJSON it would copy it twice.
 BULK_HEADERS = dict.fromkeys(("accept", "content-type"), "application/vnd.elasticsearch+json; compatible-with=9")
@@ -31,8 +34,6 @@ _MISSING = 404
 _CONFLICT = 409
 _TOO_LARGE = 413
 _REJECTED = frozenset({400, 413})
-# In a rejection under memory pressure: the bytes of this request alone, and the most that any may have.
-_OWN_BYTES = re.compile(r"_operation_bytes=([0-9]+), max_[a-z_]+=([0-9]+)")
 _LARGE_BYTES = 100_000  # a document below never exhausts the memory of Elasticsearch by itself
 
 
@@ -62,15 +63,23 @@ class BulkOptions:
     """The conditions under which a sender writes.
 
     `replaces_equal` also overwrites a document of the same version. With `require_alias` the target must be an alias:
-    removing it fences out a writer that lost its lock. `opaque_id` is the X-Opaque-Id of every request.
+    removing it fences out a writer that lost its lock. `opaque_id` is the X-Opaque-Id of every request. `ranges` are
+    those of the index behind the target; they route each document by its own feed key.
     """
 
     replaces_equal: bool = False
     require_alias: bool = False
     opaque_id: str | None = None
+    ranges: ShardRanges = ONE_SHARD
 
 
 _DEFAULT_OPTIONS = BulkOptions()
+
+
+def routing_member(ranges: ShardRanges, key: str) -> bytes:
+    """Return the member of a bulk action that routes a feed key, after a comma; nothing for one shard."""
+    routing = ranges.routing(key)
+    return b"" if routing is None else b',"routing":"%b"' % routing.encode()
 
 
 class BulkSender:
@@ -87,12 +96,14 @@ class BulkSender:
         settings: IndexerSettings,
         options: BulkOptions = _DEFAULT_OPTIONS,
     ) -> None:
-        self._client = client
+        self.client = client
         self.limit = limit
-        self._seconds = settings.retry_seconds
-        self._is_fenced = options.require_alias
+        self.retry_seconds = settings.retry_seconds
+        self.is_fenced = options.require_alias
         kind = b"external_gte" if options.replaces_equal else b"external"
-        self._head = b'{"index":{"_id":%b,"version":%d,"version_type":"' + kind + b'"}}\n'
+        self.ranges = options.ranges
+        self._head = b'{"index":{"_id":%b,"version":%d,"version_type":"' + kind + b'"%b}}\n'
+        self.index = index
         self._path = f"/{index}/_bulk"
         self._parameters = {"filter_path": _FILTER_PATH} | ({"require_alias": "true"} if options.require_alias else {})
         self._headers = dict(BULK_HEADERS)
@@ -105,7 +116,7 @@ class BulkSender:
         Raises ElasticsearchError if writes are blocked or nothing is accepted for `retry_seconds`, and FencedError if
         the alias was removed.
         """
-        result, backoff, refused_at = BulkResult(), Backoff(self._seconds), dict[str, int]()
+        result, backoff, refused_at = BulkResult(), Backoff(self.retry_seconds), dict[str, int]()
         pending = deque([writes] if writes else [])
         while pending:
             part, outcome = await self._attempt(pending, result)
@@ -115,14 +126,14 @@ class BulkSender:
             else:
                 pending.extendleft(reversed(outcome.retries))
             if sum(map(len, outcome.retries)) < len(part):
-                backoff = Backoff(self._seconds)
+                backoff = Backoff(self.retry_seconds)
             if outcome.error is not None:
                 if await backoff.wait():
                     self.limit.retries += 1
                 elif is_large and self.limit.accepted > refused_at[part[0].id]:
                     pending.pop()
-                    result.rejected.append((part[0], _refused_alone(outcome.error)))
-                    backoff = Backoff(self._seconds)
+                    result.rejected.append((part[0], refused_alone(outcome.error)))
+                    backoff = Backoff(self.retry_seconds)
                 else:
                     raise outcome.error
         return result
@@ -155,18 +166,24 @@ class BulkSender:
         busy = self._classify_items(part, response["items"], result)
         if not busy:
             return _RequestOutcome()
-        if any(_exceeds_memory(item["index"]) for item in response["items"]):
+        if any(exceeds_memory(item["index"]) for item in response["items"]):
             return _RequestOutcome(_halves(busy) if len(busy) > 1 else [busy])
-        overload = ElasticsearchError(f"Elasticsearch has rejected documents as overloaded for {self._seconds:g} s.")
+        overload = ElasticsearchError(
+            f"Elasticsearch has rejected documents as overloaded for {self.retry_seconds:g} s."
+        )
         return _RequestOutcome([busy], overload, is_overload=True)
 
     async def _request(self, part: Sequence[BulkWrite]) -> Any:
         pieces: list[bytes] = []
         for write in part:
-            pieces += (self._head % (orjson.dumps(write.id), write.version), write.source, b"\n")
-        return await self._client.perform_request(
+            head = self._head % (orjson.dumps(write.id), write.version, self._routing(write))
+            pieces += (head, write.source, b"\n")
+        return await self.client.perform_request(
             "POST", self._path, params=self._parameters, headers=self._headers, body=b"".join(pieces)
         )
+
+    def _routing(self, write: BulkWrite) -> bytes:
+        return routing_member(self.ranges, stored_feed_key(write.source)) if self.ranges.is_routed else b""
 
     def _classify_items(
         self, part: Sequence[BulkWrite], items: list[dict[str, Any]], result: BulkResult
@@ -180,10 +197,10 @@ class BulkSender:
                 continue
             if status < 300 or status == _CONFLICT:
                 result.existing.append(write)
-            elif status in _REJECTED:
+            elif status in _REJECTED and not lacks_routing(entry):
                 result.rejected.append((write, error_reason(entry)))
-            elif len(part) == 1 and _exceeds_memory(entry):
-                result.rejected.append((write, _never(entry)))
+            elif len(part) == 1 and exceeds_memory(entry):
+                result.rejected.append((write, never_accepted(entry)))
             elif status in RETRYABLE_STATUSES and not is_write_block(entry):
                 busy.append(write)
             else:
@@ -191,9 +208,9 @@ class BulkSender:
         return busy
 
     def _fatal_error(self, status: int, entry: dict[str, Any]) -> ElasticsearchError | FencedError:
-        if self._is_fenced and status == _MISSING and entry["error"]["type"] == "index_not_found_exception":
+        if self.is_fenced and status == _MISSING and entry["error"]["type"] == "index_not_found_exception":
             return FencedError("Another run has taken over and removed the alias that this one writes through.")
-        return _bulk_error(status, entry)
+        return bulk_error(status, entry)
 
 
 @dataclass(frozen=True)
@@ -208,41 +225,16 @@ class _RequestOutcome:
 def _whole_request_failure(part: Sequence[BulkWrite], error: ApiError, result: BulkResult) -> _RequestOutcome:
     """Handle a request that was rejected as a whole: one that is too large is halved, down to the document at fault."""
     status = error.meta.status
-    is_too_large = status == _TOO_LARGE or _exceeds_memory(error.body)
+    is_too_large = status == _TOO_LARGE or exceeds_memory(error.body)
     if status in RETRYABLE_STATUSES and not is_too_large and not is_write_block(error.body):
-        return _RequestOutcome([part], _bulk_error(status, error.body), is_overload=True)
+        return _RequestOutcome([part], bulk_error(status, error.body), is_overload=True)
     if status not in _REJECTED and not is_too_large:
-        raise _bulk_error(status, error.body) from error
+        raise bulk_error(status, error.body) from error
     if len(part) == 1:
-        result.rejected.append((part[0], _never(error.body) if is_too_large else error_reason(error.body)))
+        result.rejected.append((part[0], never_accepted(error.body) if is_too_large else error_reason(error.body)))
         return _RequestOutcome()
     return _RequestOutcome(_halves(part))
 
 
 def _halves(part: Sequence[BulkWrite]) -> tuple[Sequence[BulkWrite], Sequence[BulkWrite]]:
     return part[: len(part) // 2], part[len(part) // 2 :]
-
-
-def _exceeds_memory(body: object) -> bool:
-    """Whether a request was rejected because it alone exceeds what Elasticsearch sets aside for writes.
-
-    Waiting does not help, unlike with a rejection because of other requests.
-    """
-    match = _OWN_BYTES.search(error_reason(body))
-    return match is not None and int(match[1]) > int(match[2])
-
-
-def _never(body: object) -> str:
-    return (
-        f"is too large for Elasticsearch: {error_reason(body)}. Shorten the record, or give Elasticsearch more memory"
-    )
-
-
-def _refused_alone(error: Exception) -> str:
-    return f"was rejected while others were accepted: {str(error).rstrip('.')}. Shorten the record"
-
-
-def _bulk_error(status: int, body: object) -> ElasticsearchError:
-    if is_write_block(body):
-        return BlockedError(body)
-    return ElasticsearchError(f"Elasticsearch returned {status} to a bulk request: {error_reason(body)}.")

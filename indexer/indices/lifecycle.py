@@ -13,18 +13,22 @@ from elasticsearch import NotFoundError
 from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.indices.backoff import retry
-from mappings.generations import Generation, parse_generation
+from indexer.shard_settings import replica_settings
+from mappings.generations import Generation, parse_generation, served_alias
 from mappings.index_body import index_body, schema_fingerprint
+from mappings.shards.ranges import META_KEY, ONE_SHARD, read_ranges
+from mappings.shards.visibility import LEFT_QUERY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from indexer.context import IndexerContext
     from mappings import Resource
+    from mappings.shards.ranges import ShardRanges
 
 # Refreshing and merging a large index is one request that may take hours.
 _MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
-LIVE_QUERY = {"term": {"deleted": False}}
+LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
 DELETED_QUERY = {"term": {"deleted": True}}
 NO_FENCES: Mapping[str, str] = {}
 
@@ -58,6 +62,10 @@ class Generations:
         fingerprint: str | None = self.metas[index].get("fingerprint")
         return fingerprint
 
+    def ranges(self, index: str) -> ShardRanges:
+        """Return the ranges of the shards of an index."""
+        return read_ranges(self.metas.get(index, {}))
+
 
 @dataclass(frozen=True)
 class AliasMove:
@@ -76,6 +84,16 @@ class AliasMove:
         return actions + [
             {"remove": {"index": at, "alias": alias, "must_exist": True}} for alias, at in removed.items()
         ]
+
+    def served_actions(self, routed: Collection[str]) -> Iterator[dict[str, Any]]:
+        """Yield the actions for the alias that an index of several shards has only while it is live.
+
+        A reader that routes by the ranges of a generation searches through this alias, which fails after a swap.
+        """
+        if self.index in routed:
+            yield {"add": {"index": self.index, "alias": served_alias(self.index)}}
+        if self.live is not None and self.live in routed and self.live != self.index:
+            yield {"remove": {"index": self.live, "alias": served_alias(self.live), "must_exist": False}}
 
 
 class GenerationLifecycle:
@@ -112,17 +130,22 @@ class GenerationLifecycle:
             raise RefusedError(f"The alias {self.alias} points to {', '.join(sorted(targets))}: leave it one index.")
         return str(targets[0])
 
-    async def create(self, present: Generations, published: str | None = None) -> str:
+    async def create(self, present: Generations, published: str | None = None, ranges: ShardRanges = ONE_SHARD) -> str:
         """Create the next generation for loading, without refreshes and replicas until it is finished.
 
         The number of the last `published` generation is not used again, even if that one is gone.
         """
         name = self.next_name(present, published)
-        body: dict[str, Any] = index_body(self._resource)
+        body: dict[str, Any] = index_body(self._resource, ranges)
         body["settings"] |= {"index.number_of_replicas": 0, "index.refresh_interval": "-1"}
         body["mappings"]["_meta"]["replaces"] = present.live
         await self._client.indices.create(index=name, **body)
         return name
+
+    async def ranges(self, index: str) -> ShardRanges:
+        """Return the ranges of the shards of an index."""
+        present = await self._client.indices.get_mapping(index=index)
+        return read_ranges(present[index]["mappings"].get("_meta", {}))
 
     def next_name(self, present: Generations, published: str | None = None) -> str:
         """Return the name of the next generation, above all that are present and the last one published."""
@@ -138,7 +161,7 @@ class GenerationLifecycle:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
             await self._run_long(index, "forcemerge", max_num_segments=1)
-        live = {"index.refresh_interval": self._settings.refresh_interval, "index.auto_expand_replicas": "0-1"}
+        live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
         await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
         await self.refresh(index)
         await self._await_health(index)
@@ -158,7 +181,8 @@ class GenerationLifecycle:
 
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
         """Return the number of documents, optionally of those that match a query."""
-        response = await retry(lambda: self._client.count(index=index, query=query), self._settings.retry_seconds)
+        current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
+        response = await retry(lambda: self._client.count(index=index, query=current), self._settings.retry_seconds)
         return int(response["count"])
 
     async def size(self, index: str) -> int:
@@ -189,8 +213,12 @@ class GenerationLifecycle:
         await retry(lambda: self._swap_once(moves), self._settings.retry_seconds)
 
     async def _swap_once(self, moves: Sequence[AliasMove]) -> None:
+        named = [index for move in moves for index in (move.index, move.live) if index]
+        mappings = await self._client.indices.get_mapping(index=named)
+        routed = {index for index, body in mappings.items() if META_KEY in body["mappings"].get("_meta", {})}
+        actions = [action for move in moves for action in (*move.actions, *move.served_actions(routed))]
         try:
-            await self._client.indices.update_aliases(actions=[action for move in moves for action in move.actions])
+            await self._client.indices.update_aliases(actions=actions)
         except NotFoundError:
             if await self.live() != moves[0].index:  # otherwise only the response was lost
                 indices = ", ".join(move.index for move in moves)

@@ -46,7 +46,7 @@ async def copy_live(
         raise ElasticsearchError(
             f"{live} cannot be copied to {copy}: its node takes no other index: free disk space there."
         )
-    body: dict[str, Any] = index_body(resource)
+    body: dict[str, Any] = index_body(resource, await lifecycle.ranges(live))
     meta = body["mappings"]["_meta"] | {"replaces": live}
     await context.client.indices.put_mapping(index=copy, meta=meta)
 

@@ -1,7 +1,8 @@
 """Scans and lookups of an index: its bookkeeping fields from doc values, or whole documents.
 
-No point in time is held. A record that is written during a scan is returned in its old or new state; one whose feed key
-changes may be returned twice or not at all.
+Of a record that has changed its shard, the copy that it left is skipped. No point in time is held. A record that is
+written during a scan is returned in its old or new state; one whose feed key changes may be returned twice or not at
+all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from elasticsearch import ApiError
 
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.clock import first_future_version
+from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import is_memory_shortage, retry
 from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
+from mappings.shards.visibility import LEFT_QUERY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 __all__ = [
     "IndexRow",
     "StoredDocument",
+    "copies_of",
     "fetch_documents",
     "look_up_rows",
-    "refresh_to_seq_no",
+    "refresh_to_seq_nos",
     "scan_documents",
     "scan_rows",
 ]
@@ -41,6 +45,9 @@ DOCUMENTS_PER_FETCH = 500
 DOCUMENTS_PER_PAGE = 1_000
 BYTES_PER_PAGE = 4_000_000
 _FIRST_PAGE = 20
+# Of a record that changes its shard, until the copy that it leaves is marked.
+_COPIES = 2
+_MAX_COPIES = 10_000
 # The first refresh of a large index is one request that may take hours.
 _REFRESH_SECONDS = 24 * 3600
 
@@ -55,31 +62,47 @@ _DOCUMENTS = {"version": True, "seq_no_primary_term": True, "track_total_hits": 
 
 
 def scan_rows(
-    context: IndexerContext, index: str, *, query: dict[str, Any] | None = None
+    context: IndexerContext,
+    index: str,
+    *,
+    query: dict[str, Any] | None = None,
+    shard: int | None = None,
+    of_left: bool = False,
 ) -> AsyncGenerator[list[IndexRow], None]:
-    """Yield the rows of an index in the order of `feed_key`, in pages; the next page is requested ahead."""
+    """Yield the rows of an index, or of one shard, in the order of `feed_key`, in pages, each requested ahead.
+
+    With `of_left` they are those of the copies that records have left.
+    """
     size = ROWS_PER_PAGE
 
     async def page(after: list[Any]) -> tuple[list[IndexRow], list[Any] | None]:
-        rows = await _rows(context, index, _ROWS | _sorted(query, ["feed_key"], after, size))
+        rows = await _rows(context, index, _ROWS | _sorted(query, ["feed_key"], after, size, of_left=of_left), shard)
         return rows, [rows[-1].feed_key] if len(rows) == size else None
 
     return _prefetched(page)
 
 
 async def look_up_rows(context: IndexerContext, index: str, identifiers: Sequence[str]) -> dict[str, IndexRow]:
-    """Return the rows of the given records by identifier, as far as they are visible."""
+    """Return the rows of the given records by identifier, as far as they are visible; of two copies the newer one."""
     rows: dict[str, IndexRow] = {}
     for batch in _batches(identifiers, ROWS_PER_LOOKUP):
-        body = _ROWS | {"query": _has_id(batch), "size": len(batch)}
-        rows.update((row.id, row) for row in await _rows(context, index, body))
+        body = _ROWS | {"query": _has_id(batch), "size": _COPIES * len(batch)}
+        found = sorted(await _rows(context, index, body), key=lambda row: row.sequence)
+        rows.update((row.id, row) for row in found)
     return rows
 
 
 def scan_documents(
-    context: IndexerContext, index: str, *, query: dict[str, Any], order: str
+    context: IndexerContext,
+    index: str,
+    *,
+    query: dict[str, Any],
+    order: str,
+    shard: int | None = None,
 ) -> AsyncGenerator[list[StoredDocument], None]:
     """Yield documents in the order of `_seq_no`, `sequence` or `feed_key`, in pages of a few megabytes.
+
+    A `_seq_no` counts within a shard, so that order is meant for one `shard`, or for an index that has no other.
 
     The size of each page follows from the documents of the previous one; the next page is requested ahead.
     """
@@ -89,7 +112,7 @@ def scan_documents(
 
     async def page(after: list[Any]) -> tuple[list[StoredDocument], list[Any] | None]:
         nonlocal size
-        while (response := await _attempt(context, index, _sorted(query, by, after, size))) is None:
+        while (response := await _attempt(context, index, _sorted(query, by, after, size), shard)) is None:
             size //= 2
         documents, last = decode_documents(response)
         is_full, size = len(documents) == size, _page_size(documents)
@@ -103,7 +126,7 @@ async def fetch_documents(context: IndexerContext, index: str, identifiers: Sequ
     documents: list[StoredDocument] = []
     start, size = 0, _FIRST_PAGE
     while batch := identifiers[start : start + size]:
-        response = await _attempt(context, index, {"query": _has_id(batch), "size": len(batch)})
+        response = await _attempt(context, index, {"query": _has_id(batch), "size": _COPIES * len(batch)})
         if response is None:
             size = len(batch) // 2
             continue
@@ -113,35 +136,64 @@ async def fetch_documents(context: IndexerContext, index: str, identifiers: Sequ
     return documents
 
 
-async def _attempt(context: IndexerContext, index: str, body: dict[str, Any]) -> bytes | None:
+async def copies_of(context: IndexerContext, index: str, identifiers: Sequence[str]) -> list[StoredDocument]:
+    """Return the documents of the given records in all shards, also the copies that they have left."""
+    documents: list[StoredDocument] = []
+    for batch in _batches(identifiers, _FIRST_PAGE):
+        body = {"query": {"terms": {"_id": batch}}, "size": _MAX_COPIES}
+        documents += decode_documents(await _search(context, index, _DOCUMENTS | body))[0]
+    return documents
+
+
+async def _attempt(context: IndexerContext, index: str, body: dict[str, Any], shard: int | None = None) -> bytes | None:
     """Return a page of documents; None if it needs more memory than Elasticsearch has, so that it must be smaller."""
     can_shrink = body["size"] > 1
     try:
-        return await _search(context, index, _DOCUMENTS | body, is_final=is_memory_shortage if can_shrink else None)
+        is_final = is_memory_shortage if can_shrink else None
+        return await _search(context, index, _DOCUMENTS | body, _preference(shard), is_final=is_final)
     except ApiError as error:
         if can_shrink and is_memory_shortage(error):
             return None
         raise
 
 
-async def refresh_to_seq_no(context: IndexerContext, index: str) -> int:
-    """Refresh an index and return a `_seq_no` up to which all writes are visible, -1 without any."""
+async def refresh_to_seq_nos(context: IndexerContext, index: str) -> list[int]:
+    """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any."""
     client, seconds = context.client.options(request_timeout=_REFRESH_SECONDS), context.settings.retry_seconds
     response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
+    if (found := response["_shards"])["successful"] != found["total"]:
+        await _require_primaries(context, index)
     (statistics,) = response["indices"].values()
-    (copies,) = statistics["shards"].values()
-    (primary,) = [copy for copy in copies if copy["routing"]["primary"]]
+    shards: dict[int, list[Any]] = {int(number): copies for number, copies in statistics["shards"].items()}
     await retry(lambda: client.indices.refresh(index=index), seconds)
+    return [_checkpoint(shards[number]) for number in range(len(shards))]
+
+
+async def _require_primaries(context: IndexerContext, index: str) -> None:
+    """Raise ElasticsearchError if a shard is on no node: statistics leave it out."""
+    if (await context.client.options(ignore_status=408).cluster.health(index=index, timeout="1s"))["status"] == "red":
+        raise ElasticsearchError(f"{index} is red: a shard of it is on none of the nodes.")
+
+
+def _checkpoint(copies: list[Any]) -> int:
+    (primary,) = [copy for copy in copies if copy["routing"]["primary"]]
     return int(primary["seq_no"]["local_checkpoint"])
 
 
-def _sorted(query: dict[str, Any] | None, by: list[str], after: list[Any], size: int) -> dict[str, Any]:
+def _preference(shard: int | None) -> str:
+    return "" if shard is None else f"&preference=_shards:{shard}"
+
+
+def _sorted(
+    query: dict[str, Any] | None, by: list[str], after: list[Any], size: int, *, of_left: bool = False
+) -> dict[str, Any]:
     cursor = {"search_after": after} if after else {}
-    return {"query": {"bool": {"filter": query or _MATCH_ALL}}, "sort": by, "size": size, **cursor}
+    matching = {"bool": {"filter": query or _MATCH_ALL, "must" if of_left else "must_not": LEFT_QUERY}}
+    return {"query": matching, "sort": by, "size": size, **cursor}
 
 
 def _has_id(identifiers: Sequence[str]) -> dict[str, Any]:
-    return {"bool": {"filter": {"terms": {"_id": identifiers}}}}
+    return {"bool": {"filter": {"terms": {"_id": identifiers}}, "must_not": LEFT_QUERY}}
 
 
 def _batches(identifiers: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -154,8 +206,8 @@ def _page_size(documents: list[StoredDocument]) -> int:
     return max(1, min(DOCUMENTS_PER_PAGE, BYTES_PER_PAGE // max(1, average)))
 
 
-async def _rows(context: IndexerContext, index: str, body: dict[str, Any]) -> list[IndexRow]:
-    response = await _search(context, index, body, "&filter_path=hits.hits.fields")
+async def _rows(context: IndexerContext, index: str, body: dict[str, Any], shard: int | None = None) -> list[IndexRow]:
+    response = await _search(context, index, body, f"&filter_path=hits.hits.fields{_preference(shard)}")
     return decode_rows(response, first_future_version(context.settings.future_seconds))
 
 

@@ -96,7 +96,8 @@ async def _restamp(session: WriteSession, index: str, now: int) -> int:
     context, count = session.context, 0
     await session.lifecycle.refresh(index)
     target = session.fence if index == session.live else index
-    options = BulkOptions(replaces_equal=True, require_alias=index == session.live, opaque_id=session.lock.opaque_id)
+    ranges, is_live = await session.lifecycle.ranges(index), index == session.live
+    options = BulkOptions(replaces_equal=True, require_alias=is_live, opaque_id=session.lock.opaque_id, ranges=ranges)
     sender = BulkSender(context.client, target, AdaptiveLimit(context.settings), context.settings, options)
     from_future = {"range": {"clock": {"gt": now}}}
     async for page in scan_documents(context, index, query=from_future, order="feed_key"):

@@ -1,84 +1,106 @@
-"""Pruning: deletes superseded generations, and tombstones past their retention."""
+"""Pruning: deletes superseded generations, tombstones past their retention, and copies that records have left."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
-
+from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
+from indexer.changes.left_copies import needless_copies
 from indexer.changes.retention import expired_tombstones
 from indexer.changes.write_session import open_write_session
 from indexer.control.event_ledger import publish_events
-from indexer.errors import ElasticsearchError, error_reason, translate_client_errors
-from indexer.indices.backoff import retry
-from indexer.indices.bulk import BULK_HEADERS
+from indexer.errors import translate_client_errors
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_rows
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
+    from indexer.indices.search_hits import IndexRow
     from mappings import Resource
+    from mappings.shards.ranges import ShardRanges
 
-_BATCH_TOMBSTONES = 1_000
+
+class Pruned(NamedTuple):
+    """What pruning deletes: indices by name, and the numbers of expired tombstones and of copies in other shards."""
+
+    indices: list[str]
+    tombstones: int
+    copies: int
 
 
-async def purge_tombstones(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]) -> int:
-    """Delete the expired tombstones of the live generation and return their number.
-
-    Their highest sequence is published as forgotten before the first is deleted.
-    """
-    lifecycle = GenerationLifecycle(context, resource)
-    live = await lifecycle.live()
-    if live is None or not await lifecycle.count(live, expired_tombstones(context)):
-        return 0
+async def _purge(context: IndexerContext, resource: Resource, on_wait: Callable[[str], None]) -> Pruned:
+    """Delete what the live generation need not keep: expired tombstones, then copies that records have left."""
+    found = await _purgeable(context, GenerationLifecycle(context, resource))
+    if not found.tombstones and not found.copies:
+        return found
     async with open_write_session(context, resource, on_wait) as session:
-        pages = scan_rows(context, session.live, query=expired_tombstones(context))
-        expired = [row async for page in pages for row in page]
-        await session.publish_forgotten(max((row.sequence for row in expired), default=0))
-        for at in range(0, len(expired), _BATCH_TOMBSTONES):
-            await _delete(session, [row.id for row in expired[at : at + _BATCH_TOMBSTONES]])
-        await lifecycle.refresh(session.live)
+        tombstones = await _purge_tombstones(session)
+        copies = await _purge_copies(session)
+        await session.lifecycle.refresh(session.live)
+    return Pruned([], tombstones, copies)
+
+
+async def _purge_tombstones(session: WriteSession) -> int:
+    """Delete the expired tombstones; their highest sequence is published as forgotten before the first is deleted."""
+    context = session.context
+    pages = scan_rows(context, session.live, query=expired_tombstones(context))
+    expired = [row async for page in pages for row in page]
+    await session.publish_forgotten(max((row.sequence for row in expired), default=0))
+    # No other run can write meanwhile.
+    await delete_documents(session.bulk_sender(AdaptiveLimit(context.settings)), expired)
     return len(expired)
 
 
-async def _delete(session: WriteSession, identifiers: list[str]) -> None:
-    """Delete documents through the fence; no other run can write meanwhile, so no versions are needed.
-
-    Raises ElasticsearchError if one cannot be deleted, for example because another run has removed the fence.
-    """
-    body = b"".join(b'{"delete":{"_id":%b}}\n' % orjson.dumps(identifier) for identifier in identifiers)
-    context, path = session.context, f"/{session.fence}/_bulk?require_alias=true&filter_path=errors,items.*.error"
-    send = context.client.perform_request
-    response = await retry(lambda: send("POST", path, headers=BULK_HEADERS, body=body), context.settings.retry_seconds)
-    if response.body["errors"]:
-        refused = next(item["delete"] for item in response.body["items"] if item)
-        raise ElasticsearchError(f"Elasticsearch did not delete a tombstone: {error_reason(refused)}.")
+async def _purge_copies(session: WriteSession) -> int:
+    await session.lifecycle.refresh(session.live)
+    count, sender = 0, session.bulk_sender(AdaptiveLimit(session.context.settings))
+    async for page in _copies(session.context, session.lifecycle.alias, session.live, sender.ranges):
+        await delete_documents(sender, page)
+        count += len(page)
+    return count
 
 
-async def prunable(context: IndexerContext) -> tuple[list[str], int]:
-    """Return the indices, and the number of tombstones, that pruning would delete."""
+async def _copies(context: IndexerContext, alias: str, live: str, ranges: ShardRanges) -> AsyncIterator[list[IndexRow]]:
+    mark = await read_mark(context.client, context.connection.control_index, alias)
+    async for page in needless_copies(context, live, ranges, mark.sequence if mark else 0):
+        yield page
+
+
+async def _purgeable(context: IndexerContext, lifecycle: GenerationLifecycle) -> Pruned:
+    """Return what would be deleted of the live generation."""
+    if (live := await lifecycle.live()) is None:
+        return Pruned([], 0, 0)
+    pages = _copies(context, lifecycle.alias, live, await lifecycle.ranges(live))
+    copies = sum([len(page) async for page in pages])
+    return Pruned([], await lifecycle.count(live, expired_tombstones(context)), copies)
+
+
+async def prunable(context: IndexerContext) -> Pruned:
+    """Return what pruning would delete."""
     with translate_client_errors():
-        names, tombstones = list[str](), 0
+        found = []
         for lifecycle in [GenerationLifecycle(context, resource) for resource in RESOURCES]:
-            present = await lifecycle.generations()
-            names += lifecycle.prunable(present)
-            tombstones += await lifecycle.count(present.live, expired_tombstones(context)) if present.live else 0
-        return names, tombstones
+            names = lifecycle.prunable(await lifecycle.generations())
+            found.append((await _purgeable(context, lifecycle))._replace(indices=names))
+        return _sum(found)
 
 
-async def prune(context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait) -> tuple[list[str], int]:
-    """Delete superseded indices and expired tombstones; return the index names and the number of tombstones.
+async def prune(context: IndexerContext, on_wait: Callable[[str], None] = ignore_wait) -> Pruned:
+    """Delete superseded indices, expired tombstones, and copies that records have left in other shards.
 
     Raises ElasticsearchError or LockedError.
     """
     with translate_client_errors():
-        seconds, names, tombstones = context.settings.lock_wait_seconds, list[str](), 0
+        seconds, found = context.settings.lock_wait_seconds, []
         control = context.connection.control_index
         async with acquire_lock(context.client, control, wait_seconds=seconds, on_wait=on_wait) as lock:
             for resource in RESOURCES:
@@ -86,10 +108,14 @@ async def prune(context: IndexerContext, on_wait: Callable[[str], None] = ignore
                 await lock.verify()
                 deleted = await lifecycle.prune(await lifecycle.generations())
                 await _clear_build(context, lifecycle.alias, deleted)
-                names += deleted
-                tombstones += await purge_tombstones(context, resource, on_wait)
+                found.append((await _purge(context, resource, on_wait))._replace(indices=deleted))
         await publish_events(context)
-        return names, tombstones
+        return _sum(found)
+
+
+def _sum(found: Iterable[Pruned]) -> Pruned:
+    indices, tombstones, copies = zip(*found, strict=True)
+    return Pruned([*chain(*indices)], sum(tombstones), sum(copies))
 
 
 async def _clear_build(context: IndexerContext, alias: str, deleted: list[str]) -> None:

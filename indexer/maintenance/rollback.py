@@ -13,6 +13,7 @@ from indexer.errors import RefusedError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.lifecycle import GenerationLifecycle, Generations
+from indexer.indices.seq_nos import read_seq_nos
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
 from indexer.lock.fence import builder_fence
 from mappings.index_body import schema_fingerprint
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
+    from indexer.indices.seq_nos import StoredSeqNos
     from mappings import Resource
 
 
@@ -48,7 +50,7 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             live, target = _target(present, resource)
             fence = await builder_fence(context, lifecycle.alias, lock.token, target)
             session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
-            await _catch_up(session, resource, target, fence, built_to_seq_no=present.metas[live].get("built_to"))
+            await _catch_up(session, resource, target, fence, built_to=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))
             await lifecycle.update_meta(target, succeeds=session.identity)
             await lifecycle.swap(target, live, {session.fence: live, fence: target})
@@ -58,19 +60,20 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
 
 
 async def _catch_up(
-    session: WriteSession, resource: Resource, target: str, fence: str, *, built_to_seq_no: int | None
+    session: WriteSession, resource: Resource, target: str, fence: str, *, built_to: StoredSeqNos | None
 ) -> None:
     """Replay the updates of the live generation since its swap into the target, and set the stamps above all it has."""
     context = session.context
-    if built_to_seq_no is not None:
+    if built_to is not None:
+        ranges = await session.lifecycle.ranges(target)
         sender = BulkSender(
             context.client,
             fence,
             AdaptiveLimit(context.settings),
             context.settings,
-            BulkOptions(replaces_equal=True, require_alias=True),
+            BulkOptions(replaces_equal=True, require_alias=True, ranges=ranges),
         )
-        await replay(context, resource, ReplayOrigin(session.live, built_to_seq_no), sender, target)
+        await replay(context, resource, ReplayOrigin(session.live, read_seq_nos(built_to)), sender, target)
         await session.lifecycle.refresh(target)
         await assign_pending_stamps(context, target, session, sender)
     await session.lifecycle.refresh(target)

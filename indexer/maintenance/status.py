@@ -33,6 +33,7 @@ class ResourceStatus:
     others: list[str]
     documents: int
     tombstones: int
+    shards: int  # of the live index
     size: int
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
@@ -66,6 +67,7 @@ async def _status(
         others=[index for index in present.metas if index != live],
         documents=await lifecycle.count(live, LIVE_QUERY) if live else 0,
         tombstones=await lifecycle.count(live, DELETED_QUERY) if live else 0,
+        shards=present.ranges(live).count if live else 0,
         size=await lifecycle.size(live) if live else 0,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,

@@ -13,10 +13,11 @@ from indexer.changes.taken_identifiers import split_taken
 from indexer.changes.write_session import republish
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import LockedError
-from indexer.indices.bulk import BulkSender, BulkWrite
+from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.updates.declared_fields import require_declared_fields
 from indexer.updates.session_opening import SessionOpening, release_nothing
+from indexer.updates.shard_move import ShardMove, without_older
 from indexer.updates.update_result import PlannedWrite, UpdateResult
 from mappings.stored_document import feed_key
 
@@ -156,7 +157,9 @@ class UpdateWriter:
         self._unpublished |= changed
         versions = {document.id: _write_version(document, row) for document, _, row in planned}
         writes = [_bulk_write(document, stamps[document.id], versions[document.id]) for document in documents]
-        rejected = result.add_rejected(await session.bulk_sender(self._limit).send(writes))
+        move = ShardMove(session, session.bulk_sender(self._limit))
+        await move.prepare({write.document.id: (write, stamps[write.document.id]) for write in planned})
+        rejected = result.add_rejected(await move.send(writes))
         result.indexed += len(changed.keys() - rejected)
         result.unchanged += len(stamps.keys() - changed.keys() - rejected)
         result.served += [(write.document, write.known) for write in planned if write.document.id not in rejected]
@@ -172,9 +175,11 @@ class UpdateWriter:
     async def _write_stale_to_previous(self, session: WriteSession, stale: list[PendingDocument]) -> None:
         """Write stale documents to the generation that a rollback would restore, where they may be the newest."""
         if session.previous is not None and stale:
-            sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings)
+            options = BulkOptions(ranges=session.previous_ranges)
+            sender = BulkSender(self._context.client, session.previous, self._limit, self._context.settings, options)
             stamps = {document.id: session.stamps.next_stamp() for document in stale}
-            await sender.send([_bulk_write(document, stamps[document.id], document.version) for document in stale])
+            writes = [_bulk_write(document, stamps[document.id], document.version) for document in stale]
+            await sender.send(await without_older(self._context, sender, writes))
 
     async def publish(self) -> bool:
         """Refresh and publish the mark; then release the lock if another run requests it.

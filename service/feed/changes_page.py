@@ -108,7 +108,8 @@ async def _search(view: FeedView, resource: Resource, position: FeedPosition, ma
         "search_after": [position.sequence],
         "track_total_hits": False,
     }
-    return hit_parser.decode_hits(await view.call.search(resource, body), view.content(resource))
+    response = await view.call.search(resource, body, mark.sequence)
+    return hit_parser.decode_hits(response, view.content(resource))
 
 
 def _encode_changes(view: FeedView, resource: Resource, hits: list[Hit]) -> list[bytes]:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import deque
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from service.errors import ApiError
 from service.feed import hash_sums
 from service.search.engine_failures import status_failure
 from service.search.query import scope_clauses, term
+from service.search.shards.served_shards import EVERYTHING, NoLongerServed
+from service.search.shards.shard_table import gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from mappings.shown_content import ShownContent
     from service.search.engine import SearchEngine
     from service.search.query import Body, Clause, Selection
+    from service.search.shards.served_shards import Reach, ServedShards
 
 # The PIT expires this long after its last search.
 KEEP_ALIVE_SECONDS = 120
@@ -41,10 +45,12 @@ _PIT_ID = re.compile(rb'\{"pit_id":"([^"]+)"')
 class PointInTime:
     """An open point in time of a resource's index."""
 
-    def __init__(self, engine: SearchEngine, pit_id: str) -> None:
-        """Use an open PIT."""
+    def __init__(self, engine: SearchEngine, pit_id: str, served: ServedShards | None, reach: Reach) -> None:
+        """Use an open PIT of an index with some `served` shards, None for one."""
         self._engine = engine
         self.pit_id = pit_id
+        self._served = served
+        self._reach = reach
 
     async def digest(self, selection: Selection, content: ShownContent, after: str) -> Digest:
         """Return the digest of the selected records after a feed key; empty: of all."""
@@ -75,6 +81,11 @@ class PointInTime:
             with suppress(ApiError):
                 await self._search(_NOTHING)
 
+    async def close(self) -> None:
+        """Close the PIT, which would also expire by itself."""
+        with suppress(ApiError):
+            await self._engine.request("DELETE", "/_pit", orjson.dumps({"id": self.pit_id}))
+
     async def _page(self, selection: Selection, after: str, size: int) -> bytes:
         return await self._search(_sorted_query(selection, after) | {"size": size})
 
@@ -84,6 +95,8 @@ class PointInTime:
         return _last_feed_key(await self._search(_sorted_query(selection, after) | only_the_last))
 
     async def _search(self, body: Body) -> bytes:
+        if self._served is not None and "query" in body:
+            body = self._served.visible(body, self._reach)
         request = body | {"pit": {"id": self.pit_id, "keep_alive": f"{KEEP_ALIVE_SECONDS}s"}}
         response = await self._engine.search_complete("", orjson.dumps(request))
         if (match := _PIT_ID.match(response)) is not None:
@@ -114,19 +127,31 @@ def _query_after(selection: Selection, after: str) -> Clause:
     return {"bool": {"filter": [*clauses, term("deleted", value=False), *selection.clauses]}}
 
 
-@asynccontextmanager
-async def open_point_in_time(engine: SearchEngine, index: str) -> AsyncIterator[PointInTime]:
-    """Open a PIT of an index and close it at the end; raise ApiError."""
-    engine.require_available(index)
-    status, response = await engine.request("POST", f"/{index}/_pit?keep_alive={KEEP_ALIVE_SECONDS}s", None)
+async def _open(engine: SearchEngine, index: str, reach: Reach, served: ServedShards | None) -> PointInTime:
+    target, routing = (index, "") if served is None else (served.target, served.routing(reach))
+    status, response = await engine.request("POST", f"/{target}/_pit?keep_alive={KEEP_ALIVE_SECONDS}s{routing}", None)
+    if status == HTTPStatus.NOT_FOUND and served is not None:
+        raise gone(response)
     if status != HTTPStatus.OK:
         raise status_failure(status, response, None)
-    point = PointInTime(engine, orjson.loads(response)["id"])
+    point = PointInTime(engine, orjson.loads(response)["id"], served, reach)
+    if served is None:
+        try:
+            await engine.shards.checked(index, response)
+        except NoLongerServed:
+            await point.close()
+            raise
+    return point
+
+
+@asynccontextmanager
+async def open_point_in_time(engine: SearchEngine, index: str, reach: Reach = EVERYTHING) -> AsyncIterator[PointInTime]:
+    """Open a PIT of an index and close it at the end; raise ApiError."""
+    engine.require_available(index)
+    point = await engine.shards.repeat(index, partial(_open, engine, index, reach))
     renewal = asyncio.create_task(point.renew())
     try:
         yield point
     finally:
         renewal.cancel()
-        # It would also expire by itself.
-        with suppress(ApiError):
-            await engine.request("DELETE", "/_pit", orjson.dumps({"id": point.pit_id}))
+        await point.close()

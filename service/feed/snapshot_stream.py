@@ -13,6 +13,7 @@ from service.feed import json_lines, snapshot_page, token
 from service.feed.point_in_time import open_point_in_time
 from service.feed.token import FeedPosition
 from service.search.query import Selection
+from service.search.shards.scope_reach import scope_reach
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ async def stream_snapshot(
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
     call.audit.searches(resource, mark)
-    async with open_point_in_time(call.services.engine, call.services.connection.alias(resource)) as point:
+    reach = await scope_reach(call, resource, mark.sequence if mark else None)
+    async with open_point_in_time(call.services.engine, call.services.connection.alias(resource), reach) as point:
         digest = await point.digest(selection, view.content(resource), last)
         yield await _encode_first_line(view, resource, mark, digest.count, last or None)
         async for response in point.pages(selection, last, digest.count, PAGE_SIZE):

@@ -22,7 +22,7 @@ from service.health.live_index import LiveIndex
 from service.health.replaced_data import replaced_finding, replacement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cluster.connection import ConnectionSettings
     from cluster.control_index import Mark
@@ -56,13 +56,18 @@ class IndexInventory:
 
 
 async def run_checks(
-    engine: StatusReader, connection: ConnectionSettings, marks: CachedMarks | None = None
+    engine: StatusReader,
+    connection: ConnectionSettings,
+    marks: CachedMarks | None = None,
+    on_inventory: Callable[[IndexInventory], None] | None = None,
 ) -> list[Finding]:
     """Return the findings of all checks; raise ApiError if Elasticsearch is unavailable.
 
-    `marks` are those that the service has cached, by alias.
+    `marks` are those that the service has cached, by alias. `on_inventory` gets the indices that were read.
     """
     indices = await _with_marks(engine, connection, marks or {})
+    if on_inventory is not None:
+        on_inventory(indices)
     return [*await cluster_findings(engine), *index_findings(indices, connection)]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mappings.index_body import index_mapping, index_settings, mapped_names, schema_fingerprint
 from mappings.search_fields import SYSTEM_FIELDS
+from mappings.shards.ranges import read_ranges
 from mappings.stored_document import EXACT
 from service.health.checks import Finding, FindingState
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from mappings.search_fields import SearchField
+    from mappings.shards.ranges import ShardRanges
 
     Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
 
@@ -67,6 +69,9 @@ class LiveIndex:
             detail = f"The alias {self.alias} has a filter, which hides records."
             remedy = "Recreate the alias without it."
             yield self._finding(FindingState.WRONG, "its alias hides records", detail, remedy)
+        if not self._has_valid_ranges():
+            detail = f"The shards in the `_meta` of {self._index} are not valid: another program has changed them."
+            yield self._finding(FindingState.WRONG, "its shards are unknown", detail, self._rebuild)
         # Every request uses these fields; the others are checked for each request that uses them.
         if lacking := sorted(self._lacking(SYSTEM_FIELDS)):
             detail = f"{self._index} lacks these fields, or maps them differently: {', '.join(lacking)}."
@@ -84,6 +89,16 @@ class LiveIndex:
         if self.alias in self.indices:
             detail = f"{self.alias} is an index, not an alias: it was not created by the indexer."
             yield self._finding(FindingState.WRONG, "it is not an alias", detail, f"Delete that index. {self._rebuild}")
+
+    def _has_valid_ranges(self) -> bool:
+        try:
+            return self._ranges.count > 0
+        except ValueError:
+            return False
+
+    @property
+    def _ranges(self) -> ShardRanges:
+        return read_ranges(self._facts["mappings"].get("_meta", {}))
 
     def _lacking(self, declared: Iterable[SearchField]) -> Iterator[str]:
         live = self._fields
@@ -109,7 +124,7 @@ class LiveIndex:
 
     def _altered(self) -> Iterator[str]:
         """Yield what differs from the declared mapping, by name: fields, also those within objects, and parameters."""
-        live, declared = self._facts["mappings"], index_mapping(self.resource)
+        live, declared = self._facts["mappings"], index_mapping(self.resource, self._ranges)
         return _differences({**live, "_meta": None}, {**declared, "_meta": None})
 
     def _lacks_search_fields(self, missing: list[str]) -> Finding:
@@ -128,7 +143,7 @@ class LiveIndex:
             return "its index has no fingerprint", f"{self._index} was not created by the indexer."
         if settings := sorted(self._changed_settings()):
             return "its index has different settings", f"{self._index} has different settings: {', '.join(settings)}."
-        if extra := sorted(self._fields.keys() - mapped_names(self.resource)):
+        if extra := sorted(self._fields.keys() - mapped_names(self.resource, self._ranges)):
             detail = f"{self._index} was built by another version, with additional search fields: {', '.join(extra)}."
             return "its index was built by another version", detail
         if self.resource.exact_names and EXACT not in self._fields:
@@ -142,7 +157,7 @@ class LiveIndex:
 
     def _changed_settings(self) -> Iterator[str]:
         live = self._facts["settings"]
-        return (name for name, value in index_settings().items() if live.get(name) != str(value).lower())
+        return (name for name, value in index_settings(self._ranges).items() if live.get(name) != str(value).lower())
 
 
 def _differences(live: Mapping[str, Any], declared: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

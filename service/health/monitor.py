@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mappings import RESOURCES
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import ENGINE_SUBJECT, Finding, FindingState, blocked_resources, missing_fields
 from service.health.index_checks import run_checks
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from cluster.connection import ConnectionSettings
-    from service.health.index_checks import CachedMarks
+    from service.health.index_checks import CachedMarks, IndexInventory
     from service.search.engine import SearchEngine
     from service.settings import ServiceSettings
 
@@ -65,7 +67,7 @@ class HealthMonitor:
         """Run all checks, which takes a few seconds at most; keep the last findings if Elasticsearch is unreachable."""
         before, _ = self.findings()
         try:
-            self._findings = await run_checks(self._engine, self._connection, self._marks)
+            self._findings = await run_checks(self._engine, self._connection, self._marks, self._update_shards)
         except (ApiError, LookupError, TypeError, ValueError, AttributeError) as failure:
             self._unreachable = unreachable_finding(failure)
         else:
@@ -74,6 +76,11 @@ class HealthMonitor:
             self._engine.replaced_aliases = replaced_aliases(self._findings, self._connection)
             self._engine.missing = missing_fields(self._findings, self._connection)
         _log_changes(before, self.findings()[0])
+
+    def _update_shards(self, inventory: IndexInventory) -> None:
+        for alias in map(self._connection.alias, RESOURCES):
+            with suppress(ValueError):  # a finding of its index
+                self._engine.shards.update(alias, inventory.by_name[alias] or {})
 
     async def unready_reason(self) -> str | None:
         """Return why this process should receive no requests, or None if it is ready; takes at most a second.

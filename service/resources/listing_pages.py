@@ -92,5 +92,7 @@ async def next_watermark(call: RequestContext, resource: Resource) -> dict[str, 
     """
     if call.parameters.get(CURSOR) or (call.parameters.get("page_number") or 1) > 1:
         return {}
-    mark = await call.services.marks[resource].settled()
+    # In an index of several shards, a walk of several companies sees records where they were at the mark.
+    is_by_mark = call.scope.single_company is None and call.served_shards(resource) is not None
+    mark = await call.services.marks[resource].settled(everywhere=is_by_mark)
     return {} if mark is None else {NEXT_WATERMARK: str(mark.clock // 1000)}

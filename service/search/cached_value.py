@@ -97,19 +97,21 @@ class CachedValue(Generic[Value]):
             self._refresh_task = asyncio.create_task(self._refresh())
         return self._refresh_task
 
-    async def settled(self) -> Value:
+    async def settled(self, *, everywhere: bool = False) -> Value:
         """Return the newest value that was read at least `settle_seconds` ago; wait if there is none yet.
 
-        A response of any other process that is at most that old was started after this value was read.
+        A response of any other process that is at most that old was started after this value was read. `everywhere` is
+        for values that the others use as well: they may be outdated by `stale_seconds`.
         """
         await self.get()
-        if (wait := self._reads[0][0] + self._settle_seconds - time.monotonic()) > 0:
+        seconds = self._settle_seconds + (self._ages.stale_seconds if everywhere else 0.0)
+        if (wait := self._reads[0][0] + seconds - time.monotonic()) > 0:
             await asyncio.sleep(wait)
-        self._drop_superseded()
-        return self._reads[0][1]
+        settled_at = time.monotonic() - seconds
+        return next(value for read_at, value in reversed(self._reads) if read_at <= settled_at)
 
     def _drop_superseded(self) -> None:
-        settled_at = time.monotonic() - self._settle_seconds
+        settled_at = time.monotonic() - self._settle_seconds - self._ages.stale_seconds
         while len(self._reads) > 1 and self._reads[1][0] <= settled_at:
             self._reads.popleft()
 

@@ -26,6 +26,8 @@ from service.errors import (
 from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
 from service.search.retry_budget import RetryBudget
 from service.search.search_response import document_source, require_complete
+from service.search.shards.served_shards import EVERYTHING
+from service.search.shards.shard_table import ShardTable, gone
 from service.search.single_flight import SingleFlight
 from service.search.used_fields import used_fields
 from service.telemetry.attempts import Attempts
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from elastic_transport import AsyncTransport
 
     from service.errors import ApiError
+    from service.search.shards.served_shards import Reach
     from service.search.used_fields import MissingFields
     from service.settings import ServiceSettings
     from service.telemetry.attempts import StartSpan
@@ -77,6 +80,7 @@ class SearchEngine:
         self._retries = RetryBudget(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
         self._shared_searches: SingleFlight[bytes] = SingleFlight(_count_shared, settings.shared_seconds)
         self.attempts = Attempts(trace)
+        self.shards = ShardTable(self.get_json)  # also kept up to date by `service.health.monitor`
         # Monotonic seconds.
         self.last_response_at = float("-inf")
         # Unusable aliases and the titles of their resources; kept up to date by `service.health.monitor`.
@@ -88,20 +92,26 @@ class SearchEngine:
         # By default partial results come as 200 with rows missing.
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
 
-    async def search(self, index: str, body: Mapping[str, object], since: Hashable = None) -> bytes:
+    async def search(
+        self, index: str, body: Mapping[str, object], since: Hashable = None, reach: Reach = EVERYTHING
+    ) -> bytes:
         """Return the complete, unparsed response of a search, which concurrent requests may share.
 
         Requests share a search if index, body and `since` are the same. `since` is the state of the index that the
-        request has seen, which the response must not be older than.
+        request has seen, which the response must not be older than. `reach` says which shards are asked.
         """
         self._refuse_missing(index, body)
-        encoded = orjson.dumps(body)
-        return await self._shared_searches.run((index, encoded, since), partial(self._search, index, encoded))
 
-    async def search_unshared(self, index: str, body: Mapping[str, object]) -> bytes:
-        """Return the response of a search that starts now."""
+        async def shared(path: str, options: str, encoded: bytes) -> bytes:
+            search = partial(self._search, index, path, options, encoded)
+            return await self._shared_searches.run((index, path, options, encoded, since), search)
+
+        return await self.shards.search(index, body, reach, shared)
+
+    async def search_unshared(self, index: str, body: Mapping[str, object], reach: Reach = EVERYTHING) -> bytes:
+        """Return the response of a search that starts now; `reach` as for `search`."""
         self._refuse_missing(index, body)
-        return await self._search(index, orjson.dumps(body))
+        return await self.shards.search(index, body, reach, partial(self._search, index))
 
     def _refuse_missing(self, index: str, body: Mapping[str, object]) -> None:
         if index in self.missing:
@@ -129,9 +139,9 @@ class SearchEngine:
         except ValueError:
             raise malformed_response(response) from None
 
-    async def _search(self, index: str, body: bytes) -> bytes:
+    async def _search(self, index: str, path: str, options: str, body: bytes) -> bytes:
         self.require_available(index)
-        return await self.search_complete(f"/{index}", body)
+        return await self.search_complete(path, body, options)
 
     def require_available(self, index: str) -> None:
         """Raise ResourceUnavailable for an unusable index."""
@@ -143,9 +153,14 @@ class SearchEngine:
         if index in self.replaced_aliases:
             raise DataReplaced
 
-    async def search_complete(self, path: str, body: bytes) -> bytes:
-        """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time."""
-        status, response = await self.request("POST", f"{path}/_search?{self._search_options}", body)
+    async def search_complete(self, path: str, body: bytes, options: str = "") -> bytes:
+        """Return the complete response of a search; `path` is `/` and an index, or empty for a point in time.
+
+        `options` are further parameters, each after `&`. Raises NoLongerServed if the index is gone.
+        """
+        status, response = await self.request("POST", f"{path}/_search?{self._search_options}{options}", body)
+        if status == 404 and path:
+            raise gone(response)
         if status != 200:
             raise status_failure(status, response, body)
         require_complete(response)

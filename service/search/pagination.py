@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from mappings.index_body import MAX_RESULT_WINDOW
 from service.errors import InvalidRequest
@@ -18,6 +19,9 @@ from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_sta
 from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, total_hits
+from service.search.shards.record_batches import RecordBatch, note_records
+from service.search.shards.scope_reach import identifier_keys, scope_reach
+from service.search.shards.shard_order import rows_in_order
 from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from service.http.payload import JsonBytes
     from service.records.projection import Variant
     from service.request_context import RequestContext
-    from service.search.engine import SearchEngine
 
 _BATCH_SIZE = 1_000
 
@@ -43,20 +46,24 @@ class WalkPage:
 
 async def walk_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> WalkPage:
     """Return the page after `last_platform_listing_id`."""
-    timestamps_only = call.parameters["timestamps_only"]
-    body = walk_body(selection, size, call.parameters["last_platform_listing_id"], timestamps_only=timestamps_only)
-    response = await call.search(selection.resource, body)
-    return (_timestamps_page if timestamps_only else _record_page)(call, response, variant, size)
+    resource, timestamps_only = selection.resource, call.parameters["timestamps_only"]
+    after = call.parameters["last_platform_listing_id"]
+    body = walk_body(selection, size, after, timestamps_only=timestamps_only)
+    if timestamps_only:
+        values = await rows_in_order(call, selection, body, after, lambda response, _: doc_values(resource, response))
+        return _timestamps_page(call, [*chain(*values)], variant, size)
+    read = partial(_read_batch, call, resource)
+    return _record_page(call, await rows_in_order(call, selection, body, after, read), variant, size)
 
 
-def _record_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
-    stored = _sent_records(call, variant.resource, response, size + 1, size)
+def _record_page(call: RequestContext, batches: Sequence[RecordBatch], variant: Variant, size: int) -> WalkPage:
+    stored = [*chain(*(batch.records for batch in batches))]
+    note_records(call.audit, variant.resource, batches, size)
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
-def _timestamps_page(call: RequestContext, response: bytes, variant: Variant, size: int) -> WalkPage:
-    values = doc_values(variant.resource, response)
+def _timestamps_page(call: RequestContext, values: list[Any], variant: Variant, size: int) -> WalkPage:
     call.audit.values(variant.resource, values[:size])
     encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
@@ -162,7 +169,7 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
     """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
     alias, selection = call.services.connection.alias(resource), call.selection(resource)
     exact_names = call.exact_names(resource)
-    search = partial(_search_identifiers, call.services.engine, alias, selection, exact_names)
+    search = partial(_search_identifiers, call, alias, selection, exact_names)
     call.audit.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
     record = await call.services.batch_loader.load(
@@ -176,18 +183,37 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 
 
 async def _search_identifiers(
-    engine: SearchEngine, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
+    call: RequestContext, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
 ) -> dict[str, JsonBytes]:
-    body = page_body(selection.filtered(terms("_id", identifiers)), len(identifiers))
-    records = _records(await engine.search_unshared(alias, body), len(identifiers), exact_names)
-    return {record_identifier(selection.resource, record): record for record in records}
+    """Return the records by identifier. In an index of several shards, search those that can have them.
+
+    The company of a record may be too new to be known here: without a scope, search all shards for what is lacking.
+    """
+
+    async def found(names: Sequence[str], keys: Collection[str] | None) -> dict[str, JsonBytes]:
+        body = page_body(selection.filtered(terms("_id", names)), len(names))
+        reach = (await scope_reach(call, selection.resource))._replace(keys=keys)
+        records = _records(await call.services.engine.search_unshared(alias, body, reach), len(names), exact_names)
+        return {record_identifier(selection.resource, record): record for record in records}
+
+    keys = identifier_keys(call, selection.resource, identifiers)
+    records = await found(identifiers, keys)
+    if keys is not None and call.scope.companies is None:
+        lacking = [name for name in identifiers if name not in records]
+        records |= await found(lacking, None) if lacking else {}
+    return records
 
 
 def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:
     """Return the encoded records of a search for `size`, of which the response sends `sent` at most."""
+    batch = _read_batch(call, resource, response, size)
+    note_records(call.audit, resource, [batch], sent)
+    return batch.records
+
+
+def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
     records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
-    call.audit.hits(resource, response, ends, min(len(records), sent))
-    return records
+    return RecordBatch(records, response, ends)
 
 
 def _records(

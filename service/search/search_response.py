@@ -43,6 +43,12 @@ def require_complete(response: bytes | bytearray) -> None:
         raise count_failure("partial", EngineUnavailable(f"{successful} of {total} shards responded, {failed} failed."))
 
 
+def shard_count(response: bytes | bytearray) -> int:
+    """Return how many shards a successful response is from."""
+    match = _COMPLETE_START.match(response)
+    return int(match[1]) if match else int(orjson.loads(response).get("_shards", {}).get("total", 1))
+
+
 def document_source(response: bytes | bytearray, identifier: str) -> dict[str, Any]:
     """Return the source from the response to a GET of a document."""
     try:

@@ -39,7 +39,8 @@ class DocumentedRole:
 
 
 def _names(on: str) -> list[str]:
-    return {"{alias}": _ALIASES, "{generation}": [f"{alias}*" for alias in _ALIASES]}.get(on, [on])
+    patterns = {"{alias}": "{}", "{served}": "{}-served-*", "{generation}": "{}*"}
+    return [patterns[on].format(alias) for alias in _ALIASES] if on in patterns else [on]
 
 
 def documented_roles() -> dict[str, DocumentedRole]:

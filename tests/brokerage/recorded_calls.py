@@ -70,6 +70,8 @@ class CallRecorder:
         own = name.replace("%2C", ",").removeprefix(self._prefix)
         if re.fullmatch(rf"(?:{_ALIASES})-(?:v|builder|writer|update)\S*", own):
             return "{generation}"
+        if re.fullmatch(rf"(?:{_ALIASES})-served-v\d+", own):
+            return "{served}"
         return "{alias}" if re.fullmatch(_ALIASES, own) else own
 
 
@@ -88,7 +90,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     write(full, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(3)]})
     write(less, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, {"uuid": "t0"})]})
     built = ("companies", "teams")
-    talk.command("index", "reindex", str(full), *built)
+    talk.command("index", "reindex", str(full), *built, BROKERAGE_SHARDS="teams=2")
     talk.command("index", "update", str(less))
     talk.command("index", "reindex", str(less), *built, "--force")
     talk.command("index", "verify", str(less), *built)

@@ -108,10 +108,10 @@ class FeedMachine(RuleBasedStateMachine):
         self.do(self.readers.watch(which, replica, step, milliseconds))
 
     @precondition(lambda self: not self.play.is_idle)
-    @rule()
-    def refresh(self) -> None:
-        """Refresh the index, as Elasticsearch does periodically."""
-        self.do(self.play.refresh())
+    @rule(which=choices)
+    def refresh(self, which: int) -> None:
+        """Refresh the index, or one of its shards, as Elasticsearch does periodically."""
+        self.do(self.play.refresh(which))
 
     @rule(milliseconds=st.sampled_from([1, 400, 999, 1_000, 2_600]))
     def wait(self, milliseconds: int) -> None:

@@ -7,6 +7,7 @@ stopped between two of its requests.
 from __future__ import annotations
 
 import math
+import random
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,16 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.connection import connect
 from indexer import IndexerSettings
+from indexer.build import resource_build
 from indexer.documents.coverage import EVERY_COMPANY
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
+from mappings.shards.ranges import ShardRanges, cut_evenly
+from mappings.stored_document import feed_key
 from service.app import SERVICES, create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
-from tests.chaos.machine_model import CHILDREN, LONE, NUMBERS, PARENT
+from tests.chaos.machine_model import CHILDREN, ENDS, LONE, NUMBERS, PARENT
 from tests.conftest import remove_indices
 from tests.indexer.conftest import Bench
 from tests.records import envelope, write
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
     from cluster.connection import ConnectionSettings
+    from indexer.build.build_job import BuildJob
 
 RESOURCES = (LISTING, SOLD_LISTING)
 # Long enough for a busy machine: timeouts are not tested here.
@@ -57,7 +62,16 @@ class MachineEnvironment:
     replicas: list[ControlledReplica]
     keys: dict[str, str]
     clock: ControlledClock
+    shards: int
     examples: int = 0
+    rebuilds: int = 0
+
+    def choose_ranges(self, job: BuildJob, *_: object) -> ShardRanges:
+        """Cut anywhere, mostly within the companies: a source is often empty, and has few records."""
+        self.rebuilds += 1
+        chance = random.Random(self.rebuilds)  # noqa: S311 - repeatable
+        keys = [feed_key(company, f"{self.examples:06}{end}") for company in NUMBERS for end in ENDS]
+        return cut_evenly(chance.sample(keys, len(keys) // 3), self.shards if job.resource in RESOURCES else 1)
 
     async def clear(self, resource: Resource, *, has_previous: bool) -> None:
         """Remove what a run has left. Every run starts with a generation to roll back to."""
@@ -68,8 +82,9 @@ class MachineEnvironment:
         await client.indices.refresh(index=pattern)
         hits = (await client.search(index=pattern, size=10_000, source=False))["hits"]["hits"]
         if hits:
-            gone = [{"delete": {"_index": hit["_index"], "_id": hit["_id"]}} for hit in hits]
-            await client.bulk(operations=gone, refresh=True)
+            gone = [{key: hit[key] for key in ("_index", "_id", "_routing") if key in hit} for hit in hits]
+            actions = [{"delete": {name.replace("_r", "r"): value for name, value in each.items()}} for each in gone]
+            await client.bulk(operations=actions, refresh=True)
         if not has_previous:
             await self.rebuild_empty([resource])
         for replica in self.replicas:
@@ -82,7 +97,7 @@ class MachineEnvironment:
 
 
 @asynccontextmanager
-async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[MachineEnvironment]:
+async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) -> AsyncIterator[MachineEnvironment]:
     """Create the environment, and delete it at the end."""
     settings = IndexerSettings(
         clock_seconds=math.inf,  # the clock of the run is its own
@@ -92,6 +107,7 @@ async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[
         write_wait_seconds=0.0,
         green_seconds=0,
         merge=False,
+        shards=(str(shards),),
         refresh_interval="-1",  # only what the indexer refreshes is visible, or what a rule does
     )
     async with AsyncExitStack() as stack:
@@ -110,7 +126,8 @@ async def opened(connection: ConnectionSettings, folder: Path) -> AsyncIterator[
         store = KeyStore(clients[0], connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
         replicas = [await stack.enter_async_context(_replica(connection)) for _ in range(2)]
-        corner = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock)
+        corner = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
+        stack.enter_context(patch.object(resource_build, "choose_ranges", corner.choose_ranges))
         await corner.rebuild_empty(list(RESOURCES))
         yield corner
 

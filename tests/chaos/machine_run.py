@@ -22,7 +22,7 @@ from tests.chaos.machine_model import (
     line,
     state_of,
 )
-from tests.indexer.conftest import assert_nothing_refused
+from tests.indexer.conftest import assert_nothing_refused, live_ranges
 from tests.indexer.expected_state import BEGIN, TeamState
 from tests.records import write
 
@@ -162,9 +162,16 @@ class MachineRun:
             self.corner.gate.open(room)
             await self._held()
 
-    async def refresh(self) -> None:
-        """Make writes visible, as periodic refreshes do."""
-        await self.corner.bench.client.indices.refresh(index=self.corner.bench.connection.alias(self.resource))
+    async def refresh(self, which: int) -> None:
+        """Make writes visible, as periodic refreshes do, shard by shard: in one of them, if there are several."""
+        bench = self.corner.bench
+        alias = bench.connection.alias(self.resource)
+        routings = (await live_ranges(bench, self.resource)).routings
+        if routings:
+            client, routing = bench.client.options(ignore_status=404), routings[which % len(routings)]
+            await client.get(index=alias, id="none", routing=routing, refresh=True)
+        else:
+            await bench.client.indices.refresh(index=alias)
 
     async def check(self) -> None:
         """Compare indexed documents and tombstones with the model. Tombstones of moves are tested in tests/indexer."""

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+@pytest.fixture(scope="module", params=[1, 3, 7])
+def shards(request: pytest.FixtureRequest) -> int:
+    """How many shards the indices have. With one alone, they are not routed."""
+    number: int = request.param
+    return number
+
+
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
     """The event loop of indexer and service."""
@@ -27,23 +34,23 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def corner(
-    engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+    engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory, shards: int
 ) -> Iterator[MachineEnvironment]:
     """The environment that all runs share."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"machine{secrets.token_hex(4)}-")
-    making = opened(connection, tmp_path_factory.mktemp("machine"))
+    making = opened(connection, tmp_path_factory.mktemp("machine"), shards)
     yield runner.run(making.__aenter__())
     runner.run(making.__aexit__(None, None, None))
 
 
 def test_walks_and_polls_return_valid_states(
-    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int]
+    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int], shards: int
 ) -> None:
     FeedMachine.corner, FeedMachine.runner = corner, runner
     run_state_machine_as_test(
         FeedMachine,
         settings=settings(
-            max_examples=amount(10, 500),
+            max_examples=amount(10 if shards == 1 else 4, 500),
             stateful_step_count=amount(30, 50),
             derandomize=amount(1, 0) == 1,
             database=None,

@@ -34,22 +34,26 @@ _GRANTS = {
 
 
 @pytest.fixture(scope="session")
-async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def world(engine_url: str, tmp_path_factory: pytest.TempPathFactory, shards: int) -> AsyncIterator[World]:
     """The service over an index of generated data; the data itself; a key for each scope."""
     source = tmp_path_factory.mktemp("source") / "sample"
     write_source(source, _LISTINGS)
-    async with open_world(engine_url, source, _GRANTS) as opened:
+    async with open_world(engine_url, source, _GRANTS, shards=shards) as opened:
         yield opened
 
 
 @asynccontextmanager
 async def open_world(
-    engine_url: str, source: Path, grants: dict[str, KeyGrant], *, dead_letter_limit: float = 0.0
+    engine_url: str, source: Path, grants: dict[str, KeyGrant], *, dead_letter_limit: float = 0.0, shards: int = 1
 ) -> AsyncIterator[World]:
     """Index a source, create a key for each grant, and serve. Without a limit every line must be valid."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
-        settings = IndexerSettings(dead_letter_folder=str(source / "dead-letters"), dead_letter_limit=dead_letter_limit)
+        settings = IndexerSettings(
+            dead_letter_folder=str(source / "dead-letters"),
+            dead_letter_limit=dead_letter_limit,
+            shards=(str(shards),),
+        )
         with open_source(str(source)) as opened:
             summary = await reindex(IndexerContext(client, connection, settings), opened)
         assert summary.exit_code == 0 or dead_letter_limit

@@ -16,6 +16,7 @@ from service.app import SERVICES
 from service.feed import changes_page
 from service.search.cached_value import CacheAges
 from tests.feed.feed_client import company, deleted_listing, listing, office, source_time
+from tests.indexer.raw_documents import put_document
 
 if TYPE_CHECKING:
     from tests.feed.feed_client import FeedClient
@@ -90,7 +91,7 @@ async def test_nothing_is_returned_before_it_is_published(feed: FeedClient) -> N
     stored = (await bench.served(LISTING))["L0"]
     await feed.update(listing("L2", "a", 1, price=8))
     later = {**stored, "sequence": mark.sequence + 9}
-    await bench.client.index(index=bench.connection.alias(LISTING), id="L0", document=later, refresh=True)
+    await put_document(bench.client, bench.connection.alias(LISTING), "L0", later)
     assert await feed.summaries(token) == [("L2", 8)]
     digest = await feed.json("digest/listings")
     assert (digest["count"], digest["unsettled"]) == (3, 1)
@@ -131,7 +132,7 @@ async def test_a_token_is_void_once_deletions_behind_it_are_pruned(feed: FeedCli
     await feed.update(deleted_listing("L0", "a", 1))
     late = await feed.token()
     assert await feed.summaries(token) == [("L0", "deleted")]
-    _, tombstones = await prune(feed.bench.engine(tombstone_days=0))
+    tombstones = (await prune(feed.bench.engine(tombstone_days=0))).tombstones
     assert tombstones == 1
     assert await feed.problem("changes", since=token) == (410, "token-expired")
     assert await feed.summaries(late) == []

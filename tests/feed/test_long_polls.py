@@ -44,9 +44,9 @@ def count_searches(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[st
     searched, engine = list[str](), services(feed).engine
     search, aliases = engine._search, [feed.bench.connection.alias(each) for each in (LISTING, OFFICE)]
 
-    async def noted(index: str, body: bytes) -> bytes:
+    async def noted(index: str, *sent: Any) -> bytes:
         searched.extend(alias for alias in aliases if alias == index)
-        return await search(index, body)
+        return await search(index, *sent)
 
     monkeypatch.setattr(engine, "_search", noted)
     return searched

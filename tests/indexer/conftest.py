@@ -6,15 +6,17 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import orjson
 import pytest
 
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
 from indexer.documents.coverage import BY_SOURCE
+from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
+from mappings.shards.visibility import LEFT_QUERY
+from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from cluster.connection import ConnectionSettings
     from indexer import Source
+    from mappings.shards.ranges import ShardRanges
 
     Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
 
@@ -77,7 +80,9 @@ class Bench:
 
     async def served(self, resource: Resource) -> dict[str, dict[str, Any]]:
         """Return the documents behind the alias by identifier."""
-        answer = await self.client.search(index=self.connection.alias(resource), size=10_000)
+        answer = await self.client.search(
+            index=self.connection.alias(resource), size=10_000, query={"bool": {"must_not": LEFT_QUERY}}
+        )
         return {hit["_id"]: hit["_source"] for hit in answer["hits"]["hits"]}
 
     async def live(self, resource: Resource) -> str:
@@ -100,10 +105,10 @@ class Bench:
 
     async def stored_bytes(self, resource: Resource, identifier: str) -> bytes:
         """Return the stored bytes of a document's source."""
-        url = f"{self.connection.url[0]}/{self.connection.alias(resource)}/_source/{identifier}"
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            assert answer.status == 200
-            return await answer.read()
+        context = self.engine()
+        await self.client.indices.refresh(index=self.connection.alias(resource))
+        (document,) = await fetch_documents(context, self.connection.alias(resource), [identifier])
+        return document.source
 
     def letters(self) -> list[dict[str, Any]]:
         """Return the dead letters of every run, in the order of files and lines."""
@@ -111,8 +116,13 @@ class Bench:
         return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
 
 
+async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:
+    """Return the ranges of the shards of what is live."""
+    return await index_ranges(bench.client, bench.connection.alias(resource))
+
+
 @pytest.fixture
-def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path) -> Bench:
+def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path, shards: int) -> Bench:
     """An index prefix, a source folder, and settings that avoid waits."""
     settings = IndexerSettings(
         dead_letter_folder=str(tmp_path / "dead-letters"),
@@ -120,5 +130,6 @@ def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: 
         lock_wait_seconds=0.0,
         green_seconds=5,
         merge=False,
+        shards=(str(shards),),
     )
     return Bench(client, connection, settings, tmp_path / "source")

@@ -63,9 +63,9 @@ async def read_digest(call: RequestContext) -> web.Response:
 async def _search_buckets(call: RequestContext, view: FeedView, resource: Resource, mark: Mark) -> BucketList:
     prefixes = call.parameters["prefixes"]
     if prefixes and len(prefixes[0]) == buckets.BUCKET_DIGITS:
-        response = await call.search(resource, buckets.records_body(view, resource, prefixes, mark))
+        response = await call.search(resource, buckets.records_body(view, resource, prefixes, mark), mark.sequence)
         return buckets.parse_records(orjson.loads(response), view.content(resource))
-    response = await call.search(resource, buckets.buckets_body(view, resource, prefixes, mark))
+    response = await call.search(resource, buckets.buckets_body(view, resource, prefixes, mark), mark.sequence)
     return buckets.parse_buckets(orjson.loads(response), prefixes)
 
 

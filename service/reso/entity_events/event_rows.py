@@ -120,7 +120,8 @@ class EventPageSource:
             return []
         order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
         body = {"size": size, "track_total_hits": False, "query": self._query(resource, low, high), **order}
-        documents = await read_doc_values(self.call, resource, body, DocumentPosition)
+        upto = self.ledger.published_sequence(alias)
+        documents = await read_doc_values(self.call, resource, body, DocumentPosition, upto)
         numbered = ((self.ledger.event_number(alias, sequence), name) for name, sequence in documents)
         return [
             EntityEvent(number, resource, split_document_id(name)[1]) for number, name in numbered if number is not None
@@ -129,7 +130,7 @@ class EventPageSource:
     async def _count_resource(self, resource: Resource) -> int:
         if not (upto := self.ledger.published_sequence(resource.alias)):
             return 0
-        return await count_documents(self.call, resource, self._query(resource, 0, upto))
+        return await count_documents(self.call, resource, self._query(resource, 0, upto), upto)
 
     def _query(self, resource: Resource, low: int, high: int) -> Clause:
         published: Clause = {"range": {"sequence": {"gt": low, "lte": high}}}

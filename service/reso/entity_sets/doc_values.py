@@ -31,20 +31,20 @@ class DocumentPosition(NamedTuple):
 
 
 async def read_doc_values(
-    call: RequestContext, resource: Resource, body: Body, row_type: type[DocValuesT]
+    call: RequestContext, resource: Resource, body: Body, row_type: type[DocValuesT], sequence: int | None = None
 ) -> list[DocValuesT]:
     """Search, and return doc values of the hits without loading the records.
 
-    `row_type` is a named tuple of search fields.
+    `row_type` is a named tuple of search fields; `sequence` is as for `RequestContext.search`.
     """
     fields = {"stored_fields": "_none_", "docvalue_fields": list(row_type._fields)}
-    response = await call.search(resource, body | fields)
+    response = await call.search(resource, body | fields, sequence)
     return [row_type._make(hit["fields"][name][0] for name in row_type._fields) for hit in parse_hits(response)]
 
 
-async def count_documents(call: RequestContext, resource: Resource, query: Clause) -> int:
-    """Return the number of matching documents."""
-    return total_hits(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}))
+async def count_documents(call: RequestContext, resource: Resource, query: Clause, sequence: int | None = None) -> int:
+    """Return the number of matching documents; `sequence` is as for `RequestContext.search`."""
+    return total_hits(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}, sequence))
 
 
 async def find_moves(call: RequestContext, resource: Resource, keys: Collection[str]) -> dict[str, list[str]]:

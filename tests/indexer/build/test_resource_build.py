@@ -21,6 +21,7 @@ from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
 from mappings.index_body import index_body, schema_fingerprint
+from tests.indexer.raw_documents import get_document
 from tests.records import COMPANY_KEY, UPDATED_AT, UUID_OF_A_TEST, deletion, envelope, record
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ async def test_the_bookkeeping_of_a_document_names_its_company_and_its_version(b
     assert document["deleted"] is False
     assert document["version"] >> 10 == UPDATED_MILLISECONDS * 1000
     assert 0 <= document["version"] & 1023 < 1022
-    answer = await bench.client.get(index=bench.connection.alias(LISTING), id="listing-1")
+    answer = await get_document(bench.client, bench.connection.alias(LISTING), "listing-1")
     assert answer["_version"] == document["version"]
 
 

@@ -23,6 +23,7 @@ from tests.indexer.expected_state import (
     update_job,
 )
 from tests.indexer.live_watch import stamps, watch_live
+from tests.indexer.raw_documents import put_document
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
@@ -138,7 +139,7 @@ async def outdated(bench: Bench) -> None:
     document = (await bench.served(TEAM))[identifier] | {"legacy": "a field that is no longer declared"}
     await bench.client.indices.put_mapping(index=alias, properties={"legacy": {"type": "keyword"}})
     version = {"version": document["version"], "version_type": "external_gte"}
-    await bench.client.index(index=alias, id=identifier, document=document, refresh=True, **version)
+    await put_document(bench.client, alias, identifier, document, **version)
 
 
 @pytest.mark.parametrize("stage", [RunStage.WAITING, RunStage.SWAPPING])

@@ -17,6 +17,7 @@ from indexer.lock.lock_store import LockState, LockStore
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, TEAM
 from tests.indexer.parsed_lines import parse_line
+from tests.indexer.raw_documents import get_document
 from tests.records import envelope
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ async def apply_updates(at: UpdateWriter, *names: str) -> None:
 
 async def stamp(bench: Bench, name: str) -> tuple[int, int]:
     """Return clock and sequence of a team, including one not yet visible to searches."""
-    current = await bench.client.get(index=bench.connection.alias(TEAM), id=name)
+    current = await get_document(bench.client, bench.connection.alias(TEAM), name)
     return current["_source"]["clock"], current["_source"]["sequence"]
 
 

@@ -14,8 +14,8 @@ from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkSender
+from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.maintenance.pruning import _delete
 from indexer.source.lines import SourceLine
 from indexer.updates.update_writer import UpdateWriter
 from indexer.verify.verification import verify_against_source
@@ -216,10 +216,10 @@ async def test_how_far_tombstones_are_forgotten_is_published_before_any_is_gone(
         found.append(await read_view(bench))
         return await original(*given, **options)
 
-    original: Any = _delete if way == "prune" else GenerationLifecycle.swap
+    original: Any = delete_documents if way == "prune" else GenerationLifecycle.swap
     with monkeypatch.context() as watched:
         if way == "prune":
-            watched.setattr("indexer.maintenance.pruning._delete", seen)
+            watched.setattr("indexer.maintenance.pruning.delete_documents", seen)
             await prune(bench.engine(tombstone_days=0))
         else:
             watched.setattr(GenerationLifecycle, "swap", seen)

@@ -10,9 +10,11 @@ from indexer import RunStage, prunable, prune
 from indexer.build.build_checkpoint import BuildCheckpoint
 from indexer.changes.write_session import open_write_session
 from indexer.errors import ElasticsearchError
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.scan import look_up_rows
 from indexer.lock.fence import remove_fence
-from indexer.maintenance.pruning import _delete
 from mappings import COMPANY, TEAM
 from tests.indexer.expected_state import at_stage
 from tests.records import envelope
@@ -49,8 +51,8 @@ async def test_pruning_deletes_left_overs_of_failed_builds_and_nothing_that_is_k
     left = await lifecycle.create(await lifecycle.generations())
     neighbour = f"{bench.connection.prefix}companies-vx-v0001"
     await bench.client.indices.create(index=neighbour)
-    assert await prunable(bench.engine()) == ([left], 0)
-    assert await prune(bench.engine()) == ([left], 0)
+    assert await prunable(bench.engine()) == ([left], 0, 0)
+    assert await prune(bench.engine()) == ([left], 0, 0)
     assert await bench.indices() == ["companies-v0001", "companies-v0002", "companies-vx-v0001"]
     assert await bench.live(COMPANY) == "companies-v0002"
 
@@ -167,6 +169,7 @@ async def test_a_tombstone_that_is_not_deleted_is_not_counted_as_gone(bench: Ben
     await build(bench, "the only one")
     async with open_write_session(bench.engine(), COMPANY, lambda _: None) as writer:
         await remove_fence(bench.engine(), writer.live, writer.fence)
-        with pytest.raises(ElasticsearchError, match="did not delete a tombstone: no such index"):
-            await _delete(writer, ["acme"])
+        rows = [*(await look_up_rows(writer.context, writer.live, ["acme"])).values()]
+        with pytest.raises(ElasticsearchError, match="did not delete a document: no such index"):
+            await delete_documents(writer.bulk_sender(AdaptiveLimit(bench.settings)), rows)
     assert await company_name(bench) == "the only one"

@@ -105,13 +105,13 @@ async def test_tombstones_are_pruned_past_their_days_and_not_before(
     await start(bench)
     before = await bench.mark(TEAM)
     pass_days(monkeypatch, 29.9)
-    assert await prunable(bench.engine()) == await prune(bench.engine()) == ([], 0)
+    assert await prunable(bench.engine()) == await prune(bench.engine()) == ([], 0, 0)
     assert (await held(bench))["gone"] is True
     pass_days(monkeypatch, 30.1)
-    assert await prunable(bench.engine()) == ([], 1)
-    assert await prune(bench.engine()) == ([], 1)
+    assert await prunable(bench.engine()) == ([], 1, 0)
+    assert await prune(bench.engine()) == ([], 1, 0)
     assert await held(bench) == {"t": False, "lacking": False}
-    assert await prune(bench.engine()) == ([], 0)
+    assert await prune(bench.engine()) == ([], 0, 0)
     assert (await bench.mark(TEAM)).sequence == before.sequence
 
 
@@ -156,4 +156,4 @@ async def test_pruning_asks_and_takes_yes(bench: Bench) -> None:
     assert (code, out, err) == (0, "Deleted: no index, 1 tombstone.\n", "")
     assert "gone" not in await held(bench)
     code, out, err = await run(bench, "prune", "--json", BROKERAGE_TOMBSTONE_DAYS="0")
-    assert (code, out, err) == (0, '{"deleted":[],"tombstones":0}\n', "")
+    assert (code, out, err) == (0, '{"deleted":[],"tombstones":0,"copies":0}\n', "")

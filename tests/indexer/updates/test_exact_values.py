@@ -11,6 +11,7 @@ from indexer.verify.verification import verify_against_source
 from mappings import COMPANY, LISTING
 from mappings.index_body import index_mapping
 from tests.indexer.parsed_lines import parse_line
+from tests.indexer.raw_documents import get_document, routing_of
 from tests.records import envelope
 
 if TYPE_CHECKING:
@@ -112,9 +113,11 @@ async def test_verify_finds_another_fraction(bench: Bench, full: bool) -> None:
     # Of two states of one moment either may be the newer one.
     assert await differing() == int(replaced)
     source = (await bench.stored_bytes(LISTING, "L2")).replace(b'"exact":{"LotSizeAcres":2.5}', b'"exact":{}')
-    found = await bench.client.get(index=alias, id="L2")
+    found = await get_document(bench.client, alias, "L2")
     headers = {"content-type": "application/json", "accept": "application/json"}
     target = f"/{alias}/_doc/L2?version={found['_version']}&version_type=external_gte&refresh=true"
+    if (routing := await routing_of(bench.client, alias, "L2")) is not None:
+        target += f"&routing={routing}"
     await bench.client.transport.perform_request("PUT", target, body=source, headers=headers)
     assert await differing() == int(replaced) + int(full)
 

@@ -12,6 +12,7 @@ from mappings import COMPANY, TEAM
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.expected_state import TeamState, at_stage, rebuild, states, update_job
 from tests.indexer.expected_state import start as start_states
+from tests.indexer.raw_documents import put_document
 from tests.records import deletion, envelope, write
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def test_a_removal_that_an_earlier_version_wrote_is_undone_alike(bench: Be
     await bench.build({TEAM: [one]})
     alias, tombstone = bench.connection.alias(TEAM), (await bench.served(TEAM))["o"]
     version = {"version": tombstone["version"] | 1022, "version_type": "external_gte"}
-    await bench.client.index(index=alias, id="o", document=tombstone, refresh=True, **version)
+    await put_document(bench.client, alias, "o", tombstone, **version)
     await bench.update({TEAM: [other]})
     assert await is_equal(bench, one, other)
     await bench.update({TEAM: [team("newer", 1, "o")]})

@@ -14,6 +14,7 @@ from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.digest import coarse_bucket
+from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (
     NEW,
     NEWEST,
@@ -44,7 +45,7 @@ async def test_however_many_buckets_differ_each_record_is_named_once(
     lost, others = [f"t{number}" for number in range(0, 100, 4)], [f"u{number}" for number in range(15)]
     assert len({coarse_bucket(name) for name in [*lost, *others]}) > 30
     for name in lost:
-        await bench.client.delete(index=bench.connection.alias(TEAM), id=name)
+        await delete_document(bench.client, bench.connection.alias(TEAM), name)
     await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
     result = await verified(bench, [*teams(100), *(team(name) for name in others)], full=full)
     assert sorted(differing_ids(result)["missing"]) == sorted([*lost, *others])
@@ -89,8 +90,8 @@ async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench, monkeypa
     await bench.build({TEAM: teams(5)})
     index = bench.connection.alias(TEAM)
     (document,) = await scan.fetch_documents(engine_of(bench), index, ["t3"])
-    await bench.client.delete(index=index, id="t3", refresh=True)
-    await bench.client.delete(index=index, id="t4", refresh=True)
+    await delete_document(bench.client, index, "t3", refresh=True)
+    await delete_document(bench.client, index, "t4", refresh=True)
     refreshes = []
 
     async def repair(_lifecycle: GenerationLifecycle, generation: str) -> None:
@@ -105,7 +106,7 @@ async def test_what_is_repaired_meanwhile_is_not_reported(bench: Bench, monkeypa
 
 async def test_what_was_written_before_is_visible_to_the_comparison(bench: Bench) -> None:
     await bench.build({TEAM: teams(5)}, refresh_interval="-1")
-    await bench.client.delete(index=bench.connection.alias(TEAM), id="t3")
+    await delete_document(bench.client, bench.connection.alias(TEAM), "t3")
     assert differing_ids(await verified(bench)) == {"missing": ["t3"]}
 
 

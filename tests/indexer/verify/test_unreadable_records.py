@@ -11,6 +11,7 @@ from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
 from mappings import AGENT, COMPANY, TEAM, resource
 from tests.indexer.command.test_command import run
+from tests.indexer.raw_documents import put_document
 from tests.records import UUID_OF_A_TEST, envelope
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def test_an_agent_that_an_earlier_version_stored_in_capitals_is_named(benc
     alias, (identifier,) = bench.connection.alias(AGENT), await bench.served(AGENT)
     document = (await bench.served(AGENT))[identifier] | {"id": CAPITALS, "feed_key": f"acme:{CAPITALS}"}
     version = {"version": document["version"], "version_type": "external"}
-    await bench.client.index(index=alias, id=CAPITALS, document=document, refresh=True, **version)
+    await put_document(bench.client, alias, CAPITALS, document, **version)
     code, out, _ = await run(bench, "verify", bench.folder, "agents")
     assert code == 1
     named = f"  unreachable: '{CAPITALS}': an identifier must be a UUID, for example "

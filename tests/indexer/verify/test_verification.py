@@ -9,6 +9,7 @@ from indexer.indices import scan
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
 from mappings import OFFICE, TEAM
+from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (
     NEW,
     NEWEST,
@@ -46,7 +47,7 @@ async def test_what_was_built_is_equal(bench: Bench, full: bool) -> None:
 @both_modes
 async def test_one_lost_one_surplus_and_one_changed_record_are_named(bench: Bench, full: bool) -> None:
     await bench.build({TEAM: [*teams(40), team("extra")]})
-    await bench.client.delete(index=bench.connection.alias(TEAM), id="t7", refresh=True)
+    await delete_document(bench.client, bench.connection.alias(TEAM), "t7", refresh=True)
     changed = team("t8", name="another name")
     result = await verified(bench, [changed if one["record"]["uuid"] == "t8" else one for one in teams(40)], full=full)
     assert differing_ids(result)["missing"] == ["t7"]
@@ -115,8 +116,8 @@ async def test_deleted_records_may_be_tombstones_or_absent(bench: Bench, full: b
     await bench.build({TEAM: [*lines, *teams(3)]})
     result = await verified(bench, full=full)
     assert (differing_ids(result), result.compared) == ({}, 4)
-    await bench.client.delete(index=bench.connection.alias(TEAM), id="never-was", refresh=True)
-    await bench.client.delete(index=bench.connection.alias(TEAM), id="was", refresh=True)
+    await delete_document(bench.client, bench.connection.alias(TEAM), "never-was", refresh=True)
+    await delete_document(bench.client, bench.connection.alias(TEAM), "was", refresh=True)
     result = await verified(bench, full=full)
     assert (differing_ids(result), result.compared, result.is_equal) == ({}, 4, True)
     result = await verified(bench, teams(3), full=full)

@@ -13,6 +13,7 @@ from indexer.context import IndexerContext
 from indexer.indices import scan
 from indexer.verify.verification import verify_against_source
 from mappings import TEAM
+from tests.indexer.raw_documents import routing_of
 from tests.records import deletion, envelope, write
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ async def put(bench: Bench, identifier: str, source: bytes, version: int) -> Non
     """Write a document's bytes under a version, the present one included."""
     target = f"/{bench.connection.alias(TEAM)}/_doc/{quote(identifier, safe='')}"
     options = f"?refresh=true&version={version}&version_type=external_gte"
+    if (routing := await routing_of(bench.client, bench.connection.alias(TEAM), identifier)) is not None:
+        options += f"&routing={routing}"
     await bench.client.perform_request("PUT", target + options, headers=RAW_HEADERS, body=source)
 
 

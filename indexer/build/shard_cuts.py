@@ -1,0 +1,80 @@
+"""How many shards a build has, and where they are cut: so that they weigh the same, by a sample of its source."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.shard_settings import AUTO
+from mappings.shards.ranges import MAX_SHARDS, ONE_SHARD, cut_evenly
+from mappings.stored_document import feed_key
+
+if TYPE_CHECKING:
+    from indexer.build.build_job import BuildJob
+    from indexer.settings import IndexerSettings
+    from indexer.shard_settings import ShardRequest
+    from indexer.source.lines import SourceLine
+    from mappings.shards.ranges import ShardRanges
+
+# The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
+_INDEX_SHARE = 0.284
+_GIGABYTE = 10**9
+# With so many lines, one shard of 24 differs from another by 7 % (standard deviation).
+_SAMPLE_SIZE = 5_000
+
+
+@dataclass
+class WeighedSample:
+    """A random sample of lines, chosen in proportion to their bytes; the same for every pass over a source."""
+
+    bytes: int = 0
+    _chosen: list[tuple[float, int, SourceLine]] = field(default_factory=list)
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - not used for security
+
+    def offer(self, line: SourceLine) -> None:
+        """Keep a line if it is among the chosen (the algorithm A-Res of Efraimidis and Spirakis)."""
+        size = len(line.data) or 1
+        self.bytes += size
+        ranked = (math.log(1.0 - self._random.random()) / size, self.bytes, line)
+        if len(self._chosen) < _SAMPLE_SIZE:
+            heapq.heappush(self._chosen, ranked)
+        elif ranked > self._chosen[0]:
+            heapq.heapreplace(self._chosen, ranked)
+
+    @property
+    def lines(self) -> list[SourceLine]:
+        """The chosen lines, unordered."""
+        return [line for _, _, line in self._chosen]
+
+
+def choose_ranges(job: BuildJob, request: ShardRequest, settings: IndexerSettings) -> ShardRanges:
+    """Return the ranges of a build; for more than one shard, from one more pass over its source. May run in a thread.
+
+    Raises SourceError.
+    """
+    requested = request.shards(job.resource.alias)
+    if requested == 1:
+        return ONE_SHARD
+    sample = WeighedSample()
+    with job.source.open(job.resource) as reading:
+        for line in reading.accepted_lines:
+            sample.offer(line)
+    shards = fitting_shards(sample.bytes, request.gigabytes) if requested == AUTO else requested
+    return cut_evenly(_feed_keys(job, sample.lines, settings), shards)
+
+
+def fitting_shards(source_bytes: int, shard_gigabytes: float) -> int:
+    """Return how many shards of at most so many gigabytes a source of listings fills."""
+    return min(MAX_SHARDS, max(1, math.ceil(source_bytes * _INDEX_SHARE / (shard_gigabytes * _GIGABYTE))))
+
+
+def _feed_keys(job: BuildJob, lines: list[SourceLine], settings: IndexerSettings) -> list[str]:
+    """Return the feed keys of the valid lines."""
+    chunk, parser = ParsedChunk(), LineParser(job.resource, job.companies, settings)
+    for line in lines:
+        parser.parse_into(line, chunk)
+    return [feed_key(document.company, document.id) for document in chunk.drafts]

@@ -1,0 +1,105 @@
+"""What a search asks of an index with several shards: which shards, and which copies of records that changed theirs.
+
+A search that is routed by the ranges of a generation goes through an alias that this generation has only while it is
+live. After a swap the search fails, the ranges are read again, and it is repeated: it never asks the wrong shard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mappings.generations import served_alias
+from mappings.shards.ranges import read_ranges
+from mappings.shards.visibility import LEFT_QUERY, hidden_query
+from service.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mappings.shards.ranges import ShardRanges
+    from service.search.query import Body, Clause
+
+# Scopes of more companies ask all shards: to find theirs would take longer.
+MAX_COMPANIES = 64
+
+
+class NoLongerServed(EngineUnavailable):
+    """The generation that a search was routed for has been replaced."""
+
+
+class Reach(NamedTuple):
+    """The companies that a search may read, None for all, and the sequence of the mark that it sees records at.
+
+    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it. `keys`
+    are all feed keys that the records may have, None if that is not known.
+    """
+
+    companies: Collection[str] | None = None
+    sequence: int | None = None
+    after: str | None = None
+    keys: Collection[str] | None = None
+
+
+EVERYTHING = Reach()
+
+
+@dataclass(frozen=True)
+class ServedShards:
+    """The live generation behind an alias, if it has several shards.
+
+    `target` is the alias to search through. Without one that is removed by a swap, searches are not routed.
+    """
+
+    target: str
+    ranges: ShardRanges
+    is_routed: bool
+
+    def routing(self, reach: Reach) -> str:
+        """Return the parameter of a request that chooses the shards, after `&`; empty for all."""
+        shards = self._shards(reach) if self.is_routed else None
+        return "" if shards is None else f"&routing={','.join(self.ranges.routings[shard] for shard in shards)}"
+
+    def _shards(self, reach: Reach) -> Collection[int] | None:
+        if reach.after is not None:
+            return [self.ranges.shard(reach.after)]
+        if reach.keys:
+            return sorted({self.ranges.shard(key) for key in reach.keys})
+        if not reach.companies or len(reach.companies) > MAX_COMPANIES:
+            return None
+        shards = self.ranges.companies_shards(reach.companies)
+        return None if len(shards) == self.ranges.count else shards
+
+    def spans_shards(self, company: str) -> bool:
+        """Whether the records of a company are in several shards that can be asked one by one."""
+        return self.is_routed and len(self.ranges.company_shards(company)) > 1
+
+    def visible(self, body: Mapping[str, Any], reach: Reach) -> Body:
+        """Return a body that finds of each record the copy that is served at the mark."""
+        return {**body, "query": visible_query(body["query"], reach)}
+
+    def end(self, key: str) -> str | None:
+        """Return the first feed key of the shard after the one that has a key, None after the last."""
+        return next((cut for cut in self.ranges.cuts if cut > key), None)
+
+
+def visible_query(query: Clause, reach: Reach) -> Clause:
+    """Return a query for the copies that are served; only for an index of several shards."""
+    unseen = LEFT_QUERY if reach.sequence is None else hidden_query(reach.sequence)
+    return {"bool": {"filter": [query], "must_not": [unseen]}}
+
+
+def served_shards(alias: str, indices: Mapping[str, Any]) -> ServedShards | None:
+    """Return the shards behind an alias, by its index as Elasticsearch describes it; None for one shard, or no index.
+
+    Raises ValueError if the ranges are not valid.
+    """
+    if len(indices) != 1:
+        return None
+    [(index, facts)] = indices.items()
+    ranges = read_ranges(facts["mappings"].get("_meta", {}))
+    if not ranges.is_routed:
+        return None
+    target = served_alias(index)
+    is_routed = target in facts["aliases"]
+    return ServedShards(target if is_routed else alias, ranges, is_routed)

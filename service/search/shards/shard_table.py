@@ -1,0 +1,87 @@
+"""The shards of the live indices, and searches that are repeated when a swap has replaced them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from service.search.engine_failures import status_failure
+from service.search.search_response import shard_count
+from service.search.shards.served_shards import NoLongerServed, served_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from service.search.shards.served_shards import Reach, ServedShards
+
+    GetJson = Callable[[str], Awaitable[tuple[int, Any]]]
+    SendSearch = Callable[[str, str, bytes], Awaitable[bytes]]
+
+Result = TypeVar("Result")
+
+# More swaps during one search are not plausible.
+_MAX_ATTEMPTS = 3
+
+
+class ShardTable:
+    """The shards of each live index that has several, by alias."""
+
+    def __init__(self, get_json: GetJson) -> None:
+        """Start empty: searches ask all shards of whatever is behind an alias."""
+        self._get_json = get_json
+        self._served: dict[str, ServedShards] = {}
+
+    def get(self, alias: str) -> ServedShards | None:
+        """Return the shards of the live index, None if it has one, or if that is not known yet."""
+        return self._served.get(alias)
+
+    def update(self, alias: str, indices: Mapping[str, Any]) -> None:
+        """Take over what Elasticsearch says about the index behind an alias; raise ValueError if it is not valid."""
+        served = served_shards(alias, indices)
+        if served is None:
+            self._served.pop(alias, None)
+        elif served != self._served.get(alias):
+            self._served[alias] = served
+
+    async def search(self, alias: str, body: Mapping[str, Any], reach: Reach, send: SendSearch) -> bytes:
+        """Return the response of a search that `send` sends: to a path, with options and a body."""
+
+        async def attempt(served: ServedShards | None) -> bytes:
+            if served is None:
+                return await self.checked(alias, await send(f"/{alias}", "", orjson.dumps(body)))
+            return await send(f"/{served.target}", served.routing(reach), orjson.dumps(served.visible(body, reach)))
+
+        return await self.repeat(alias, attempt)
+
+    async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
+        """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
+        for _ in range(_MAX_ATTEMPTS - 1):
+            served = self.get(alias)
+            try:
+                return await attempt(served)
+            except NoLongerServed:
+                if served is None and self.get(alias) is None:
+                    raise
+                await self._read_again(alias, served)
+        return await attempt(self.get(alias))
+
+    async def checked(self, alias: str, response: bytes) -> bytes:
+        """Return the response of an index that was taken to have one shard; raise NoLongerServed if it has several."""
+        if shard_count(response) > 1:
+            await self._read_again(alias, None)
+            if self.get(alias) is not None:
+                raise NoLongerServed("The index has been replaced by one of several shards.")
+        return response
+
+    async def _read_again(self, alias: str, outdated: ServedShards | None) -> None:
+        if self.get(alias) is not outdated:
+            return  # another request has read them
+        status, indices = await self._get_json(f"/{alias}?flat_settings=true")
+        self.update(alias, indices if status == 200 else {})
+
+
+def gone(response: bytes | bytearray) -> NoLongerServed:
+    """Return the error for a search of an index that does not exist."""
+    failure = status_failure(404, response, None)
+    return NoLongerServed(getattr(failure, "reason", ""))
