@@ -105,8 +105,8 @@ class CachedValue(Generic[Value]):
         """
         await self.get()
         seconds = self._settle_seconds + (self._ages.stale_seconds if everywhere else 0.0)
-        if (wait := self._reads[0][0] + seconds - time.monotonic()) > 0:
-            await asyncio.sleep(wait)
+        while (wait := self._reads[0][0] + seconds - time.monotonic()) > 0:
+            await asyncio.sleep(wait)  # uvloop counts in milliseconds, and may wake up a fraction of one early
         settled_at = time.monotonic() - seconds
         return next(value for read_at, value in reversed(self._reads) if read_at <= settled_at)
 

@@ -52,9 +52,10 @@ def hit(index: str, identifier: str, source: bytes) -> bytes:
 
 
 def search_response(hits: Sequence[bytes] = (), *, failed: int = 0, timed_out: bool = False) -> bytes:
-    """Return an encoded search response; of its three shards `failed` failed."""
+    """Return an encoded search response; its one shard and `failed` others that failed."""
     truth = b"true" if timed_out else b"false"
-    shards = b'{"total":3,"successful":%d,"skipped":0,"failed":%d}' % (3 - failed, failed)
+    count = 3 if failed else 1
+    shards = b'{"total":%d,"successful":%d,"skipped":0,"failed":%d}' % (count, count - failed, failed)
     total = b'"total":{"value":%d,"relation":"eq"},"max_score":null' % len(hits)
     found = b'"hits":{%b,"hits":[%b]}' % (total, b",".join(hits))
     return b'{"took":3,"timed_out":%b,"_shards":%b,%b}' % (truth, shards, found)

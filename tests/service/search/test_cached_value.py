@@ -224,6 +224,13 @@ async def test_the_first_settled_value_is_waited_for(source: Source) -> None:
     assert asyncio.get_running_loop().time() - begun >= 0.2
 
 
+async def test_a_sleep_that_ends_early_is_repeated(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = CachedValue(source.load, CacheAges(FRESH, STALE), settle_seconds=0.2)
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(seconds / 2))  # as uvloop, by up to a millisecond
+    assert await kept.settled() == 1
+
+
 async def test_nothing_is_as_good_a_value_as_any(clock: Clock) -> None:
     reads = 0
 
