@@ -5,6 +5,7 @@ from indexer.build.rebuild import reindex
 from indexer.context import IndexerContext
 from indexer.errors import ClockError, ElasticsearchError, IndexerError, LockedError, RefusedError, SourceError
 from indexer.maintenance.clock_repair import ClockRepair, repair_clock
+from indexer.maintenance.compaction import Compaction, CompactionOutcome, CompactionProgress, compact
 from indexer.maintenance.pruning import Pruned, prunable, prune
 from indexer.maintenance.restored import begin_new_lives
 from indexer.maintenance.rollback import rollback, rollback_target
@@ -20,6 +21,9 @@ __all__ = [
     "ChangeStream",
     "ClockError",
     "ClockRepair",
+    "Compaction",
+    "CompactionOutcome",
+    "CompactionProgress",
     "ElasticsearchError",
     "FolderSource",
     "IndexerContext",
@@ -39,6 +43,7 @@ __all__ = [
     "SourceError",
     "SourceLine",
     "begin_new_lives",
+    "compact",
     "dry_run",
     "open_source",
     "prunable",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from indexer.shard_settings import REPLICAS_SETTING, SHARDS_SETTING, SIZE_SETTING, ShardRequest, replica_settings
 
@@ -46,6 +47,16 @@ class IndexerSettings:
     merge: bool = setting(
         "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
     )
+    compact_deleted: float = deleted_setting()
+    compact_segments: int = segments_setting()
+    compact_load: float = setting(
+        "BROKERAGE_COMPACT_LOAD",
+        75.0,
+        "Percentage of a data node's processors in use above which `index compact` waits; 100 never waits.",
+    )
+    compact_wait_seconds: float = setting(
+        "BROKERAGE_COMPACT_WAIT_SECONDS", 3600.0, "Seconds that `index compact` waits for that load before it gives up."
+    )
     green_seconds: int = setting(
         "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before going live without it."
     )
@@ -76,6 +87,12 @@ class IndexerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise SettingError at the first invalid number of shards or replicas."""
+        """Raise SettingError at the first invalid number of shards or replicas, or bound of wear."""
         ShardRequest(self.shards, self.shard_gigabytes)
         replica_settings(self.replicas)
+        WearBounds(self.compact_deleted, self.compact_segments)
+
+    @property
+    def wear_bounds(self) -> WearBounds:
+        """The wear above which an index is compacted."""
+        return WearBounds(self.compact_deleted, self.compact_segments)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from rich.filesize import decimal
 from rich.table import Table
 
+from cluster.index_wear import wear_sentence
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from indexer import ResourceStatus
     from indexer.build.build_checkpoint import BuildProgress
 
-_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Shape")
+_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Shape")
 _LAST_RUN = ("Resource", "Mark, UTC", "Last run", "At, UTC", "Behind", "Read", "Dead")
 
 
@@ -46,6 +48,8 @@ def _served(state: ResourceStatus) -> tuple[str, ...]:
         f"{state.tombstones:,}",
         f"{state.shards:,}",
         decimal(state.size),
+        "" if state.wear is None else f"{state.wear.deleted:.1%}",
+        "" if state.wear is None else f"{state.wear.segments:,}",
         "current" if state.is_current else "stale",
     )
 
@@ -61,7 +65,7 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each unfinished build, dead-letter file, future watermark, and restored resource."""
+    """Yield a sentence for each worn index, unfinished build, dead-letter file, future watermark, and restored one."""
     for state in states:
         if state.is_mark_ahead:
             yield (
@@ -73,6 +77,8 @@ def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
                 f"{state.resource}: restored or replaced since the last run, so its changes are refused. "
                 "`brokerage index restored`, or the next update, lets consumers start again."
             )
+        if state.wear is not None and state.wear.is_worn:
+            yield f"{state.resource}: {wear_sentence(state.wear)} Run `brokerage index compact {state.resource}`."
         if state.build is not None:
             yield _unfinished(state.build)
         if state.last is not None and state.last.dead_letters:

@@ -13,9 +13,11 @@ from indexer.control.last_run import read_last_run
 from indexer.control.replications import read_replications
 from indexer.errors import translate_client_errors
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
+from indexer.indices.shard_statistics import index_wear
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
+    from cluster.index_wear import IndexWear
     from indexer.build.build_checkpoint import BuildProgress
     from indexer.context import IndexerContext
     from indexer.control.last_run import RunRecord
@@ -35,6 +37,7 @@ class ResourceStatus:
     tombstones: int
     shards: int  # of the live index
     size: int
+    wear: IndexWear | None  # of the live index
     is_current: bool  # the live index has the schema that this program declares
     mark: int | None
     is_mark_ahead: bool  # of this host's clock, by more than BROKERAGE_CLOCK_SECONDS
@@ -69,6 +72,7 @@ async def _status(
         tombstones=await lifecycle.count(live, DELETED_QUERY) if live else 0,
         shards=present.ranges(live).count if live else 0,
         size=await lifecycle.size(live) if live else 0,
+        wear=await index_wear(context, live) if live else None,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
         mark=mark.clock if mark else None,
         is_mark_ahead=mark is not None and is_ahead(mark.clock, context.settings.clock_seconds),

@@ -1,0 +1,34 @@
+"""What Elasticsearch counts in the shards of an index: how worn they are, and how large."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, read_wear
+from indexer.indices.backoff import retry
+
+if TYPE_CHECKING:
+    from cluster.index_wear import IndexWear
+    from indexer.context import IndexerContext
+
+_SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
+
+
+async def index_wear(context: IndexerContext, index: str) -> IndexWear:
+    """Return the wear of an index by the bounds of the settings."""
+    return read_wear(await _shards(context, index, WEAR_METRICS, WEAR_FILTER), context.settings.wear_bounds)
+
+
+async def largest_shard(context: IndexerContext, index: str) -> int:
+    """Return the bytes of the largest shard of an index."""
+    shards = await _shards(context, index, "store", _SIZE_FILTER)
+    return max((copy["store"]["size_in_bytes"] for copies in shards.values() for copy in copies), default=0)
+
+
+async def _shards(context: IndexerContext, index: str, metrics: str, fields: str) -> dict[str, list[dict[str, Any]]]:
+    read = context.client.indices.stats
+    stats = await retry(
+        lambda: read(index=index, metric=metrics, level="shards", filter_path=fields), context.settings.retry_seconds
+    )
+    shards: dict[str, list[dict[str, Any]]] = stats.get("indices", {}).get(index, {}).get("shards", {})
+    return shards

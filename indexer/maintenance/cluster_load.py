@@ -1,0 +1,45 @@
+"""How busy the processors of Elasticsearch's data nodes are, and waiting until a merge disturbs nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from indexer.errors import ElasticsearchError
+from indexer.indices.backoff import retry
+from indexer.indices.preflight import holds_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from indexer.context import IndexerContext
+
+_POLL_SECONDS = 5.0
+_NOTICE_SECONDS = 60.0
+_FILTER = "nodes.*.roles,nodes.*.os.cpu.percent"
+
+
+async def wait_for_quiet(context: IndexerContext, on_wait: Callable[[str], None]) -> None:
+    """Wait until no data node is busier than BROKERAGE_COMPACT_LOAD; raise ElasticsearchError after the longest wait."""
+    bound, seconds = context.settings.compact_load, context.settings.compact_wait_seconds
+    started, noticed = time.monotonic(), -_NOTICE_SECONDS
+    while (load := await busiest_node(context)) > bound:
+        waited = time.monotonic() - started
+        if waited >= seconds:
+            raise ElasticsearchError(
+                f"Elasticsearch was busy for {seconds:g} s: a data node used {load} % of its processors, more than the "
+                f"{bound:g} % of BROKERAGE_COMPACT_LOAD. Run the command again at a quiet time."
+            )
+        if waited - noticed >= _NOTICE_SECONDS:
+            on_wait(f"A data node uses {load} % of its processors: waiting for at most {bound:g} %.")
+            noticed = waited
+        await asyncio.sleep(min(_POLL_SECONDS, seconds - waited))
+
+
+async def busiest_node(context: IndexerContext) -> int:
+    """Return the percentage of its processors that the busiest data node uses, 0 if none reports it."""
+    read = context.client.nodes.stats
+    stats = await retry(lambda: read(metric="os", filter_path=_FILTER), context.settings.retry_seconds)
+    nodes = [node for node in stats.get("nodes", {}).values() if holds_indices(node["roles"])]
+    return max((int(node.get("os", {}).get("cpu", {}).get("percent", 0)) for node in nodes), default=0)
