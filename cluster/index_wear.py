@@ -55,7 +55,7 @@ class IndexWear:
 def deleted_setting() -> Any:
     """Declare the bound for deleted documents, which indexer and service both read."""
     return setting(
-        DELETED_SETTING, 0.02, "Share of deleted documents in a shard above which `index compact` merges its index."
+        DELETED_SETTING, 0.01, "Share of deleted documents in a shard above which `index compact` merges its index."
     )
 
 

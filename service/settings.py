@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from service.contact import CONTACT_SETTING, require_contact
 from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
@@ -185,6 +186,8 @@ class ServiceSettings:
         0,
         "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
     )
+    compact_deleted: float = deleted_setting()
+    compact_segments: int = segments_setting()
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
@@ -201,3 +204,9 @@ class ServiceSettings:
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)
         require_contact(self.contact)
+        WearBounds(self.compact_deleted, self.compact_segments)
+
+    @property
+    def wear_bounds(self) -> WearBounds:
+        """The wear above which the console says that an index is to be compacted."""
+        return WearBounds(self.compact_deleted, self.compact_segments)

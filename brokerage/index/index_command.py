@@ -1,4 +1,4 @@
-"""`brokerage index`: build, update, inspect, verify, roll back and prune the indices."""
+"""`brokerage index`: build, update, inspect, verify, compact, roll back and prune the indices."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import indexer
 from brokerage.console_tables import print_table
 from brokerage.help_epilogs import INDEX_EXITS, epilog
 from brokerage.index.index_check import check
+from brokerage.index.index_compact import compact
 from brokerage.index.index_load import reindex, update
 from brokerage.index.index_map import map_files
 from brokerage.index.index_repair_clock import repair_clock
@@ -42,14 +43,14 @@ def index() -> None:
     """Build and maintain the indices that the service reads."""
 
 
-for command in (map_files, check, reindex, update, replicate, verify, repair_clock):
+for command in (map_files, check, reindex, update, replicate, verify, compact, repair_clock):
     index.add_command(command)
 
 
 @index.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
 @JSON_OPTION
 def status(*, as_json: bool) -> None:
-    """Show generations, record counts, sizes, mappings, the last run and unfinished builds of each resource."""
+    """Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource."""
     states = run_on_cluster(indexer.status)
     if as_json:
         echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())

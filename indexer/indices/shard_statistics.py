@@ -16,16 +16,19 @@ _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
 
 async def index_wear(context: IndexerContext, index: str) -> IndexWear:
     """Return the wear of an index by the bounds of the settings."""
-    return read_wear(await _shards(context, index, WEAR_METRICS, WEAR_FILTER), context.settings.wear_bounds)
+    return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER), context.settings.wear_bounds)
 
 
 async def largest_shard(context: IndexerContext, index: str) -> int:
     """Return the bytes of the largest shard of an index."""
-    shards = await _shards(context, index, "store", _SIZE_FILTER)
+    shards = await shard_copies(context, index, "store", _SIZE_FILTER)
     return max((copy["store"]["size_in_bytes"] for copies in shards.values() for copy in copies), default=0)
 
 
-async def _shards(context: IndexerContext, index: str, metrics: str, fields: str) -> dict[str, list[dict[str, Any]]]:
+async def shard_copies(
+    context: IndexerContext, index: str, metrics: str, fields: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Return statistics of the copies of each shard, by its number; `fields` are the paths to return."""
     read = context.client.indices.stats
     stats = await retry(
         lambda: read(index=index, metric=metrics, level="shards", filter_path=fields), context.settings.retry_seconds

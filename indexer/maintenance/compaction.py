@@ -20,7 +20,8 @@ from indexer.indices.preflight import preflight
 from indexer.indices.shard_statistics import index_wear, largest_shard
 from indexer.lock.distributed_lock import ignore_wait
 from indexer.maintenance.cluster_load import wait_for_quiet
-from indexer.maintenance.merge_tasks import MergeTasks
+from indexer.maintenance.merge_tasks import MergeState, MergeTasks
+from indexer.maintenance.retained_history import release_history
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ async def compact(
 ) -> list[Compaction]:
     """Merge the live indices of the given resources whose shards are worn; return what was done for each.
 
+    What is updated meanwhile wears an index again, so one may still be worn afterwards.
+
     If it is stopped, Elasticsearch finishes the merge that runs, and the next call follows it. Raises
     ElasticsearchError, also if Elasticsearch stays busier than BROKERAGE_COMPACT_LOAD, or RefusedError if no data node
     has room for the merged shard.
@@ -113,7 +116,7 @@ class _ResourceCompaction:
         started = time.monotonic()
         try:
             return await self._compact(live, started)
-        except NotFoundError:
+        except (NotFoundError, ElasticsearchError):
             if await self._lifecycle.live() == live:
                 raise
             seconds = time.monotonic() - started
@@ -122,17 +125,14 @@ class _ResourceCompaction:
     async def _compact(self, live: str, started: float) -> Compaction:
         before = await index_wear(self._context, live)
         is_followed = await self._follow_others(live, started)
-        after = await index_wear(self._context, live) if is_followed else before
-        for _ in range(_ATTEMPTS):
-            if not after.is_worn:
-                break
-            after, started = await self._merge(live)
+        after = await self._wear(live) if is_followed else before
+        if not is_followed and not after.is_worn:
+            return Compaction(self._name, CompactionOutcome.SOUND, live, before, after)
         if after.is_worn:
-            raise ElasticsearchError(_still_worn(live, after))
-        is_sound = after is before
-        seconds = 0.0 if is_sound else time.monotonic() - started
-        outcome = CompactionOutcome.SOUND if is_sound else CompactionOutcome.COMPACTED
-        return Compaction(self._name, outcome, live, before, after, seconds, is_followed)
+            started = await self._merge(live)
+            after = await self._wear(live)
+        seconds = time.monotonic() - started
+        return Compaction(self._name, CompactionOutcome.COMPACTED, live, before, after, seconds, is_followed)
 
     async def _follow_others(self, live: str, started: float) -> bool:
         """Wait for the merges of other commands, so that one index is merged at a time; whether one was of `live`."""
@@ -144,24 +144,27 @@ class _ResourceCompaction:
             await self._follow(index, task, started)
         return is_ours
 
-    async def _merge(self, live: str) -> tuple[IndexWear, float]:
-        await preflight(self._context.client, needed_bytes=await largest_shard(self._context, live), force=False)
+    async def _merge(self, live: str) -> float:
+        """Merge an index when the cluster is quiet; return when that began."""
+        size = await largest_shard(self._context, live)
+        await preflight(self._context.client, needed_bytes=size, force=False)
+        if not await release_history(self._context, live):
+            self._on_wait(f"{live}: Elasticsearch keeps some deleted documents for a copy of a shard that is not there.")
         await wait_for_quiet(self._context, self._on_wait)
         started = time.monotonic()
-        await self._follow(live, await self._tasks.start(live), started)
-        await self._lifecycle.refresh(live)
-        return await index_wear(self._context, live), started
+        for _ in range(_ATTEMPTS):
+            if await self._follow(live, await self._tasks.start(live), started) is MergeState.DONE:
+                return started
+        raise ElasticsearchError(f"{live}: the nodes that merged it left {_ATTEMPTS} times. Run the command again.")
 
-    async def _follow(self, index: str, task: str, started: float) -> None:
-        while await self._tasks.is_running(task):
+    async def _follow(self, index: str, task: str, started: float) -> MergeState:
+        """Follow a merge to its end; an index that was deleted meanwhile has none."""
+        while (state := await self._tasks.state(task)) is MergeState.RUNNING:
             wear = await index_wear(self._context, index)
             self._on_progress(CompactionProgress(self._name, index, time.monotonic() - started, wear))
             await asyncio.sleep(_POLL_SECONDS)
+        return state
 
-
-def _still_worn(live: str, wear: IndexWear) -> str:
-    return (
-        f"{live} is still worn after {_ATTEMPTS} merges: {wear.deleted:.1%} of the documents of a shard are deleted, in "
-        f"{wear.segments} segments. Elasticsearch keeps deleted documents while a copy of the shard recovers: run the "
-        "command again later."
-    )
+    async def _wear(self, live: str) -> IndexWear:
+        await self._lifecycle.refresh(live)
+        return await index_wear(self._context, live)

@@ -6,22 +6,36 @@ merge of one that was killed, and follows it to its end.
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from elasticsearch import NotFoundError
 
+from cluster.http.raw_json import RAW_HEADERS
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from indexer.context import IndexerContext
 
+_PATH = "/_tasks"
 _NAME = "brokerage-compact-"
 _RUNNING = {
     "actions": "indices:admin/forcemerge",
-    "detailed": True,
+    "detailed": "true",
     "filter_path": "nodes.*.tasks.*.headers,node_failures",
 }
+
+
+class MergeState(Enum):
+    """Whether a merge runs, has ended, or is gone together with its node."""
+
+    RUNNING = auto()
+    DONE = auto()
+    LOST = auto()
 
 
 class MergeTasks:
@@ -34,7 +48,7 @@ class MergeTasks:
 
     async def running(self) -> dict[str, str]:
         """Return the task of each index that is being merged, whichever command started it."""
-        listed = await retry(lambda: self._client.tasks.list(**_RUNNING), self._seconds)
+        listed = await self._get(_PATH, _RUNNING)
         tasks = [task for node in listed.get("nodes", {}).values() for task in node["tasks"].items()]
         names = {task: headers["headers"].get("X-Opaque-Id", "") for task, headers in tasks}
         return {name.removeprefix(_NAME): task for task, name in names.items() if name.startswith(self._prefix)}
@@ -47,19 +61,23 @@ class MergeTasks:
         )
         return str(started["task"])
 
-    async def is_running(self, task: str) -> bool:
-        """Return whether a merge still runs; raise ElasticsearchError if it failed.
-
-        A task whose node has left is over as well: the wear of the index says whether it is needed again.
-        """
+    async def state(self, task: str) -> MergeState:
+        """Return whether a merge still runs; raise ElasticsearchError if it failed."""
         try:
-            found = (await retry(lambda: self._client.tasks.get(task_id=task), self._seconds)).body
+            found = await self._get(f"{_PATH}/{task}", {})
         except NotFoundError:
-            return False
+            return MergeState.LOST
         if not found["completed"]:
-            return True
+            return MergeState.RUNNING
         _check(found)
-        return False
+        return MergeState.DONE
+
+    async def _get(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        # The client's own calls for tasks warn that they may change.
+        read = self._client.perform_request
+        response = await retry(lambda: read("GET", path, params=parameters, headers=RAW_HEADERS), self._seconds)
+        parsed: dict[str, Any] = orjson.loads(response.body)
+        return parsed
 
 
 def _check(found: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cluster.index_wear import wear_sentence
 from mappings import LISTING, SOLD_LISTING
 from service.health.checks import FindingState
 
@@ -67,7 +68,7 @@ def finding_notices(findings: Iterable[Finding]) -> Iterator[Notice]:
 
 
 def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterator[Notice]:
-    """Yield resources without updates that should change every day, and refused builds."""
+    """Yield resources without updates that should change every day, refused builds, and indices to compact."""
     for summary in resources:
         name, mark, build = summary.resource, summary.mark, summary.build
         if name in _DAILY_RESOURCES and mark is not None and now - mark > MAX_MARK_AGE_SECONDS:
@@ -77,6 +78,9 @@ def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterat
             text = f"{name}: the build of {build.candidate} was refused. {build.refusal}"
             remedy = f"Fix the source, then run `brokerage index reindex SOURCE {name}`."
             yield Notice(NoticeLevel.WARNING, text, remedy)
+        if summary.wear is not None and summary.wear.is_worn:
+            text = f"{name}: {wear_sentence(summary.wear)}"
+            yield Notice(NoticeLevel.WARNING, text, f"Merge them: `brokerage index compact {name}`.")
 
 
 def traffic_notices(figures: Figures) -> Iterator[Notice]:

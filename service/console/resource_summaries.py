@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cluster.index_wear import IndexWear
 from mappings import RESOURCES
+from service.console.live_wear import read_live_wear
 from service.errors import ApiError
 from service.health.index_checks import read_inventory
 from service.search.cached_value import CacheAges, CachedValue, refresh_all
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 # A refresh is six counts, two small documents per resource and one index check, however many consoles are open.
 _AGES = CacheAges(fresh_seconds=5.0, stale_seconds=10.0)
+# Statistics of all shards, which change with updates and merges.
+_WEAR_AGES = CacheAges(fresh_seconds=30.0, stale_seconds=60.0)
 _COUNT = {"size": 0, "track_total_hits": True, "query": term("deleted", value=False)}
 
 
@@ -71,6 +75,7 @@ class ResourceSummary(msgspec.Struct):
     sequence: int | None = None
     last: LastRun | None = None
     build: UnfinishedBuild | None = None
+    wear: IndexWear | None = None
 
 
 class ResourceSummaries:
@@ -80,13 +85,15 @@ class ResourceSummaries:
         """Start with empty caches."""
         self._services = services
         self._indices = CachedValue(partial(read_inventory, services.engine, services.connection), _AGES)
+        bounds = services.settings.wear_bounds
+        self._wear = CachedValue(partial(read_live_wear, services.engine, services.connection, bounds), _WEAR_AGES)
         self._counts = {resource: CachedValue(partial(self._count, resource), _AGES) for resource in RESOURCES}
         self._runs = {resource: CachedValue(partial(self._read_runs, resource), _AGES) for resource in RESOURCES}
 
     async def read(self) -> list[ResourceSummary]:
         """Return all summaries, as last read if Elasticsearch does not respond within a second."""
         marks, counts, runs = self._services.marks.values(), self._counts.values(), self._runs.values()
-        await refresh_all([*marks, self._indices, *counts, *runs])
+        await refresh_all([*marks, self._indices, self._wear, *counts, *runs])
         return [self._summary(resource) for resource in RESOURCES]
 
     async def _count(self, resource: Resource) -> int | None:
@@ -120,6 +127,7 @@ class ResourceSummaries:
             last=runs.last,
             # The document of a build is deleted only after the alias swap.
             build=None if runs.build is None or runs.build.candidate in live else runs.build,
+            wear=next(filter(None, map((self._wear.current or {}).get, live)), None),
         )
 
 

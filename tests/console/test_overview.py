@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
+from mappings import RESOURCES
 from service.console.figures import compute_figures
 from service.console.metric_history import STEP_COUNT, STEP_SECONDS
 from service.telemetry.feed_consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
 from tests.console.console_service import FEED
+from tests.network.http import Reply
 from tests.service.stand_in import refusal
 
 if TYPE_CHECKING:
     from tests.console.console_service import ConsoleService
     from tests.service.stand_in import StandIn
 
+ALIASES = ",".join(resource.alias for resource in RESOURCES)
 _ONE = f"{FEED}&page_size=1"
 
 
@@ -34,6 +38,7 @@ async def test_all_is_well_and_the_held_data_is_shown(operating: ConsoleService)
         "sequence": 17,
         "last": None,
         "build": None,
+        "wear": None,
     }
     assert (held["teams"]["records"], held["teams"]["mark"]) == (0, None)
     assert (data["at"], data["workers"], data["away"]) == (NOON, 1, [])
@@ -121,6 +126,31 @@ async def test_a_refused_build_needs_a_look(operating: ConsoleService, stand_in:
     assert notice["level"] == "warning"
     assert notice["text"] == "listings: the build of listings-v0002 was refused. It lacks 30 of 50."
     assert "`brokerage index reindex SOURCE listings`" in notice["remedy"]
+
+
+def wear_of_listings(deleted: int) -> Reply:
+    """Return statistics in which one copy of one shard has that many deleted documents beside 900 others."""
+    sound = {"docs": {"count": 900, "deleted": 0}, "segments": {"count": 1}}
+    worn = {"docs": {"count": 900, "deleted": deleted}, "segments": {"count": 7}}
+    return Reply(body=orjson.dumps({"indices": {"listings-v0001": {"shards": {"0": [sound, worn], "1": [sound]}}}}))
+
+
+async def test_a_worn_index_is_to_be_compacted(operating: ConsoleService, stand_in: StandIn) -> None:
+    stand_in.replies[ALIASES] = wear_of_listings(100)
+    data = await operating.data()
+    (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
+    assert held["wear"] == {"deleted": 0.1, "segments": 7, "shards": 2, "worn_shards": 1}
+    (notice,) = data["notices"]
+    assert notice["level"] == "warning"
+    assert notice["text"].startswith("listings: 1 of 2 shards are worn: 10.0% deleted documents, 7 segments at most.")
+    assert "`brokerage index compact listings`" in notice["remedy"]
+
+
+async def test_an_index_within_the_bounds_needs_nothing(operating: ConsoleService, stand_in: StandIn) -> None:
+    stand_in.replies[ALIASES] = wear_of_listings(9)
+    data = await operating.data()
+    (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
+    assert (held["wear"]["worn_shards"], data["notices"]) == (0, [])
 
 
 async def test_a_consumer_that_repeats_the_same_page_is_stuck_until_it_advances(

@@ -1,0 +1,288 @@
+"""Compaction: what is worn is merged, whatever happens to the command, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from indexer import CompactionOutcome, compact, status
+from indexer.errors import ElasticsearchError
+from indexer.indices.shard_statistics import index_wear
+from indexer.maintenance import cluster_load, retained_history
+from indexer.maintenance.merge_tasks import MergeState, MergeTasks
+from indexer.reporting.report import RunStage
+from mappings import COMPANY, TEAM
+from tests.indexer.command.index_process import running
+from tests.indexer.command.test_command import run
+from tests.indexer.expected_state import at_stage
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from cluster.index_wear import IndexWear
+    from indexer import Compaction
+    from tests.indexer.conftest import Bench
+
+TEAMS, UPDATED = 60, 6
+
+
+@pytest.fixture(params=[1, 3])
+def shards(request: pytest.FixtureRequest) -> int:
+    """One, and several."""
+    number: int = request.param
+    return number
+
+
+@pytest.fixture(autouse=True)
+def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Merge without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
+    monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
+    return monkeypatch
+
+
+def team(number: int, name: str, minute: int) -> dict[str, Any]:
+    """Return a state of a team."""
+    return envelope(TEAM, {"uuid": f"t{number:03}", "name": name}, updated_at=f"2026-01-01T00:{minute:02}:00Z")
+
+
+@pytest.fixture
+async def worn(bench: Bench) -> Bench:
+    """Merged teams of which a tenth was updated since, in several refreshed batches."""
+    old = [team(number, "old", 0) for number in range(TEAMS)]
+    assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old}, merge=True)).exit_code == 0
+    for number in range(UPDATED):
+        await bench.update({TEAM: [team(number * 7, "new", number + 1)]})
+    await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
+    assert (await wear(bench)).is_worn
+    return bench
+
+
+async def wear(bench: Bench) -> IndexWear:
+    """Return the wear of the live teams."""
+    return await index_wear(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
+
+
+async def compact_teams(bench: Bench, **options: Any) -> Compaction:
+    """Compact the teams without regard to the load of the machine; options are settings."""
+    (done,) = await compact(bench.engine(**({"compact_load": 100.0} | options)), [TEAM])
+    return done
+
+
+async def test_a_worn_index_is_merged_and_serves_the_same(
+    worn: Bench, shards: int, history_seconds: pytest.MonkeyPatch
+) -> None:
+    """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left."""
+    history_seconds.undo()
+    served, before = await worn.served(TEAM), await wear(worn)
+    done = await compact_teams(worn)
+    assert (done.outcome, done.index) == (CompactionOutcome.COMPACTED, f"{worn.connection.alias(TEAM)}-v0001")
+    assert done.before == before
+    assert done.after == await wear(worn)
+    assert (done.after.deleted, done.after.segments, done.after.shards, done.after.worn_shards) == (0, 1, shards, 0)
+    assert await worn.served(TEAM) == served
+
+
+async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
+    before = await wear(worn)
+    done = await compact_teams(worn, compact_deleted=0.9)
+    assert (done.outcome, done.after.segments if done.after else 0) == (CompactionOutcome.SOUND, before.segments)
+    assert (await wear(worn)) == before
+    bounds = {"compact_deleted": 0.9, "compact_segments": 1}
+    assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.COMPACTED
+    assert (await wear(worn)).segments == 1
+    assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.SOUND
+
+
+async def test_updates_wear_it_again_and_it_is_merged_again(worn: Bench) -> None:
+    for number in range(2):
+        assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+        assert (await wear(worn)).segments == 1
+        await worn.update({TEAM: [team(at, "newer", 30 + number) for at in range(0, TEAMS, 6)]})
+        await worn.client.indices.refresh(index=worn.connection.alias(TEAM))
+        assert (await wear(worn)).segments > 1
+
+
+async def test_a_resource_without_data_is_no_error(bench: Bench) -> None:
+    assert (await compact_teams(bench)).outcome is CompactionOutcome.ABSENT
+
+
+async def test_a_merge_of_a_command_that_was_killed_is_followed(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next command finds the task, begins none, and reports the whole."""
+    live = f"{worn.connection.alias(TEAM)}-v0001"
+    begun = await MergeTasks(worn.engine()).start(live)
+    listed = [{live: begun}, {}]
+
+    async def still_running(_: MergeTasks) -> dict[str, str]:
+        return listed.pop(0)
+
+    async def refuse(_: MergeTasks, index: str) -> str:
+        raise AssertionError(index)
+
+    monkeypatch.setattr(MergeTasks, "running", still_running)
+    monkeypatch.setattr(MergeTasks, "start", refuse)
+    done = await compact_teams(worn, compact_deleted=0.9)
+    assert (done.outcome, done.is_followed) == (CompactionOutcome.COMPACTED, True)
+    assert (await wear(worn)).segments == 1
+
+
+async def test_running_merges_are_found_by_their_index(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The merge of another prefix, and of another program, are none of ours."""
+    prefix, alias = worn.connection.prefix, worn.connection.alias(TEAM)
+    names = [f"brokerage-compact-{alias}-v0001", f"brokerage-compact-other-{alias}-v0001", "another", None]
+    tasks = {f"n:{at}": {"headers": {"X-Opaque-Id": name} if name else {}} for at, name in enumerate(names)}
+
+    async def listed(*_: object) -> dict[str, Any]:
+        return {"nodes": {"n": {"tasks": tasks}}}
+
+    monkeypatch.setattr(MergeTasks, "_get", listed)
+    assert await MergeTasks(worn.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
+
+
+async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(worn: Bench) -> None:
+    bounds = {"BROKERAGE_COMPACT_LOAD": "100", "BROKERAGE_COMPACT_DELETED": "0.9", "BROKERAGE_COMPACT_SEGMENTS": "1"}
+    async with running(worn, "compact", "teams", **bounds) as command:
+        while (await wear(worn)).segments > 1 and not await MergeTasks(worn.engine()).running():
+            await asyncio.sleep(0)
+        command.process.kill()
+    code, out, err = await run(worn, "compact", "teams", "--json", **bounds)
+    assert (code, err) == (0, "")
+    summary = orjson.loads(out.splitlines()[-1])
+    assert (summary["event"], summary["resources"]["teams"]["after"]["segments"]) == ("summary", 1)
+    assert len(await worn.served(TEAM)) == TEAMS
+
+
+async def test_a_merge_whose_node_left_is_begun_again(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, begun = MergeTasks.start, list[str]()
+
+    async def lose_the_first(tasks: MergeTasks, index: str) -> str:
+        begun.append(index)
+        return "departed-node:1" if len(begun) == 1 else await begin(tasks, index)
+
+    monkeypatch.setattr(MergeTasks, "start", lose_the_first)
+    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+    assert len(begun) == 2
+
+
+async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lose(_: MergeTasks, index: str) -> str:
+        return f"departed-node:{len(index)}"
+
+    monkeypatch.setattr(MergeTasks, "start", lose)
+    with pytest.raises(ElasticsearchError, match="teams-v0001: the nodes that merged it left 3 times"):
+        await compact_teams(worn)
+
+
+async def test_deleted_documents_that_stay_are_reported(worn: Bench) -> None:
+    """They are held for a copy of a shard; the merge drops what it can, once."""
+    await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
+    notes = list[str]()
+    (done,) = await compact(worn.engine(compact_load=100.0), [TEAM], on_wait=notes.append)
+    assert done.after is not None
+    assert done.after.is_worn
+    assert "keeps some deleted documents" in notes[-1]
+
+
+async def test_a_build_at_the_same_time_wins(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command waits, as for a merge, until the generation that it merges was replaced and deleted."""
+    begin = MergeTasks.start
+
+    async def replaced(tasks: MergeTasks, index: str) -> str:
+        new = [team(number, "rebuilt", 40) for number in range(TEAMS)]
+        assert (await worn.build({TEAM: new}, kept_generations=1, merge=True)).exit_code == 0
+        return await begin(tasks, index)
+
+    monkeypatch.setattr(MergeTasks, "start", replaced)
+    done = await compact_teams(worn)
+    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{worn.connection.alias(TEAM)}-v0001")
+    assert await worn.live(TEAM) == "teams-v0002"
+    assert {each["record"]["name"] for each in (await worn.served(TEAM)).values()} == {"rebuilt"}
+
+
+async def test_a_compaction_within_a_build_changes_nothing_of_it(worn: Bench) -> None:
+    """A build is stopped by nothing: it takes what was live, and what was written since, from the merged index."""
+    stages: list[asyncio.Task[Compaction]] = []
+
+    def begin() -> None:
+        stages.append(asyncio.get_running_loop().create_task(compact_teams(worn)))
+
+    new = [team(number, "old", 0) for number in range(TEAMS)]
+    summary = await worn.build({TEAM: new}, on_progress=at_stage(RunStage.BUILT, begin))
+    assert summary.exit_code == 0
+    (done,) = [await each for each in stages]
+    assert done.outcome in {CompactionOutcome.COMPACTED, CompactionOutcome.REPLACED}
+    names = {name: each["record"]["name"] for name, each in (await worn.served(TEAM)).items()}
+    assert names == {f"t{at:03}": "new" if at % 7 == 0 and at < 7 * UPDATED else "old" for at in range(TEAMS)}
+
+
+async def test_updates_during_a_merge_are_kept(worn: Bench) -> None:
+    merging = asyncio.create_task(compact_teams(worn))
+    for number in range(3):
+        await worn.update({TEAM: [team(50 + number, "late", 20 + number)]})
+    await merging
+    served = await worn.served(TEAM)
+    assert {served[f"t{50 + number:03}"]["record"]["name"] for number in range(3)} == {"late"}
+    assert len(served) == TEAMS
+
+
+async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = [99, 99, 10]
+
+    async def load(_: object) -> int:
+        return loads.pop(0)
+
+    monkeypatch.setattr(cluster_load, "busiest_node", load)
+    monkeypatch.setattr(cluster_load, "_POLL_SECONDS", 0.0)
+    with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors.*BROKERAGE_COMPACT_LOAD"):
+        await compact_teams(worn, compact_load=50.0, compact_wait_seconds=0.0)
+    assert (await wear(worn)).is_worn
+    assert (await compact_teams(worn, compact_load=50.0)).outcome is CompactionOutcome.COMPACTED
+    assert loads == []
+
+
+async def test_the_load_is_that_of_the_data_nodes(bench: Bench) -> None:
+    assert 0 <= await cluster_load.busiest_node(bench.engine()) <= 100
+
+
+async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_seconds: pytest.MonkeyPatch) -> None:
+    (state,) = [each for each in await status(worn.engine()) if each.resource == "teams"]
+    assert state.wear == await wear(worn)
+    _, out, _ = await run(worn, "status", COLUMNS="200")
+    header = next(line for line in out.splitlines() if "Segments" in line)
+    assert header.split().index("Worn") + 1 == header.split().index("Segments")
+    assert "Run `brokerage index compact teams`." in out
+    history_seconds.undo()
+    code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
+    assert code == 0
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("companies: not worn: 0.0% deleted documents")]
+    (merged,) = [line for line in lines if line.startswith("teams: merged ")]
+    assert merged.endswith("; now 0.0% deleted documents, 1 segment.")
+    assert lines[-1] == "sold_listings: nothing is loaded."
+    assert "compact teams" not in (await run(worn, "status"))[1]
+
+
+async def test_progress_is_a_json_line_for_each_index(
+    worn: Bench, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, calls = MergeTasks.state, list[str]()
+
+    async def running_once(tasks: MergeTasks, task: str) -> MergeState:
+        calls.append(task)
+        return MergeState.RUNNING if len(calls) == 1 else await state(tasks, task)
+
+    monkeypatch.setattr(MergeTasks, "state", running_once)
+    code, out, _ = await run(worn, "compact", "teams", "--json", BROKERAGE_COMPACT_LOAD="100")
+    *events, summary = [orjson.loads(line) for line in out.splitlines()]
+    (progress,) = [event for event in events if event["event"] == "progress"]
+    assert (code, progress["resource"], progress["wear"]["shards"]) == (0, "teams", shards)
+    assert progress["index"].endswith("teams-v0001")
+    assert summary["resources"]["teams"]["outcome"] == "compacted"
+
+
+@pytest.mark.parametrize(("name", "value"), [("DELETED", "1"), ("DELETED", "-0.1"), ("SEGMENTS", "0")])
+async def test_a_bound_that_means_nothing_is_refused(bench: Bench, name: str, value: str) -> None:
+    code, _, err = await run(bench, "compact", **{f"BROKERAGE_COMPACT_{name}": value})
+    assert code == 2
+    assert f"BROKERAGE_COMPACT_{name}=" in err
