@@ -57,13 +57,15 @@ class Installation:
         return time.perf_counter() - started
 
     def _lines(self, companies: tuple[str, ...], count: int, number: int) -> Iterator[bytes]:
-        envelope, record = self.template, self.template["record"]
         for at in range(count):
-            state = number if at % _CHANGED == number % _CHANGED else 0
-            envelope["platform_company_id"] = companies[at % len(companies)]
-            envelope["updated_at"] = f"2026-01-01T00:{state:02}:00Z"
-            record |= {"PlatformListingId": f"{companies[0]}-{at}", "ListPrice": 100_000 + state}
-            yield orjson.dumps(envelope) + b"\n"
+            yield self.line(companies, at, number if at % _CHANGED == number % _CHANGED else 0)
+
+    def line(self, companies: tuple[str, ...], at: int, state: int) -> bytes:
+        """Return the line of the `at`-th listing in its `state`-th state."""
+        self.template["platform_company_id"] = companies[at % len(companies)]
+        self.template["updated_at"] = f"2026-01-01T00:{state:02}:00Z"
+        self.template["record"] |= {"PlatformListingId": f"{companies[0]}-{at}", "ListPrice": 100_000 + state}
+        return orjson.dumps(self.template) + b"\n"
 
 
 def _company(name: str) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def _check(summary: Any) -> None:
         raise SystemExit(f"The rebuild failed: {[report for report in summary.resources if report.refusal]}")
 
 
-def _template(folder: Path) -> dict[str, Any]:
+def small_listing(folder: Path) -> dict[str, Any]:
     """Return a generated listing without its largest members."""
     write_source(folder, listings=10)
     with (folder / "listings.ndjson").open("rb") as file:
@@ -86,7 +88,7 @@ def _template(folder: Path) -> dict[str, Any]:
 
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> None:
     settings = IndexerSettings(dead_letter_folder=str(folder / "dead"))
-    template, counts = _template(folder / "sample"), {"few-": given.records, "many-": given.others}
+    template, counts = small_listing(folder / "sample"), {"few-": given.records, "many-": given.others}
     connection = ConnectionSettings(url=(url,))
     async with connect(connection, connections=8, timeout=600) as client:
         places = {}

@@ -65,7 +65,7 @@ def segments_setting() -> Any:
 
 
 def read_wear(shards: Mapping[str, list[Mapping[str, Any]]], bounds: WearBounds) -> IndexWear:
-    """Return the wear of an index from the member `shards` of its statistics: the copies of each shard by its number."""
+    """Return the wear of an index from the `shards` of its statistics: the copies of each shard by its number."""
     worst = [(max(map(_deleted, copies)), max(map(_segments, copies))) for copies in shards.values() if copies]
     return IndexWear(
         deleted=max((deleted for deleted, _ in worst), default=0.0),

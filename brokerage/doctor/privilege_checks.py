@@ -24,6 +24,8 @@ USER, PRIVILEGES = "user", "rights"
 CLUSTER_PRIVILEGES = ("monitor",)
 READ_PRIVILEGES = ("read", "view_index_metadata")
 WRITE_PRIVILEGES = ("index",)
+# On the aliases: without it, the console does not show which index is to be compacted.
+STATISTICS_PRIVILEGES = ("monitor",)
 # On the aliases of the shards of an index that has several.
 SERVED_PRIVILEGES = ("read",)
 # Privileges that an attacker who takes over the service must not gain.
@@ -70,6 +72,7 @@ def privileges_request(connection: ConnectionSettings) -> list[dict[str, Any]]:
     """Return the `index` part of the body of `_has_privileges`."""
     return [
         {"names": read_indices(connection), "privileges": [*READ_PRIVILEGES, *_EXCESSIVE]},
+        {"names": [*map(connection.alias, RESOURCES)], "privileges": [*STATISTICS_PRIVILEGES]},
         {"names": served_patterns(connection), "privileges": [*SERVED_PRIVILEGES]},
         {"names": [usage_index(connection)], "privileges": [*WRITE_PRIVILEGES]},
     ]
@@ -122,9 +125,10 @@ def privilege_findings(response: Mapping[str, Any], connection: ConnectionSettin
 
 def _missing(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
     needed = dict.fromkeys(read_indices(connection), READ_PRIVILEGES) | {usage_index(connection): WRITE_PRIVILEGES}
+    needed |= dict.fromkeys(map(connection.alias, RESOURCES), (*READ_PRIVILEGES, *STATISTICS_PRIVILEGES))
     lacking: dict[str, list[str]] = {
         right: [name for name, rights in needed.items() if right in rights and not response["index"][name][right]]
-        for right in (*READ_PRIVILEGES, *WRITE_PRIVILEGES)
+        for right in (*READ_PRIVILEGES, *WRITE_PRIVILEGES, *STATISTICS_PRIVILEGES)
     }
     lacking |= {right: ["the cluster"] for right in CLUSTER_PRIVILEGES if not response["cluster"][right]}
     if any(lacking.values()):

@@ -21,7 +21,7 @@ _FILTER = "nodes.*.roles,nodes.*.os.cpu.percent"
 
 
 async def wait_for_quiet(context: IndexerContext, on_wait: Callable[[str], None]) -> None:
-    """Wait until no data node is busier than BROKERAGE_COMPACT_LOAD; raise ElasticsearchError after the longest wait."""
+    """Wait until no data node is busier than BROKERAGE_COMPACT_LOAD; raise ElasticsearchError if one stays busy."""
     bound, seconds = context.settings.compact_load, context.settings.compact_wait_seconds
     started, noticed = time.monotonic(), -_NOTICE_SECONDS
     while (load := await busiest_node(context)) > bound:

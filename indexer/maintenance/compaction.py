@@ -149,7 +149,9 @@ class _ResourceCompaction:
         size = await largest_shard(self._context, live)
         await preflight(self._context.client, needed_bytes=size, force=False)
         if not await release_history(self._context, live):
-            self._on_wait(f"{live}: Elasticsearch keeps some deleted documents for a copy of a shard that is not there.")
+            self._on_wait(
+                f"{live}: Elasticsearch keeps some deleted documents for a copy of a shard that is not there."
+            )
         await wait_for_quiet(self._context, self._on_wait)
         started = time.monotonic()
         for _ in range(_ATTEMPTS):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cluster.index_wear import IndexWear
 from mappings import RESOURCES
 from service.console.live_wear import read_live_wear
 from service.errors import ApiError
@@ -20,6 +19,7 @@ from service.search.search_response import total_hits
 if TYPE_CHECKING:
     from typing import Any
 
+    from cluster.index_wear import IndexWear
     from mappings.resource import Resource
     from service.search.engine import SearchEngine
     from service.services import Services
