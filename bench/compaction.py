@@ -63,7 +63,7 @@ class Pages:
         return median(taken)
 
     async def _read(self, cursor: str) -> None:
-        body = walk_body(Selection(LISTING, Scope(frozenset({_COMPANY}))), _PAGE, cursor)
+        body: Any = walk_body(Selection(LISTING, Scope(frozenset({_COMPANY}))), _PAGE, cursor)
         await self.client.search(index=self.alias, **body)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.settings import SettingError, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 DELETED_SETTING, SEGMENTS_SETTING = "BROKERAGE_COMPACT_DELETED", "BROKERAGE_COMPACT_SEGMENTS"
 WEAR_METRICS = "docs,segments"
@@ -64,7 +64,7 @@ def segments_setting() -> Any:
     return setting(SEGMENTS_SETTING, 50, "Segments in a shard above which `index compact` merges its index.")
 
 
-def read_wear(shards: Mapping[str, list[Mapping[str, Any]]], bounds: WearBounds) -> IndexWear:
+def read_wear(shards: Mapping[str, Sequence[Mapping[str, Any]]], bounds: WearBounds) -> IndexWear:
     """Return the wear of an index from the `shards` of its statistics: the copies of each shard by its number."""
     worst = [(max(map(_deleted, copies)), max(map(_segments, copies))) for copies in shards.values() if copies]
     return IndexWear(

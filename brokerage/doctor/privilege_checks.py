@@ -124,7 +124,10 @@ def privilege_findings(response: Mapping[str, Any], connection: ConnectionSettin
 
 
 def _missing(response: Mapping[str, Any], connection: ConnectionSettings) -> Iterator[Finding]:
-    needed = dict.fromkeys(read_indices(connection), READ_PRIVILEGES) | {usage_index(connection): WRITE_PRIVILEGES}
+    needed: dict[str, tuple[str, ...]] = {
+        **dict.fromkeys(read_indices(connection), READ_PRIVILEGES),
+        usage_index(connection): WRITE_PRIVILEGES,
+    }
     needed |= dict.fromkeys(map(connection.alias, RESOURCES), (*READ_PRIVILEGES, *STATISTICS_PRIVILEGES))
     lacking: dict[str, list[str]] = {
         right: [name for name, rights in needed.items() if right in rights and not response["index"][name][right]]

@@ -13,8 +13,7 @@ from service.console.metric_history import STEP_COUNT, STEP_SECONDS
 from service.telemetry.feed_consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
 from tests.console.console_service import FEED
-from tests.network.http import Reply
-from tests.service.stand_in import refusal
+from tests.service.stand_in import Reply, refusal
 
 if TYPE_CHECKING:
     from tests.console.console_service import ConsoleService
@@ -151,6 +150,12 @@ async def test_an_index_within_the_bounds_needs_nothing(operating: ConsoleServic
     data = await operating.data()
     (held,) = [each for each in data["resources"] if each["resource"] == "listings"]
     assert (held["wear"]["worn_shards"], data["notices"]) == (0, [])
+
+
+async def test_without_the_privilege_the_wear_is_left_out(operating: ConsoleService, stand_in: StandIn) -> None:
+    stand_in.replies[ALIASES] = refusal(403, "unauthorized")
+    data = await operating.data()
+    assert (data["level"], {each["wear"] for each in data["resources"]}) == ("well", {None})
 
 
 async def test_a_consumer_that_repeats_the_same_page_is_stuck_until_it_advances(

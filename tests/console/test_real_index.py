@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +45,7 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
         assert each.last is not None
         lag = (each.last.at - each.last.newest) / 1000
         assert reported[name]["last"] == {"verb": "reindex", "at": each.last.at / 1000, "lag": lag, "dead": 0}
+    assert expected["listings"].wear is not None
     build = expected["listings"].build
     assert build is not None
     assert {**reported["listings"]["build"]} == {name: getattr(build, name) for name in reported["listings"]["build"]}
@@ -55,3 +57,6 @@ async def test_counts_generations_and_marks_are_those_of_the_indexer(
     assert reported["listings"]["generations"] == [f"{connection.prefix}listings-v0002"]
     assert reported["listings"]["replaced"] == f"{connection.prefix}listings-v0001"
     assert reported["listings"]["records"] > 0
+    # A full rebuild merges each of them.
+    assert {held["wear"]["segments"] for held in reported.values()} == {1}
+    assert reported["listings"]["wear"] == asdict(expected["listings"].wear)
