@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DELETED_SETTING, SEGMENTS_SETTING = "BROKERAGE_COMPACT_DELETED", "BROKERAGE_COMPACT_SEGMENTS"
+# In a shard with fewer gaps, pages cost next to nothing more: one changed company of five is no reason for a merge.
+FEWEST_DELETED = 100
 WEAR_METRICS = "docs,segments"
 WEAR_FILTER = "indices.*.shards.*.docs,indices.*.shards.*.segments.count"
 
@@ -67,12 +69,18 @@ def segments_setting() -> Any:
 def read_wear(shards: Mapping[str, Sequence[Mapping[str, Any]]], bounds: WearBounds) -> IndexWear:
     """Return the wear of an index from the `shards` of its statistics: the copies of each shard by its number."""
     worst = [(max(map(_deleted, copies)), max(map(_segments, copies))) for copies in shards.values() if copies]
+    worn = [any(_is_worn(copy, bounds) for copy in copies) for copies in shards.values()]
     return IndexWear(
         deleted=max((deleted for deleted, _ in worst), default=0.0),
         segments=max((segments for _, segments in worst), default=0),
         shards=len(worst),
-        worn_shards=sum(deleted > bounds.deleted or segments > bounds.segments for deleted, segments in worst),
+        worn_shards=sum(worn),
     )
+
+
+def _is_worn(copy: Mapping[str, Any], bounds: WearBounds) -> bool:
+    has_gaps = copy.get("docs", {}).get("deleted", 0) >= FEWEST_DELETED and _deleted(copy) > bounds.deleted
+    return has_gaps or _segments(copy) > bounds.segments
 
 
 def _deleted(copy: Mapping[str, Any]) -> float:

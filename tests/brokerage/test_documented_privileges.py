@@ -22,6 +22,7 @@ def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_docu
     engine_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cluster.index_wear.FEWEST_DELETED", 1)
     with record_calls(engine_url, prefix, tmp_path) as talk:
         asked = {"brokerage_indexer": run_indexer(talk, tmp_path)}
         key, asked["brokerage_keys"] = run_key_commands(talk)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cluster import index_wear
 from cluster.index_wear import IndexWear, WearBounds, read_wear
 from cluster.settings import SettingError
 
@@ -29,10 +30,18 @@ def copy(deleted: int, segments: int = 1, count: int = 90) -> dict[str, Any]:
         ({"0": [copy(0, 9)], "1": [copy(0, 10)]}, IndexWear(0.0, 10, 2, 1)),
     ],
 )
-def test_the_most_worn_copy_of_a_shard_counts(shards: dict[str, Any], expected: IndexWear) -> None:
+def test_the_most_worn_copy_of_a_shard_counts(
+    shards: dict[str, Any], expected: IndexWear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_wear, "FEWEST_DELETED", 1)
     wear = read_wear(shards, BOUNDS)
     assert wear == expected
     assert wear.is_worn is (expected.worn_shards > 0)
+
+
+@pytest.mark.parametrize(("deleted", "is_worn"), [(99, False), (100, True)])
+def test_a_shard_with_few_gaps_is_not_worn(deleted: int, *, is_worn: bool) -> None:
+    assert read_wear({"0": [copy(deleted)]}, BOUNDS).is_worn is is_worn
 
 
 @pytest.mark.parametrize(("deleted", "segments"), [(1.0, 9), (-0.1, 9), (float("nan"), 9), (0.1, 0)])

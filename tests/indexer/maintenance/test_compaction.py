@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from cluster import index_wear as index_wear_bounds
 from indexer import CompactionOutcome, compact, status
 from indexer.errors import ElasticsearchError
 from indexer.indices.shard_statistics import index_wear
@@ -37,8 +38,9 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(autouse=True)
 def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Merge without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
+    """Merge few records, without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
     monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
     return monkeypatch
 
 
@@ -74,7 +76,7 @@ async def test_a_worn_index_is_merged_and_serves_the_same(
     worn: Bench, shards: int, history_seconds: pytest.MonkeyPatch
 ) -> None:
     """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left."""
-    history_seconds.undo()
+    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
     served, before = await worn.served(TEAM), await wear(worn)
     done = await compact_teams(worn)
     assert (done.outcome, done.index) == (CompactionOutcome.COMPACTED, f"{worn.connection.alias(TEAM)}-v0001")
@@ -252,7 +254,7 @@ async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_se
     header = next(line for line in out.splitlines() if "Segments" in line)
     assert header.split().index("Worn") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
-    history_seconds.undo()
+    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
     code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
     assert code == 0
     lines = text.splitlines()
