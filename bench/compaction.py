@@ -2,7 +2,7 @@
 
 Three installations have the same listings. In two of them a share is updated in many published runs; then one is
 compacted alone, and the other while a client reads it. Prints the node's processor time for a page of 200 in each,
-asked for in turn, the processor seconds of a compaction for a million records, and the client's medians.
+which are measured in turn, the processor seconds of a compaction for a million records, and the client's medians.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
 
 _COMPANY, _PAGE, _DEPTHS, _REPEATED = "own", 200, (0.13, 0.5, 0.94), 10
-# Elasticsearch gives up deleted documents every 30 s: the wait for that is no part of the figures.
+# Elasticsearch gives up deleted documents every 30 s: the figures leave out the wait for that.
 _SETTLED_SECONDS = 40.0
 _LEFT_OUT = ("Images", "OpenHouses")
 _WARM_UP = 4  # rounds
@@ -73,7 +73,7 @@ def _cursors(records: int) -> list[str]:
 
 
 async def _update(place: Installation, given: argparse.Namespace) -> None:
-    """Change a share of the listings, in as many runs as asked for, each of which publishes."""
+    """Change a share of the listings, in as many runs as given, each of which publishes."""
     chosen = random.Random(1).sample(range(given.records), int(given.records * given.share))  # noqa: S311 - no secret
     for state in range(1, given.runs + 1):
         folder = place.folder.parent / f"{place.folder.name}-{state}"

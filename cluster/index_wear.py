@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DELETED_SETTING, SEGMENTS_SETTING = "BROKERAGE_COMPACT_DELETED", "BROKERAGE_COMPACT_SEGMENTS"
-# In a shard with fewer gaps, pages cost next to nothing more: one changed company of five is no reason for a merge.
+# In a shard with fewer gaps, pages cost next to nothing more: one changed company of five does not justify a merge.
 FEWEST_DELETED = 100
 WEAR_METRICS = "docs,segments"
 WEAR_FILTER = "indices.*.shards.*.docs,indices.*.shards.*.segments.count"

@@ -1,4 +1,4 @@
-"""How busy the processors of Elasticsearch's data nodes are, and waiting until a merge disturbs nobody."""
+"""How busy the processors of Elasticsearch's data nodes are, and waiting until a merge disturbs no reader."""
 
 from __future__ import annotations
 

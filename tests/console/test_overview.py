@@ -128,7 +128,7 @@ async def test_a_refused_build_needs_a_look(operating: ConsoleService, stand_in:
 
 
 def wear_of_listings(deleted: int) -> Reply:
-    """Return statistics in which one copy of one shard has that many deleted documents beside 900 others."""
+    """Return statistics in which one copy of one shard has that many deleted documents and 900 others."""
     sound = {"docs": {"count": 900, "deleted": 0}, "segments": {"count": 1}}
     worn = {"docs": {"count": 900, "deleted": deleted}, "segments": {"count": 7}}
     return Reply(body=orjson.dumps({"indices": {"listings-v0001": {"shards": {"0": [sound, worn], "1": [sound]}}}}))
