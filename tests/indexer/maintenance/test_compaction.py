@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from cluster import index_wear as index_wear_bounds
-from indexer import CompactionOutcome, compact, status
+from indexer import CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
-from indexer.indices.shard_statistics import index_wear
 from indexer.maintenance import cluster_load, retained_history
-from indexer.maintenance.merge_tasks import MergeState, MergeTasks
+from indexer.maintenance.merge_tasks import MergeTasks
 from indexer.reporting.report import RunStage
-from mappings import COMPANY, TEAM
+from mappings import TEAM
 from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
 from tests.indexer.expected_state import at_stage
-from tests.records import envelope
+from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear
 
 if TYPE_CHECKING:
-    from cluster.index_wear import IndexWear
     from indexer import Compaction
     from tests.indexer.conftest import Bench
-
-TEAMS, UPDATED = 60, 6
 
 
 @pytest.fixture(params=[1, 3])
@@ -34,42 +29,6 @@ def shards(request: pytest.FixtureRequest) -> int:
     """One, and several."""
     number: int = request.param
     return number
-
-
-@pytest.fixture(autouse=True)
-def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Merge few records, without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
-    monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
-    monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
-    return monkeypatch
-
-
-def team(number: int, name: str, minute: int) -> dict[str, Any]:
-    """Return a state of a team."""
-    return envelope(TEAM, {"uuid": f"t{number:03}", "name": name}, updated_at=f"2026-01-01T00:{minute:02}:00Z")
-
-
-@pytest.fixture
-async def worn(bench: Bench) -> Bench:
-    """Merged teams of which a tenth was updated since, in several refreshed batches."""
-    old = [team(number, "old", 0) for number in range(TEAMS)]
-    assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old}, merge=True)).exit_code == 0
-    for number in range(UPDATED):
-        await bench.update({TEAM: [team(number * 7, "new", number + 1)]})
-    await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
-    assert (await wear(bench)).is_worn
-    return bench
-
-
-async def wear(bench: Bench) -> IndexWear:
-    """Return the wear of the live teams."""
-    return await index_wear(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
-
-
-async def compact_teams(bench: Bench, **options: Any) -> Compaction:
-    """Compact the teams without regard to the load of the machine; options are settings."""
-    (done,) = await compact(bench.engine(**({"compact_load": 100.0} | options)), [TEAM])
-    return done
 
 
 async def test_a_worn_index_is_merged_and_serves_the_same(
@@ -245,46 +204,3 @@ async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monke
 
 async def test_the_load_is_that_of_the_data_nodes(bench: Bench) -> None:
     assert 0 <= await cluster_load.busiest_node(bench.engine()) <= 100
-
-
-async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_seconds: pytest.MonkeyPatch) -> None:
-    (state,) = [each for each in await status(worn.engine()) if each.resource == "teams"]
-    assert state.wear == await wear(worn)
-    _, out, _ = await run(worn, "status", COLUMNS="200")
-    header = next(line for line in out.splitlines() if "Segments" in line)
-    assert header.split().index("Worn") + 1 == header.split().index("Segments")
-    assert "Run `brokerage index compact teams`." in out
-    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
-    code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
-    assert code == 0
-    lines = text.splitlines()
-    assert [line for line in lines if line.startswith("companies: not worn: 0.0% deleted documents")]
-    (merged,) = [line for line in lines if line.startswith("teams: merged ")]
-    assert merged.endswith("; now 0.0% deleted documents, 1 segment.")
-    assert lines[-1] == "sold_listings: nothing is loaded."
-    assert "compact teams" not in (await run(worn, "status"))[1]
-
-
-async def test_progress_is_a_json_line_for_each_index(
-    worn: Bench, shards: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state, calls = MergeTasks.state, list[str]()
-
-    async def running_once(tasks: MergeTasks, task: str) -> MergeState:
-        calls.append(task)
-        return MergeState.RUNNING if len(calls) == 1 else await state(tasks, task)
-
-    monkeypatch.setattr(MergeTasks, "state", running_once)
-    code, out, _ = await run(worn, "compact", "teams", "--json", BROKERAGE_COMPACT_LOAD="100")
-    *events, summary = [orjson.loads(line) for line in out.splitlines()]
-    (progress,) = [event for event in events if event["event"] == "progress"]
-    assert (code, progress["resource"], progress["wear"]["shards"]) == (0, "teams", shards)
-    assert progress["index"].endswith("teams-v0001")
-    assert summary["resources"]["teams"]["outcome"] == "compacted"
-
-
-@pytest.mark.parametrize(("name", "value"), [("DELETED", "1"), ("DELETED", "-0.1"), ("SEGMENTS", "0")])
-async def test_a_bound_that_means_nothing_is_refused(bench: Bench, name: str, value: str) -> None:
-    code, _, err = await run(bench, "compact", **{f"BROKERAGE_COMPACT_{name}": value})
-    assert code == 2
-    assert f"BROKERAGE_COMPACT_{name}=" in err

@@ -1,0 +1,57 @@
+"""Merged teams that updates have worn, for the tests of compaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cluster import index_wear as index_wear_bounds
+from indexer import compact
+from indexer.indices.shard_statistics import index_wear
+from indexer.maintenance import retained_history
+from mappings import COMPANY, TEAM
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from cluster.index_wear import IndexWear
+    from indexer import Compaction
+    from tests.indexer.conftest import Bench
+
+TEAMS, UPDATED = 60, 6
+
+
+@pytest.fixture
+def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Merge few records, without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
+    monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
+    monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
+    return monkeypatch
+
+
+def team(number: int, name: str, minute: int) -> dict[str, Any]:
+    """Return a state of a team."""
+    return envelope(TEAM, {"uuid": f"t{number:03}", "name": name}, updated_at=f"2026-01-01T00:{minute:02}:00Z")
+
+
+@pytest.fixture
+async def worn(bench: Bench, history_seconds: pytest.MonkeyPatch) -> Bench:  # noqa: ARG001
+    """Merged teams of which a tenth was updated since, in several refreshed batches."""
+    old = [team(number, "old", 0) for number in range(TEAMS)]
+    assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old}, merge=True)).exit_code == 0
+    for number in range(UPDATED):
+        await bench.update({TEAM: [team(number * 7, "new", number + 1)]})
+    await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
+    assert (await wear(bench)).is_worn
+    return bench
+
+
+async def wear(bench: Bench) -> IndexWear:
+    """Return the wear of the live teams."""
+    return await index_wear(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
+
+
+async def compact_teams(bench: Bench, **options: Any) -> Compaction:
+    """Compact the teams without regard to the load of the machine; options are settings."""
+    (done,) = await compact(bench.engine(**({"compact_load": 100.0} | options)), [TEAM])
+    return done

@@ -1,0 +1,67 @@
+"""`brokerage index compact` and `index status` as an operator meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from indexer import status
+from indexer.maintenance import retained_history
+from indexer.maintenance.merge_tasks import MergeState, MergeTasks
+from tests.indexer.command.test_command import run
+from tests.indexer.maintenance.conftest import wear
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+
+@pytest.fixture(params=[1, 3])
+def shards(request: pytest.FixtureRequest) -> int:
+    """One, and several."""
+    number: int = request.param
+    return number
+
+
+async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_seconds: pytest.MonkeyPatch) -> None:
+    (state,) = [each for each in await status(worn.engine()) if each.resource == "teams"]
+    assert state.wear == await wear(worn)
+    _, out, _ = await run(worn, "status", COLUMNS="200")
+    header = next(line for line in out.splitlines() if "Segments" in line)
+    assert header.split().index("Worn") + 1 == header.split().index("Segments")
+    assert "Run `brokerage index compact teams`." in out
+    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
+    code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
+    assert code == 0
+    lines = text.splitlines()
+    assert [line for line in lines if line.startswith("companies: not worn: 0.0% deleted documents")]
+    (merged,) = [line for line in lines if line.startswith("teams: merged ")]
+    assert merged.endswith("; now 0.0% deleted documents, 1 segment.")
+    assert lines[-1] == "sold_listings: nothing is loaded."
+    assert "compact teams" not in (await run(worn, "status"))[1]
+
+
+async def test_progress_is_a_json_line_for_each_index(
+    worn: Bench, shards: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, calls = MergeTasks.state, list[str]()
+
+    async def running_once(tasks: MergeTasks, task: str) -> MergeState:
+        calls.append(task)
+        return MergeState.RUNNING if len(calls) == 1 else await state(tasks, task)
+
+    monkeypatch.setattr(MergeTasks, "state", running_once)
+    code, out, _ = await run(worn, "compact", "teams", "--json", BROKERAGE_COMPACT_LOAD="100")
+    *events, summary = [orjson.loads(line) for line in out.splitlines()]
+    (progress,) = [event for event in events if event["event"] == "progress"]
+    assert (code, progress["resource"], progress["wear"]["shards"]) == (0, "teams", shards)
+    assert progress["index"].endswith("teams-v0001")
+    assert summary["resources"]["teams"]["outcome"] == "compacted"
+
+
+@pytest.mark.parametrize(("name", "value"), [("DELETED", "1"), ("DELETED", "-0.1"), ("SEGMENTS", "0")])
+async def test_a_bound_that_means_nothing_is_refused(bench: Bench, name: str, value: str) -> None:
+    code, _, err = await run(bench, "compact", **{f"BROKERAGE_COMPACT_{name}": value})
+    assert code == 2
+    assert f"BROKERAGE_COMPACT_{name}=" in err
