@@ -51,14 +51,13 @@ def hit(index: str, identifier: str, source: bytes) -> bytes:
     return b'{"_index":%b,"_id":%b,"_score":null,"_source":%b,"sort":[%b]}' % (name, key, source, key)
 
 
-def search_response(hits: Sequence[bytes] = (), *, failed: int = 0, timed_out: bool = False) -> bytes:
-    """Return an encoded search response; its one shard and `failed` others that failed."""
+def search_response(hits: Sequence[bytes] = (), *, shards: int = 3, failed: int = 0, timed_out: bool = False) -> bytes:
+    """Return an encoded search response; of its shards `failed` failed."""
     truth = b"true" if timed_out else b"false"
-    count = 3 if failed else 1
-    shards = b'{"total":%d,"successful":%d,"skipped":0,"failed":%d}' % (count, count - failed, failed)
+    found_in = b'{"total":%d,"successful":%d,"skipped":0,"failed":%d}' % (shards, shards - failed, failed)
     total = b'"total":{"value":%d,"relation":"eq"},"max_score":null' % len(hits)
     found = b'"hits":{%b,"hits":[%b]}' % (total, b",".join(hits))
-    return b'{"took":3,"timed_out":%b,"_shards":%b,%b}' % (truth, shards, found)
+    return b'{"took":3,"timed_out":%b,"_shards":%b,%b}' % (truth, found_in, found)
 
 
 def valid_indices() -> dict[str, Any]:

@@ -55,7 +55,7 @@ def prepared(count: int) -> tuple[str, dict[bytes, memoryview]]:
         b"/key_usage": encoded(b'{"items":[]}'),
         b"/companies": encoded(search_response([hit("companies", "acme", b'{"id":"acme"}')])),
         b"/control": encoded(orjson.dumps({"_id": "mark-listings", "found": True, "_source": MARK})),
-        b"/listings": encoded(search_response([listing(at) for at in range(count)])),
+        b"/listings": encoded(search_response([listing(at) for at in range(count)], shards=1)),
     }
 
 
