@@ -105,8 +105,9 @@ class CachedValue(Generic[Value]):
         """
         await self.get()
         seconds = self._settle_seconds + (self._ages.stale_seconds if everywhere else 0.0)
-        while (wait := self._reads[0][0] + seconds - time.monotonic()) > 0:
-            await asyncio.sleep(wait)  # uvloop counts in milliseconds, and may wake up a fraction of one early
+        if (wait := self._reads[0][0] + seconds - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+            return await self.settled(everywhere=everywhere)  # uvloop may wake up a fraction of a millisecond early
         settled_at = time.monotonic() - seconds
         return next(value for read_at, value in reversed(self._reads) if read_at <= settled_at)
 
