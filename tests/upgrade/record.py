@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 RELEASES = Path(__file__).with_name("releases")
 PREFIX = "released-"
-# Of one company, since feeds need one.
+# Of one company, since feeds need one. Each names its time: what is left out is counted from the day of the request.
 PAGES = {
     "companies": "companies",
     "offices": "offices?page_size=100&platform_company_id={}",
     "teams": "teams?page_size=100&platform_company_id={}",
-    "agents": "agents?page_size=100&platform_company_id={}",
+    "agents": "agents?page_size=100&updated_since=1&platform_company_id={}",
     "listings": "listings?page_size=100&updated_since=1&platform_company_id={}",
     "sold_listings": "sold_listings?page_size=100&updated_since=1&platform_company_id={}",
 }
@@ -105,6 +105,7 @@ def _record(release: Release) -> None:
     release.run("sample", source, "--listings", _LISTINGS)
     release.run("index", "reindex", source)
     company = orjson.loads((source / "companies.ndjson").read_bytes().splitlines()[0])["record"]["platform_company_id"]
+    pages = {resource: path.format(company) for resource, path in PAGES.items()}
     keys = _create_keys(release, company)
     with release.serve() as url:
         first = {name: get(url, key, "changes?page_size=1000") for name, key in keys.items()}
@@ -113,16 +114,15 @@ def _record(release: Release) -> None:
         release.run("pull", "release/copy", "--url", url, BROKERAGE_API_KEY=keys["everything"])
         release.run("index", "update", _some_changes(source))
         for name, key in keys.items():
-            _write(release, f"served-{name}.json", served(url, key, company, tokens[name]))
+            _write(release, f"served-{name}.json", served(url, key, pages, tokens[name]))
+    _write(release, "pages.json", pages)
     _write(release, "keys.json", keys)
-    _write(release, "company.json", company)
 
 
-def served(url: str, key: str, company: str, token: str) -> dict[str, Any]:
-    """Return a page of each resource, and the changes since a token."""
+def served(url: str, key: str, pages: dict[str, str], token: str) -> dict[str, Any]:
+    """Return a page of each resource by its path, and the changes since a token."""
     changes = orjson.loads(get(url, key, f"changes?wait=30&since={token}"))["changes"]
-    pages = {resource: orjson.loads(get(url, key, page.format(company))) for resource, page in PAGES.items()}
-    return {"changes": changes} | pages
+    return {"changes": changes} | {name: orjson.loads(get(url, key, path)) for name, path in pages.items()}
 
 
 def _create_keys(release: Release, company: str) -> dict[str, str]:

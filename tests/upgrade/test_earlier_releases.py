@@ -34,7 +34,7 @@ class Installation:
         self.folder = folder
         self.commands = Release(ROOT, cluster_url, folder)
         self.keys: dict[str, str] = self.load("keys")
-        self.company: str = self.load("company")
+        self.pages: dict[str, str] = self.load("pages")
 
     def load(self, name: str) -> Any:
         """Return what was recorded under a name."""
@@ -75,7 +75,7 @@ def test_an_upgrade_in_place(installation: Installation) -> None:
     outdated = installation.outdated()
     with commands.serve() as url:
         for name, key in installation.keys.items():
-            now = served(url, key, installation.company, tokens[name])
+            now = served(url, key, installation.pages, tokens[name])
             assert now == installation.load(f"served-{name}")
             assert now["changes"]
         assert installation.pull(url) == dict.fromkeys(PAGES, _RESUMED)
