@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.
 _MAX_KINDS_SHOWN = 20
+_PROCESSES = click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that load the lines, in addition to this one if there are several.",
+)
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source without writing anything.")
 
 
@@ -57,6 +64,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 @click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
 @COMPANY_OPTION
 @ALL_COMPANIES_OPTION
+@_PROCESSES
 @_DRY_RUN
 @JSON_OPTION
 def reindex(  # noqa: PLR0913 - one parameter for each option
@@ -66,6 +74,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     force: bool,
     companies: tuple[str, ...],
     all_companies: bool,
+    processes: int,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -93,7 +102,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
             _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
             begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
-            work = partial(begin, force=force, on_progress=shown.show)
+            work = partial(begin, force=force, processes=processes, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _exit(summary)

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.build.candidate import Candidate
+from indexer.build.chunk_writer import ChunkWriter
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
 from indexer.build.loader import CandidateLoader
+from indexer.build.local_load import LocalLoad
+from indexer.build.parallel.messages import LoadOrder
+from indexer.build.parallel.parallel_load import ParallelLoad, open_ranges
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.shard_cuts import choose_ranges
 from indexer.build.shard_duplicates import remove_shard_duplicates
@@ -21,14 +25,17 @@ from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
+from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from indexer.build.build_job import BuildJob
+    from indexer.build.parallel.loader_pool import LoaderPool
     from indexer.context import IndexerContext
     from indexer.indices.adaptive_limit import AdaptiveLimit
+    from indexer.indices.bulk import BulkSender
     from indexer.indices.lifecycle import Generations
     from indexer.lock.distributed_lock import DistributedLock
     from mappings.shards.ranges import ShardRanges
@@ -37,11 +44,15 @@ if TYPE_CHECKING:
 class ResourceBuild:
     """Builds the candidate of one resource, from its creation to the gate."""
 
-    def __init__(self, context: IndexerContext, job: BuildJob, lock: DistributedLock, limit: AdaptiveLimit) -> None:
+    def __init__(
+        self, context: IndexerContext, job: BuildJob, lock: DistributedLock, pool: LoaderPool, limit: AdaptiveLimit
+    ) -> None:
+        """With a pool of several processes, these load the lines."""
         self._context = context
         self._job = job
         self._lock = lock
         self._limit = limit
+        self._pool = pool
         self._lifecycle = GenerationLifecycle(context, job.resource)
         self._checkpoint = BuildCheckpoint(context, self._lifecycle.alias)
         self._sample = DocumentSample()
@@ -132,9 +143,12 @@ class ResourceBuild:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
         sender = await candidate.sender(replaces_equal=False)
-        loader = CandidateLoader(self._context, job, self._checkpoint, progress, sender, self._sample)
+        loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            await loader.load()
+            if self._pool.processes > 1:
+                await self._load_by_others(loader, sender)
+            else:
+                await self._load_here(loader, sender)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():
@@ -158,6 +172,23 @@ class ResourceBuild:
         progress.phase = BuildPhase.LOADED
         progress.warnings = list(report.warnings)
         await loader.save_checkpoint()
+
+    async def _load_here(self, loader: CandidateLoader, sender: BulkSender) -> None:
+        job, progress = self._job, loader.progress
+        known = (job.resource, progress.live, job.companies.coverage)
+        writer = ChunkWriter(self._context, *known, sender, self._sample)
+        with LocalLoad.opened(job, progress, writer) as work:
+            await loader.load(work)
+
+    async def _load_by_others(self, loader: CandidateLoader, sender: BulkSender) -> None:
+        """Load by other processes, and wait for the requests of those that ended: none may arrive later."""
+        job, progress, pool, settings = self._job, loader.progress, self._pool, self._context.settings
+        writing = (sender.index, self._lock.opaque_id, sender.ranges)
+        order = LoadOrder(job.resource, job.companies, progress.live, *writing)
+        with open_ranges(job, progress, pool.processes, settings) as lines:
+            await loader.load(ParallelLoad(lines, pool, order, self._sample))
+        if pool.exits:
+            await wait_for_bulk_tasks(self._context.client, self._lock.opaque_id, settings.retry_seconds)
 
     async def _compare(self, candidate: Candidate) -> None:
         job, progress = self._job, candidate.progress
