@@ -10,10 +10,8 @@ from indexer.build.candidate import Candidate
 from indexer.build.chunk_writer import ChunkWriter
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
+from indexer.build.line_load import LineLoad
 from indexer.build.loader import CandidateLoader
-from indexer.build.local_load import LocalLoad
-from indexer.build.parallel.messages import LoadOrder
-from indexer.build.parallel.parallel_load import ParallelLoad, open_ranges
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.shard_cuts import choose_ranges
 from indexer.build.shard_duplicates import remove_shard_duplicates
@@ -21,11 +19,11 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.clock import now_microseconds
 from indexer.control.mark_store import MarkStore
+from indexer.documents.line_parser import ParsedChunk
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
-from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
@@ -34,8 +32,8 @@ if TYPE_CHECKING:
     from indexer.build.build_job import BuildJob
     from indexer.build.parallel.loader_pool import LoaderPool
     from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.indices.bulk import BulkSender
     from indexer.indices.lifecycle import Generations
     from indexer.lock.distributed_lock import DistributedLock
     from mappings.shards.ranges import ShardRanges
@@ -145,10 +143,7 @@ class ResourceBuild:
         sender = await candidate.sender(replaces_equal=False)
         loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            if self._pool.processes > 1:
-                await self._load_by_others(loader, sender)
-            else:
-                await self._load_here(loader, sender)
+            await LineLoad(self._context, sender, self._lock.opaque_id, self._sample, self._pool).run(loader)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():
@@ -158,10 +153,11 @@ class ResourceBuild:
         await self._lifecycle.refresh(progress.candidate)
         loader.repeated |= await remove_shard_duplicates(self._context, self._lifecycle, progress.candidate, sender)
         duplicates = await resolve_duplicates(self._context, progress.candidate, job, loader.repeated)
+        await self._write_winners(candidate, duplicates.winners)
         copied = len(loader.copied - loader.repeated) + duplicates.copied
         job.dead_letters.update_report(report)
         progress.accepted = report.read - report.dead - duplicates.superseded
-        await self._gate.check_loaded(progress.candidate, progress.accepted)
+        await self._gate.check_loaded(progress.candidate, progress.accepted, duplicates.tied)
         is_pending = {"range": {"sequence": {"gte": PENDING}}}
         pending = await self._lifecycle.count(progress.candidate, is_pending) if progress.live else progress.accepted
         report.indexed = pending
@@ -173,22 +169,15 @@ class ResourceBuild:
         progress.warnings = list(report.warnings)
         await loader.save_checkpoint()
 
-    async def _load_here(self, loader: CandidateLoader, sender: BulkSender) -> None:
-        job, progress = self._job, loader.progress
+    async def _write_winners(self, candidate: Candidate, winners: tuple[PendingDocument, ...]) -> None:
+        """Write documents over others of the same version."""
+        if not winners:
+            return
+        job, progress = self._job, candidate.progress
         known = (job.resource, progress.live, job.companies.coverage)
-        writer = ChunkWriter(self._context, *known, sender, self._sample)
-        with LocalLoad.opened(job, progress, writer) as work:
-            await loader.load(work)
-
-    async def _load_by_others(self, loader: CandidateLoader, sender: BulkSender) -> None:
-        """Load by other processes, and wait for the requests of those that ended: none may arrive later."""
-        job, progress, pool, settings = self._job, loader.progress, self._pool, self._context.settings
-        writing = (sender.index, self._lock.opaque_id, sender.ranges)
-        order = LoadOrder(job.resource, job.companies, progress.live, *writing)
-        with open_ranges(job, progress, pool.processes, settings) as lines:
-            await loader.load(ParallelLoad(lines, pool, order, self._sample))
-        if pool.exits:
-            await wait_for_bulk_tasks(self._context.client, self._lock.opaque_id, settings.retry_seconds)
+        writer = ChunkWriter(self._context, *known, await candidate.sender(), self._sample)
+        await writer.write(ParsedChunk(drafts=list(winners)))
+        await self._lifecycle.refresh(progress.candidate)
 
     async def _compare(self, candidate: Candidate) -> None:
         job, progress = self._job, candidate.progress

@@ -16,7 +16,7 @@ from indexer.reporting.enumeration import listed
 from indexer.reporting.tolerance import tolerated_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from indexer.build.build_checkpoint import BuildProgress
     from indexer.build.build_job import BuildJob
@@ -66,8 +66,11 @@ class DocumentSample:
         known, self._known = self._known, set(self._chosen)
         return [document for document in self._chosen if document not in known]
 
-    async def find_differences(self, context: IndexerContext, index: str) -> list[str]:
-        """Return the identifiers whose stored record differs from what was sent, unless its version is newer."""
+    async def find_differences(self, context: IndexerContext, index: str, tied: Collection[str] = ()) -> list[str]:
+        """Return the identifiers whose stored record differs from what was sent, unless its version is newer.
+
+        Of the `tied` records, another content with the same version may be stored.
+        """
         chosen = [document.id for document in self._chosen]
         stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
         return sorted(
@@ -75,7 +78,7 @@ class DocumentSample:
             for _, identifier, version, record in self._chosen
             if (document := stored.get(identifier)) is None
             or document.version < version
-            or (document.version == version and record not in document.source)
+            or (document.version == version and record not in document.source and identifier not in tied)
         )
 
 
@@ -88,12 +91,15 @@ class SwapGate:
     lifecycle: GenerationLifecycle
     sample: DocumentSample
 
-    async def check_loaded(self, candidate: str, accepted: int) -> None:
-        """Check after loading that every accepted record is there, and every sampled one byte for byte."""
+    async def check_loaded(self, candidate: str, accepted: int, tied: Collection[str]) -> None:
+        """Check after loading that every accepted record is there, and every sampled one byte for byte.
+
+        Of the `tied` records, the source has several contents with the same version.
+        """
         count = await self.lifecycle.count(candidate)
         if count != accepted:
             raise RefusedError(f"{candidate} has {count} documents, but {accepted} were accepted: run it again.")
-        if differences := await self.sample.find_differences(self.context, candidate):
+        if differences := await self.sample.find_differences(self.context, candidate, tied):
             raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
     async def check_vanished(self, progress: BuildProgress) -> None:

@@ -21,14 +21,14 @@ _MAX_EXITS = 5
 
 
 class LoaderPool:
-    """As many loader processes as given, as a context. `exits` counts those that ended by themselves."""
+    """As many loader processes as given, as a context. `exits` says of those that ended by themselves with what."""
 
     def __init__(self, context: IndexerContext, processes: int) -> None:
         """Start none yet."""
         settings = LoaderSettings(context.connection, context.settings)
         self._places = [_Place(settings) for _ in range(processes)]
         self._free = asyncio.Queue[_Place]()
-        self.exits = 0
+        self.exits: list[str] = []
 
     async def __aenter__(self) -> Self:
         """Offer the places in turn."""
@@ -52,13 +52,12 @@ class LoaderPool:
             try:
                 return await place.load(order, lines)
             except LoaderExited as error:
-                self.exits += 1
-                last = error
+                self.exits.append(str(error))
             finally:
                 self._free.put_nowait(place)
         raise IndexerError(
             f"{_MAX_EXITS} processes ended while they loaded {order.resource.alias} up to line {lines.last_line}, the "
-            f"last one with {last}: see what they printed, and whether this host has enough memory."
+            f"last one with {self.exits[-1]}: see what they printed, and whether this host has enough memory."
         )
 
 

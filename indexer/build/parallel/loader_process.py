@@ -9,7 +9,6 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
-from indexer.build.parallel import loader_main
 from indexer.build.parallel.messages import RangeFailure, RangeOrder, RangeOutcome, packed, received
 
 if TYPE_CHECKING:
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
     from indexer.build.parallel.messages import LoaderSettings, LoadOrder
     from indexer.source.line_ranges import LineRange
+
+
+COMMAND = (sys.executable, "-P", "-m", "indexer.build.parallel.loader_main")
 
 
 class LoaderExited(Exception):
@@ -39,7 +41,7 @@ class LoaderProcess:
     async def started(cls, settings: LoaderSettings) -> LoaderProcess:
         """Start a process. In a session of its own, it gets no signal of the terminal: its parent ends it."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", loader_main.__name__),
+            *COMMAND,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_ranges_are_the_lines_of_a_file(content: list[bytes], size: int, after: 
         path.write_bytes(b"\n".join(content) + (b"\n" if ends else b""))
         ranges = ranges_of(path, size, after)
         assert shown(read(ranges)) == shown([item for item in whole(path) if item.number > after])
-        assert all(one.position == two.start and one.last_line == two.before for one, two in zip(ranges, ranges[1:]))
+        assert all(one.position == two.start and one.last_line == two.before for one, two in pairwise(ranges))
         assert not ranges or ranges[-1].position == path.stat().st_size
 
 
