@@ -1,6 +1,6 @@
 """What a build and its loader processes exchange over pipes: pickled messages, each after its length.
 
-A loader trusts its parent, and the parent the process that it started: nobody else has the pipe.
+A loader trusts its parent, and the parent the process that it started: no other process has the pipe.
 """
 
 from __future__ import annotations

@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pytest
 
 from indexer import ElasticsearchError, IndexerError
@@ -26,42 +24,40 @@ LINES = 1_200
 TUNED: dict[str, Any] = {"bulk_documents": 20, "shrink_limit": 0.5}
 
 
-async def two_builds(bench: Bench, processes: int, *, is_packed: bool = False) -> list[dict[str, Any]]:
+async def two_builds(bench: Bench, processes: int) -> list[dict[str, Any]]:
     """Build a source, apply updates, and build the next one; return the reports of the two builds."""
     reports = []
-    for number, lines in enumerate((first(LINES), second(LINES))):
-        path = source(bench, lines) / "teams.ndjson"
-        if is_packed:
-            path.with_name("teams.ndjson.gz").write_bytes(gzip.compress(path.read_bytes()))
-            path.unlink()
+    for lines in (first(LINES), second(LINES)):
+        source(bench, lines)
         summary = await bench.build_folder([COMPANY, TEAM], processes=processes, **TUNED)
         reports.append(vars(summary.report_for("teams")))
-        if not number:
+        if len(reports) == 1:
             await bench.update({TEAM: live_changes(LINES)})
     return reports
 
 
 async def test_several_processes_build_what_one_builds(bench: Bench) -> None:
     alone = second_bench(bench, "alone-")
-    expected = await two_builds(alone, 1)
-    stored, mark = await stored_teams(alone), await alone.mark(TEAM)
-    for name, is_packed in (("plain-", False), ("packed-", True)):
-        corner = second_bench(replace(bench, folder=bench.folder.with_name(name)), name)
-        reports = await two_builds(corner, 3, is_packed=is_packed)
-        found = await stored_teams(corner)
-        assert [counts(report) for report in reports] == [counts(report) for report in expected]
-        assert [report["warnings"] for report in reports] == [report["warnings"] for report in expected]
-        assert contents(found) == contents(stored)
-        assert [one.sequence for one in found.values()] == [one.sequence for one in stored.values()]
-        assert stamped_since(found, mark) == stamped_since(stored, mark)
-        letters = [letter["line"] for letter in letters_of(corner)]
-        assert letters == [*bad_numbers(first(LINES)), *bad_numbers(second(LINES))]
+    expected, reports = await two_builds(alone, 1), await two_builds(bench, 2)
+    stored, found, mark = await stored_teams(alone), await stored_teams(bench), await alone.mark(TEAM)
+    assert [counts(report) for report in reports] == [counts(report) for report in expected]
+    assert [report["warnings"] for report in reports] == [report["warnings"] for report in expected]
+    assert contents(found) == contents(stored)
+    assert [one.sequence for one in found.values()] == [one.sequence for one in stored.values()]
+    assert stamped_since(found, mark) == stamped_since(stored, mark)
+    numbers = [letter["line"] for letter in bench.letters() if letter["file"] == "teams.ndjson"]
+    assert numbers == [*bad_numbers(first(LINES)), *bad_numbers(second(LINES))]
 
 
-def letters_of(bench: Bench) -> list[dict[str, Any]]:
-    """Return the dead letters of a bench with a folder of its own."""
-    files = sorted(Path(bench.settings.dead_letter_folder).glob("teams-*.ndjson"))
-    return [orjson.loads(line) for file in files for line in file.read_bytes().splitlines()]
+async def test_several_processes_load_lines_that_one_has_to_read(bench: Bench) -> None:
+    lines = first(LINES)
+    path = source(bench, lines) / "teams.ndjson"
+    path.with_name("teams.ndjson.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    report = (await bench.build_folder([COMPANY, TEAM], processes=2, **TUNED)).report_for("teams")
+    assert (report.read, report.refusal) == (len(lines), None)
+    assert len(await stored_teams(bench)) == LINES
+    assert [letter["line"] for letter in bench.letters()] == bad_numbers(lines)
 
 
 async def test_what_a_loader_raises_ends_the_build(bench: Bench) -> None:

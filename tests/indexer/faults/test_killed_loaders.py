@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def moments(chance: random.Random, *, is_soak: bool) -> list[KillPoint]:
     """Return when to kill the command while it reads and, in a soak, later, and then when to kill its loaders."""
-    reading = KillPoint("reading", chance.randint(2, 12), only_bulks=True, is_effective=chance.random() < 0.5)
+    reading = KillPoint("reading", chance.randint(24, 36), only_bulks=True, is_effective=chance.random() < 0.5)
     later = KillPoint(chance.choice(["comparing", "finishing", "swapping"]), chance.randint(1, 12))
     victims = KillPoint("reading", chance.randint(2, 6), only_bulks=True, victims=3)
     return [reading, later, victims] if is_soak else [reading, victims]
