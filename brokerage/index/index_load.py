@@ -45,7 +45,7 @@ _PROCESSES = click.option(
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Processes that load the lines, in addition to this one if there are several.",
+    help="Processes of this host that load the lines; several are started in addition to this one.",
 )
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source without writing anything.")
 
@@ -55,6 +55,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
         "brokerage index reindex data",
         "brokerage index reindex data listings sold_listings --dry-run",
         "brokerage index reindex data --company acme",
+        "brokerage index reindex data --processes 4",
         "brokerage index reindex listings-2026-11-21.ndjson.gz --json",
         exits=INDEX_EXITS,
     )
