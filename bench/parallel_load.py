@@ -3,7 +3,7 @@
 Each round loads the same listings with one process and with several, in turn: into a server that only acknowledges, so
 that nothing but the loaders is measured, and with `--node` by `brokerage index reindex` over live listings of a node of
 its own, from the first line to the last acknowledgement; an update of all listings follows. Prints medians and ratios,
-and of the server the processor time and memory of the process that divides the source and of those that load.
+and for the server the processor time of the process that divides the source and of those that load.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import argparse
 import asyncio
 import datetime as dt
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from bench.accounting import peak_bytes, tree
 from bench.canned_engine import canned_engine
 from bench.load import reading_rate
 from cluster.connection import ConnectionSettings, connect
@@ -48,51 +48,61 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_FEW = 300
+
+
 class Taken(NamedTuple):
-    """Records per second of one load; of the build and its loaders the microseconds per record and most megabytes."""
+    """Records per second of one load, the microseconds of processor time per record, and the megabytes of all."""
 
     rate: float
     own: float = 0.0
     loaders: float = 0.0
-    own_megabytes: float = 0.0
-    loader_megabytes: float = 0.0
+    megabytes: float = 0.0
 
 
-async def load_lines(url: str, folder: Path, processes: int) -> int:
-    """Load the listings of a folder into the server; return their number."""
+async def measured(url: str, small: Path, folder: Path, processes: int) -> Taken:
+    """Load the listings of a folder into the server, after those of a small one, so that all processes have started."""
     settings = IndexerSettings(dead_letter_folder=str(folder / "dead-letters"))
-    source, report = FolderSource(folder), ResourceReport(LISTING.alias)
     connection = ConnectionSettings(url=(url,))
-    async with connect(connection, connections=8, timeout=60) as client:
+    async with connect(connection, connections=8, timeout=60) as client, AsyncExitStack() as stack:
         context = IndexerContext(client, connection, settings)
-        sender = BulkSender(client, LISTING.alias, AdaptiveLimit(settings), settings, BulkOptions(require_alias=True))
-        with closing(DeadLetters(settings.dead_letter_folder, LISTING.alias)) as letters:
-            known, limit = companies_from_source(source), settings.dead_letter_limit
-            job = BuildJob(LISTING, source, known, report, letters, limit, is_forced=False, on_progress=ignore_progress)
-            progress = BuildProgress("candidate", None, "", "", taken_at=0, dead_letters="", follows=-1)
-            loader = CandidateLoader(job, BuildCheckpoint(context, LISTING.alias), progress)
-            async with LoaderPool(context, processes) as pool:
-                await LineLoad(context, sender, "bench", DocumentSample(), pool).run(loader)
+        pool = await stack.enter_async_context(LoaderPool(context, processes))
+        await _load(context, small, pool)
+        before, started = _seconds(), time.perf_counter()
+        records = await _load(context, folder, pool)
+        taken, used = time.perf_counter() - started, _seconds()
+        own, loaders = ((late - early) * 1e6 / records for late, early in zip(used, before, strict=True))
+        return Taken(records / taken, own, loaders, peak_bytes(os.getpid()) / 2**20)
+
+
+async def _load(context: IndexerContext, folder: Path, pool: LoaderPool) -> int:
+    settings, source, report = context.settings, FolderSource(folder), ResourceReport(LISTING.alias)
+    options = BulkOptions(require_alias=True)
+    sender = BulkSender(context.client, LISTING.alias, AdaptiveLimit(settings), settings, options)
+    with closing(DeadLetters(settings.dead_letter_folder, LISTING.alias)) as letters:
+        known, limit = companies_from_source(source), settings.dead_letter_limit
+        job = BuildJob(LISTING, source, known, report, letters, limit, is_forced=False, on_progress=ignore_progress)
+        progress = BuildProgress("candidate", None, "", "", taken_at=0, dead_letters="", follows=-1)
+        loader = CandidateLoader(job, BuildCheckpoint(context, LISTING.alias), progress)
+        await LineLoad(context, sender, "bench", DocumentSample(), pool).run(loader)
     return report.read
 
 
-def _into_server(url: str, folder: Path, processes: int) -> Taken:
+def _seconds() -> tuple[float, float]:
+    """Return the processor seconds of this process and of its loaders."""
+    processes = tree(os.getpid())
+    own = sum(each.seconds for each in processes if each.pid == os.getpid())
+    return own, sum(each.seconds for each in processes) - own
+
+
+def _into_server(url: str, small: Path, folder: Path, processes: int) -> Taken:
     """Load in a process of its own."""
-    command = [sys.executable, "-m", "bench.parallel_load", "--into", url, str(folder), str(processes)]
+    command = [sys.executable, "-m", "bench.parallel_load", "--into", url, str(small), str(folder), str(processes)]
     return Taken(*orjson.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))  # noqa: S603
 
 
 def _into_node(url: str, folder: Path, processes: int) -> Taken:
     return Taken(reading_rate(url, folder, processes))
-
-
-def _print_load(url: str, folder: str, processes: str) -> None:
-    started = time.perf_counter()
-    records = asyncio.run(load_lines(url, Path(folder), int(processes)))
-    rate = records / (time.perf_counter() - started)
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    microseconds = [(each.ru_utime + each.ru_stime) * 1e6 / records for each in used]
-    print(orjson.dumps([rate, *microseconds, *(each.ru_maxrss / 1024 for each in used)]).decode())
 
 
 def _compare(name: str, load: Callable[[int], Taken], processes: int, rounds: int) -> None:
@@ -107,10 +117,7 @@ def _compare(name: str, load: Callable[[int], Taken], processes: int, rounds: in
 def _spent(taken: Taken) -> str:
     if not taken.own:
         return ""
-    return (
-        f"; the build {taken.own:.1f} µs of processor time a record, {taken.own_megabytes:.0f} MB; "
-        f"loaders {taken.loaders:.1f} µs, {taken.loader_megabytes:.0f} MB the largest"
-    )
+    return f"; a record {taken.own:.1f} µs of the build, {taken.loaders:.1f} µs of loaders; {taken.megabytes:.0f} MB"
 
 
 def _update_all(url: str, folder: Path) -> None:
@@ -136,16 +143,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--node", action="store_true", help="load into an Elasticsearch node, too")
-    parser.add_argument("--into", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--into", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.into:
-        _print_load(*given.into)
+        url, small, large, processes = given.into
+        print(orjson.dumps(asyncio.run(measured(url, Path(small), Path(large), int(processes)))).decode())
         return
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        small, folder = Path(name) / "small", Path(name) / "large"
+        write_source(small, _FEW)
         write_source(folder, given.listings)
         with canned_engine() as url:
-            _compare("canned engine", partial(_into_server, url, folder), given.processes, given.rounds)
+            _compare("canned engine", partial(_into_server, url, small, folder), given.processes, given.rounds)
         if given.node:
             with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=2048)) as cluster:
                 reading_rate(cluster.url, folder, 1)  # every measured load is a rebuild

@@ -107,6 +107,9 @@ class FileRanges:
     after: int
     _before: int = 0
 
+    def __post_init__(self) -> None:
+        self._block = bytearray(self.range_bytes)
+
     def read(self) -> FileRange | None:
         """Return the next range, None at the end. May run in a thread."""
         while (found := self._next()) is not None:
@@ -117,8 +120,8 @@ class FileRanges:
     def _next(self) -> FileRange | None:
         start, before = self.raw.tell(), self._before
         with report_damage(self.path.name, lambda: before):
-            last = self.raw.read(self.range_bytes)
-            lines = last.count(b"\n")
+            size = self.raw.readinto(self._block)
+            lines, last = self._block.count(b"\n", 0, size), bytes(self._block[max(0, size - 1) : size])
             while last and not last.endswith(b"\n"):
                 last = self.raw.readline(_SKIPPED_BYTES) or b"\n"
                 lines += last.endswith(b"\n")
