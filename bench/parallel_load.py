@@ -147,7 +147,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.into:
         url, small, large, processes = given.into
-        print(orjson.dumps(asyncio.run(measured(url, Path(small), Path(large), int(processes)))).decode())
+        print(orjson.dumps([*asyncio.run(measured(url, Path(small), Path(large), int(processes)))]).decode())
         return
     with tempfile.TemporaryDirectory() as name:
         small, folder = Path(name) / "small", Path(name) / "large"
