@@ -109,7 +109,7 @@ async def _sending(client: AsyncElasticsearch, waiting: Iterator[tuple[int, byte
     return done
 
 
-def _indexed(url: str, source: Path, arm: Arm, resources: list[str]) -> None:
+def _indexed(url: str, source: Path, arm: Arm, *arguments: str) -> None:
     """Run the command and take the times from its own events."""
     environment = {
         **os.environ,
@@ -117,7 +117,7 @@ def _indexed(url: str, source: Path, arm: Arm, resources: list[str]) -> None:
         "BROKERAGE_MERGE_AFTER_BUILD": "false",
         "BROKERAGE_KEPT_GENERATIONS": "1",
     }
-    command = [str(Path(sys.executable).with_name("brokerage")), "index", "reindex", str(source), *resources, "--json"]
+    command = [str(Path(sys.executable).with_name("brokerage")), "index", "reindex", str(source), *arguments, "--json"]
     moments: dict[tuple[str, str], float] = {}
     read = 0
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own command
@@ -134,6 +134,13 @@ def _indexed(url: str, source: Path, arm: Arm, resources: list[str]) -> None:
     arm.megabytes.append(usage.ru_maxrss / 1024)
 
 
+def reading_rate(url: str, source: Path, processes: int) -> float:
+    """Return how many listings a second the command reads with so many processes; of a folder."""
+    arm = Arm("reading")
+    _indexed(url, source, arm, COMPANY.alias, LISTING.alias, "--processes", str(processes), "--all-companies")
+    return arm.rates[0]
+
+
 async def _measure(url: str, folder: Path, source: Path, rounds: int) -> list[Arm]:
     raw, first, again = Arm("raw"), Arm("first build"), Arm("rebuild")
     bodies = folder / "bodies"
@@ -141,8 +148,8 @@ async def _measure(url: str, folder: Path, source: Path, rounds: int) -> list[Ar
     async with connect(ConnectionSettings(url=(url,)), connections=8, timeout=_TIMEOUT_SECONDS) as client:
         for _ in range(rounds):
             await _raw(client, bodies, raw)
-            await asyncio.to_thread(_indexed, url, source, first, [COMPANY.alias, LISTING.alias])
-            await asyncio.to_thread(_indexed, url, source, again, [LISTING.alias])
+            await asyncio.to_thread(_indexed, url, source, first, COMPANY.alias, LISTING.alias)
+            await asyncio.to_thread(_indexed, url, source, again, LISTING.alias)
             await client.indices.delete(index=list(await client.indices.get(index="*")))
     return [raw, first, again]
 

@@ -51,6 +51,10 @@ class BlockedError(ElasticsearchError):
         reason = error_reason(body).rstrip(";")
         super().__init__(f"Elasticsearch rejects writes: {reason}. Free disk space or remove the block.")
 
+    def __reduce__(self) -> tuple[type[ElasticsearchError], tuple[str]]:
+        """Return what a loader process pickles."""
+        return ElasticsearchError, (str(self),)
+
 
 class LockedError(IndexerError):
     """Another run holds the lock."""
@@ -73,6 +77,10 @@ class InvalidRecordError(Exception):
         super().__init__(f"{field}: {reason}" if field else reason)
         self.field = field
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[InvalidRecordError], tuple[str, str]]:
+        """Return what a loader process pickles."""
+        return InvalidRecordError, (self.field, self.reason)
 
 
 @contextmanager

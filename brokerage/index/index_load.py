@@ -40,6 +40,13 @@ if TYPE_CHECKING:
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.
 _MAX_KINDS_SHOWN = 20
+_PROCESSES = click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes of this host that load the lines; several are started in addition to this one.",
+)
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source without writing anything.")
 
 
@@ -48,6 +55,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
         "brokerage index reindex data",
         "brokerage index reindex data listings sold_listings --dry-run",
         "brokerage index reindex data --company acme",
+        "brokerage index reindex data --processes 4",
         "brokerage index reindex listings-2026-11-21.ndjson.gz --json",
         exits=INDEX_EXITS,
     )
@@ -57,6 +65,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 @click.option("--force", is_flag=True, help="Swap even if a check objects, and report it. Takes a refused candidate.")
 @COMPANY_OPTION
 @ALL_COMPANIES_OPTION
+@_PROCESSES
 @_DRY_RUN
 @JSON_OPTION
 def reindex(  # noqa: PLR0913 - one parameter for each option
@@ -66,6 +75,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     force: bool,
     companies: tuple[str, ...],
     all_companies: bool,
+    processes: int,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -93,7 +103,7 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
             _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
             begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
-            work = partial(begin, force=force, on_progress=shown.show)
+            work = partial(begin, force=force, processes=processes, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _exit(summary)

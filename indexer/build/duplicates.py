@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from indexer.build.build_job import BuildJob
     from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
     from indexer.indices.scan import IndexRow
     from indexer.source.lines import SourceLine
 
@@ -34,12 +35,16 @@ _MAX_IDENTIFIERS_SHOWN = 3
 class DuplicateCounts(NamedTuple):
     """How many envelopes are superseded by a newer one of the same source, and warnings that name them.
 
-    `copied` counts the records whose indexed document is none of the envelopes but a copy of the live one.
+    `copied` counts the records whose indexed document is none of the envelopes but a copy of the live one. `tied` are
+    the records of which several contents have the indexed version, `winners` those with a content that ranks above the
+    indexed one.
     """
 
     superseded: int = 0
     copied: int = 0
     warnings: tuple[str, ...] = ()
+    tied: frozenset[str] = frozenset()
+    winners: tuple[PendingDocument, ...] = ()
 
 
 class SharedIdentifiers:
@@ -89,7 +94,8 @@ class SharedIdentifiers:
 async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob, repeated: set[str]) -> DuplicateCounts:
     """Classify every envelope of the repeated records; reject those of another company than the newest one's.
 
-    The index must be refreshed. It holds the newest of each, since every write carries its version.
+    The index must be refreshed. It holds the newest of each, since every write carries its version; of two contents
+    with the same version, it holds the one that arrived first, and `winners` must be written over it.
     """
     if not repeated:
         return DuplicateCounts()
@@ -100,7 +106,8 @@ async def resolve_duplicates(context: IndexerContext, index: str, job: BuildJob,
 
 
 def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -> DuplicateCounts:
-    shared, indexed = SharedIdentifiers(), set[str]()
+    shared, indexed, tied = SharedIdentifiers(), set[str](), set[str]()
+    winners: dict[str, PendingDocument] = {}
     for line in _suspects(job, held):
         document = parser.parse(line, ParsedChunk())
         document = at_live_time(document, held[document.id])
@@ -110,9 +117,20 @@ def _classify(parser: LineParser, job: BuildJob, held: Mapping[str, IndexRow]) -
             job.dead_letters.add(rejected_document(document, reason, f"record.{job.resource.identifier}"))
             continue
         shared.add(document.id, line)
-        if (document.version, document.content) == (held[document.id].version, held[document.id].content):
+        if document.version == held[document.id].version:
             indexed.add(document.id)
-    return DuplicateCounts(shared.superseded, len(shared.identifiers - indexed), shared.warnings())
+            _settle(document, held[document.id], winners, tied)
+    copied = len(shared.identifiers - indexed)
+    return DuplicateCounts(shared.superseded, copied, shared.warnings(), frozenset(tied), tuple(winners.values()))
+
+
+def _settle(document: PendingDocument, held: IndexRow, winners: dict[str, PendingDocument], tied: set[str]) -> None:
+    """Compare a document with the indexed one of the same version: the greater content wins, whatever the order."""
+    if document.content != held.content:
+        tied.add(document.id)
+    winner = winners.get(document.id)
+    if document.content > (held.content if winner is None else winner.content):
+        winners[document.id] = document
 
 
 def _suspects(job: BuildJob, held: Mapping[str, IndexRow]) -> Iterator[SourceLine]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
 from indexer.build.candidate_swap import swap_together
+from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.reference_gate import check_references
 from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
@@ -47,14 +48,15 @@ async def reindex(  # noqa: PLR0913 - what is built of what, and where it is rep
     resources: Collection[Resource] = RESOURCES,
     covered: CoverageRequest = BY_SOURCE,
     force: bool = False,
+    processes: int = 1,
     on_progress: OnProgress = ignore_progress,
 ) -> RunSummary:
     """Build the given resources that the source has, and swap all of them in together if each passes its gate.
 
     Only records of the companies that the source covers are replaced; `covered` may name them. If one resource is
     refused, nothing is swapped, and the candidates of all are kept. `force` overrides the gate's bounds and the
-    preflight, and records what it overrode. Raises SourceError, ElasticsearchError, RefusedError, ClockError or
-    LockedError.
+    preflight, and records what it overrode. With several `processes`, as many others load the lines. Raises
+    SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     if not [resource for resource in ordered if source.has(resource)]:
@@ -64,13 +66,16 @@ async def reindex(  # noqa: PLR0913 - what is built of what, and where it is rep
     check_folder(context.settings.dead_letter_folder)
     with translate_client_errors():
         settings = context.settings
-        async with acquire_lock(
-            context.client,
-            context.connection.control_index,
-            wait_seconds=settings.lock_wait_seconds,
-            on_wait=run.report_wait,
-        ) as lock:
-            return await run.run(ordered, lock)
+        async with (
+            acquire_lock(
+                context.client,
+                context.connection.control_index,
+                wait_seconds=settings.lock_wait_seconds,
+                on_wait=run.report_wait,
+            ) as lock,
+            LoaderPool(context, processes) as pool,
+        ):
+            return await run.run(ordered, lock, pool)
 
 
 @dataclass
@@ -91,7 +96,7 @@ class _Run:
         report.note = note
         self.on_progress(report)
 
-    async def run(self, resources: list[Resource], lock: DistributedLock) -> RunSummary:
+    async def run(self, resources: list[Resource], lock: DistributedLock, pool: LoaderPool) -> RunSummary:
         known = await known_companies(self.context, self.source, self.covered)
         _require_coverage(known)
         await self._preflight(resources, known.coverage)
@@ -101,7 +106,7 @@ class _Run:
             if not self.source.has(resource):
                 self._enter(report, RunStage.ABSENT)
                 continue
-            await self._build(resource, known, report, lock)
+            await self._build(resource, known, report, (lock, pool))
             if resource is COMPANY and report.refusal and report.dead:
                 break  # records of companies that cannot be read would all be dead letters
         if not self._is_refused:
@@ -152,14 +157,16 @@ class _Run:
         report.stage = stage
         self.on_progress(report)
 
-    async def _build(self, resource: Resource, known: Companies, report: ResourceReport, lock: DistributedLock) -> None:
+    async def _build(
+        self, resource: Resource, known: Companies, report: ResourceReport, held: tuple[DistributedLock, LoaderPool]
+    ) -> None:
         """Build the candidate of one resource; a refusal is reported, not raised."""
         started, settings = time.monotonic(), self.context.settings
         with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as dead_letters:
             limit = settings.dead_letter_limit
             job = BuildJob(resource, self.source, known, report, dead_letters, limit, self.is_forced, self.on_progress)
             try:
-                build = ResourceBuild(self.context, job, lock, AdaptiveLimit(settings))
+                build = ResourceBuild(self.context, job, *held, AdaptiveLimit(settings))
                 self.candidates.append(await build.prepare())
             except RefusedError as refusal:
                 report.refusal = str(refusal)

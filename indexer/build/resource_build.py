@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
 from indexer.build.candidate import Candidate
+from indexer.build.chunk_writer import ChunkWriter
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
+from indexer.build.line_load import LineLoad
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.shard_cuts import choose_ranges
@@ -17,6 +19,7 @@ from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.clock import now_microseconds
 from indexer.control.mark_store import MarkStore
+from indexer.documents.line_parser import ParsedChunk
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import refresh_to_seq_nos
@@ -27,7 +30,9 @@ from indexer.reporting.report import RunStage
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from indexer.build.build_job import BuildJob
+    from indexer.build.parallel.loader_pool import LoaderPool
     from indexer.context import IndexerContext
+    from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.lifecycle import Generations
     from indexer.lock.distributed_lock import DistributedLock
@@ -37,11 +42,15 @@ if TYPE_CHECKING:
 class ResourceBuild:
     """Builds the candidate of one resource, from its creation to the gate."""
 
-    def __init__(self, context: IndexerContext, job: BuildJob, lock: DistributedLock, limit: AdaptiveLimit) -> None:
+    def __init__(
+        self, context: IndexerContext, job: BuildJob, lock: DistributedLock, pool: LoaderPool, limit: AdaptiveLimit
+    ) -> None:
+        """With a pool of several processes, these load the lines."""
         self._context = context
         self._job = job
         self._lock = lock
         self._limit = limit
+        self._pool = pool
         self._lifecycle = GenerationLifecycle(context, job.resource)
         self._checkpoint = BuildCheckpoint(context, self._lifecycle.alias)
         self._sample = DocumentSample()
@@ -132,9 +141,9 @@ class ResourceBuild:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
         sender = await candidate.sender(replaces_equal=False)
-        loader = CandidateLoader(self._context, job, self._checkpoint, progress, sender, self._sample)
+        loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            await loader.load()
+            await LineLoad(self._context, sender, self._lock.opaque_id, self._sample, self._pool).run(loader)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():
@@ -144,10 +153,11 @@ class ResourceBuild:
         await self._lifecycle.refresh(progress.candidate)
         loader.repeated |= await remove_shard_duplicates(self._context, self._lifecycle, progress.candidate, sender)
         duplicates = await resolve_duplicates(self._context, progress.candidate, job, loader.repeated)
+        await self._write_winners(candidate, duplicates.winners)
         copied = len(loader.copied - loader.repeated) + duplicates.copied
         job.dead_letters.update_report(report)
         progress.accepted = report.read - report.dead - duplicates.superseded
-        await self._gate.check_loaded(progress.candidate, progress.accepted)
+        await self._gate.check_loaded(progress.candidate, progress.accepted, duplicates.tied)
         is_pending = {"range": {"sequence": {"gte": PENDING}}}
         pending = await self._lifecycle.count(progress.candidate, is_pending) if progress.live else progress.accepted
         report.indexed = pending
@@ -158,6 +168,16 @@ class ResourceBuild:
         progress.phase = BuildPhase.LOADED
         progress.warnings = list(report.warnings)
         await loader.save_checkpoint()
+
+    async def _write_winners(self, candidate: Candidate, winners: tuple[PendingDocument, ...]) -> None:
+        """Write documents over others of the same version."""
+        if not winners:
+            return
+        job, progress = self._job, candidate.progress
+        known = (job.resource, progress.live, job.companies.coverage)
+        writer = ChunkWriter(self._context, *known, await candidate.sender(), self._sample)
+        await writer.write(ParsedChunk(drafts=list(winners)))
+        await self._lifecycle.refresh(progress.candidate)
 
     async def _compare(self, candidate: Candidate) -> None:
         job, progress = self._job, candidate.progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from indexer.build.identity_gate import find_removals, removal_objection, vanished_companies
 from indexer.changes.stamps import PENDING_VANISHED
@@ -16,6 +16,8 @@ from indexer.reporting.enumeration import listed
 from indexer.reporting.tolerance import tolerated_count
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from indexer.build.build_checkpoint import BuildProgress
     from indexer.build.build_job import BuildJob
     from indexer.context import IndexerContext
@@ -28,32 +30,55 @@ _SAMPLE_SIZE = 100
 _RANK_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
+class SampledDocument(NamedTuple):
+    """The version and the record of a document that was written; those of the highest ranks are kept."""
+
+    rank: int
+    id: str
+    version: int
+    record: bytes
+
+
 @dataclass
 class DocumentSample:
     """A sample of the written documents, the same for every read of a source, to compare with what is stored."""
 
-    _chosen: list[tuple[int, str, int, bytes]] = field(default_factory=list)
+    _chosen: list[SampledDocument] = field(default_factory=list)
+    _known: set[SampledDocument] = field(default_factory=set)
 
     def offer(self, document: PendingDocument) -> None:
         """Keep a document if it is among the chosen."""
         if document.record is None:
             return
         rank = -((document.content * _RANK_MULTIPLIER) % 2**64)
-        if len(self._chosen) < _SAMPLE_SIZE:
-            heapq.heappush(self._chosen, (rank, document.id, document.version, document.record))
-        elif rank > self._chosen[0][0]:
-            heapq.heapreplace(self._chosen, (rank, document.id, document.version, document.record))
+        if len(self._chosen) < _SAMPLE_SIZE or rank > self._chosen[0].rank:
+            self.merge([SampledDocument(rank, document.id, document.version, document.record)])
 
-    async def find_differences(self, context: IndexerContext, index: str) -> list[str]:
-        """Return the identifiers whose stored record differs from what was sent, unless its version is newer."""
-        chosen = [identifier for _, identifier, _, _ in self._chosen]
+    def merge(self, documents: Iterable[SampledDocument]) -> None:
+        """Keep those of the documents that are among the chosen."""
+        for document in documents:
+            heapq.heappush(self._chosen, document)
+            if len(self._chosen) > _SAMPLE_SIZE:
+                heapq.heappop(self._chosen)
+
+    def added(self) -> list[SampledDocument]:
+        """Return the chosen documents that were not chosen at the last call."""
+        known, self._known = self._known, set(self._chosen)
+        return [document for document in self._chosen if document not in known]
+
+    async def find_differences(self, context: IndexerContext, index: str, tied: Collection[str] = ()) -> list[str]:
+        """Return the identifiers whose stored record differs from what was sent, unless its version is newer.
+
+        Of the `tied` records, another content with the same version may be stored.
+        """
+        chosen = [document.id for document in self._chosen]
         stored = {document.id: document for document in await fetch_documents(context, index, chosen)}
         return sorted(
             identifier
             for _, identifier, version, record in self._chosen
             if (document := stored.get(identifier)) is None
             or document.version < version
-            or (document.version == version and record not in document.source)
+            or (document.version == version and record not in document.source and identifier not in tied)
         )
 
 
@@ -66,12 +91,15 @@ class SwapGate:
     lifecycle: GenerationLifecycle
     sample: DocumentSample
 
-    async def check_loaded(self, candidate: str, accepted: int) -> None:
-        """Check after loading that every accepted record is there, and every sampled one byte for byte."""
+    async def check_loaded(self, candidate: str, accepted: int, tied: Collection[str]) -> None:
+        """Check after loading that every accepted record is there, and every sampled one byte for byte.
+
+        Of the `tied` records, the source has several contents with the same version.
+        """
         count = await self.lifecycle.count(candidate)
         if count != accepted:
             raise RefusedError(f"{candidate} has {count} documents, but {accepted} were accepted: run it again.")
-        if differences := await self.sample.find_differences(self.context, candidate):
+        if differences := await self.sample.find_differences(self.context, candidate, tied):
             raise RefusedError(f"{candidate} differs from what was read: {', '.join(differences[:10])}. Run it again.")
 
     async def check_vanished(self, progress: BuildProgress) -> None:

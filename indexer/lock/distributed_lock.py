@@ -170,8 +170,10 @@ class DistributedLock:
     async def release(self) -> None:
         """Release the lock, unless another run has taken it over."""
         with suppress(ApiError, TransportError):
-            if await self._is_ours():
-                await self._store.write(LockState(self.token, None), self._version)
+            while await self._is_ours():
+                with suppress(ConflictError):  # a heartbeat that was cancelled has arrived since
+                    await self._store.write(LockState(self.token, None), self._version)
+                    return
 
     async def _is_ours(self) -> bool:
         """Read the lock again: the response to an earlier heartbeat may have been lost."""

@@ -55,6 +55,11 @@ def report_damage(file: str, number: Callable[[], int]) -> Iterator[None]:
         raise SourceError(f"{file} cannot be read after line {number()}: {error}.") from error
 
 
+def is_compressed(raw: io.BufferedReader) -> bool:
+    """Whether a file is compressed; it stays where it is."""
+    return _decompressor(raw.peek(len(_ZSTD))[: len(_ZSTD)]) is not None
+
+
 def _decompressor(head: bytes) -> Callable[[], _Decompressor] | None:
     if head.startswith(_GZIP):
         return lambda: zlib.decompressobj(wbits=_GZIP_WINDOW)

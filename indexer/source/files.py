@@ -41,12 +41,12 @@ def open_raw(path: Path) -> io.BufferedReader:
 
 
 def numbered_lines(
-    file: str, plain: io.BufferedReader, max_bytes: int, resource: Resource | None = None
+    file: str, plain: io.BufferedReader, max_bytes: int, resource: Resource | None = None, *, before: int = 0
 ) -> Iterator[SourceLine | RejectedLine]:
-    """Yield the lines that are not blank, numbered from 1 as in an editor; longer ones are rejected."""
-    number = 0
+    """Yield the lines that are not blank, numbered as in an editor after those `before`; longer ones are rejected."""
+    number = before
     with report_damage(file, lambda: number):
-        for number, data in enumerate(bounded_lines(plain, max_bytes), 1):
+        for number, data in enumerate(bounded_lines(plain, max_bytes), before + 1):
             content = without_mark(file, number, data)
             item = checked_size(SourceLine(file, number, content), max_bytes, resource)
             if content and (not content.isspace() or isinstance(item, RejectedLine)):

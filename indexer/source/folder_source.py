@@ -35,21 +35,22 @@ class FolderSource:
 
     def open(self, resource: Resource) -> AbstractContextManager[LineStream]:
         """Open the resource's file."""
-        return open_line_file(self._path(resource), self._max_bytes, resource)
+        return open_line_file(self.line_file(resource), self._max_bytes, resource)
 
     def identity(self, resource: Resource) -> str:
         """Return a fingerprint of the resource's file."""
-        return file_identity(self._path(resource))
+        return file_identity(self.line_file(resource))
 
     def taken_at(self, resource: Resource) -> int:
         """Return when the resource's file was last modified, in microseconds since 1970."""
-        return modified_microseconds(self._path(resource))
+        return modified_microseconds(self.line_file(resource))
 
     def changes(self) -> AbstractContextManager[ChangeStream]:
         """Open all files as one stream."""
         return chained_resources(self)
 
-    def _path(self, resource: Resource) -> Path:
+    def line_file(self, resource: Resource) -> Path:
+        """Return the resource's file; raise SourceError if it does not exist."""
         present = self._present(resource)
         if not present:
             raise SourceError(f"The source {self._folder} has no {resource.alias}.ndjson.")

@@ -56,7 +56,7 @@ class Bench:
         return await self.build_folder(list(lines) or [COMPANY], **options)
 
     async def build_folder(self, resources: Collection[Resource] = RESOURCES, **options: Any) -> RunSummary:
-        """Rebuild from the source folder; options are settings, `force`, `covered` or `on_progress`."""
+        """Rebuild from the source folder; options are settings, `force`, `covered`, `processes` or `on_progress`."""
         with open_source(str(self.folder)) as source:
             return await self.build_source(source, resources, **options)
 
@@ -64,7 +64,9 @@ class Bench:
         self, source: Source, resources: Collection[Resource] = RESOURCES, **options: Any
     ) -> RunSummary:
         """Rebuild from any source; options as for a folder."""
-        given = {name: options.pop(name) for name in ("force", "on_progress", "covered") if name in options}
+        given = {
+            name: options.pop(name) for name in ("force", "on_progress", "covered", "processes") if name in options
+        }
         return await reindex(self.engine(**options), source, resources=resources, **given)
 
     async def update(self, lines: Lines, **options: Any) -> RunSummary:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import orjson
+import pytest
+
+from indexer.documents.companies import Companies
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
 from tests.records import deletion, envelope
 
@@ -71,3 +78,27 @@ async def test_lines_that_share_an_identifier_are_named(bench: Bench) -> None:
     ]
     assert (await bench.served(TEAM))["x"]["record"]["name"] == "distinct 8"
     assert summary.exit_code == 0
+
+
+def tied_names() -> list[str]:
+    """Return two names with which a team has the same version on the same day."""
+    parser, names = LineParser(TEAM, Companies({"acme"})), dict[int, str]()
+    for number in count():
+        line = orjson.dumps(envelope(TEAM, {"name": f"n{number}"}, updated_at=DAYS[0]))
+        version = parser.parse(SourceLine("", 1, line), ParsedChunk()).version
+        if version in names:
+            return [names[version], f"n{number}"]
+        names[version] = f"n{number}"
+    raise AssertionError
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+async def test_of_two_contents_with_the_same_version_the_same_one_is_served(bench: Bench, processes: int) -> None:
+    lines = [envelope(TEAM, {"name": name}, updated_at=DAYS[0]) for name in tied_names()]
+    found = []
+    for each in (lines, lines[::-1], [*lines, *lines]):
+        summary = await bench.build({TEAM: each}, bulk_documents=1, processes=processes)
+        assert summary.report_for("teams").refusal is None
+        assert summary.report_for("teams").merged == len(each) - 1
+        found.append((await bench.served(TEAM))["team-1"]["record"]["name"])
+    assert len(set(found)) == 1

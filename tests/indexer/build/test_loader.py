@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from indexer.build.loader import CandidateLoader
+from indexer.build.chunk_writer import ChunkWriter
 from indexer.documents.line_parser import ChunkReader
 from mappings import TEAM
 from tests.records import envelope
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 async def test_a_chunk_that_is_stuck_holds_the_reading(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     read, released, full = list[int](), asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    write, take = CandidateLoader._write_chunk, ChunkReader.read
+    write, take = ChunkWriter.write, ChunkReader.read
 
-    async def stuck(loader: CandidateLoader, chunk: ParsedChunk) -> Any:
+    async def stuck(writer: ChunkWriter, chunk: ParsedChunk) -> Any:
         if chunk.last_line == 1:
             await released.wait()
-        return await write(loader, chunk)
+        return await write(writer, chunk)
 
     def counted(chunks: ChunkReader) -> ParsedChunk | None:
         chunk = take(chunks)
@@ -34,7 +34,7 @@ async def test_a_chunk_that_is_stuck_holds_the_reading(bench: Bench, monkeypatch
             loop.call_soon_threadsafe(full.set)
         return chunk
 
-    monkeypatch.setattr(CandidateLoader, "_write_chunk", stuck)
+    monkeypatch.setattr(ChunkWriter, "write", stuck)
     monkeypatch.setattr(ChunkReader, "read", counted)
     teams = [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(40)]
     building = asyncio.create_task(bench.build({TEAM: teams}, bulk_documents=1, bulks_in_flight=2))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import signal
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.indexer.command.index_process import running
@@ -29,7 +32,8 @@ class KillPoint(NamedTuple):
 
     Without a stage, the beginning is that of the process. With `behind`, requests count from the first one on that
     puts something whose path has that text. `only_path` counts requests of that path alone. `is_effective` says whether
-    the request still has its effect.
+    the request still has its effect. With `victims`, that many loaders are killed instead, each at the n-th request
+    after the one before, and the command continues.
     """
 
     stage: str
@@ -39,6 +43,7 @@ class KillPoint(NamedTuple):
     seconds: float = 0.0
     behind: str = ""
     only_path: str = ""
+    victims: int = 0
 
 
 class KillingProxy(RequestProxy):
@@ -130,11 +135,31 @@ class ProcessKiller:
                 run.process.kill()
 
         if not moment.stage or await run.until(moment.stage):
-            if moment.requests:
+            if moment.victims:
+                self._kill_loaders(run, moment)
+            elif moment.requests:
                 self.proxy.arm(moment, kill)
             else:
                 await asyncio.sleep(moment.seconds)
                 kill()
+
+    def _kill_loaders(self, run: Running, moment: KillPoint) -> None:
+        """Kill loaders at a time counted in requests, one after the other."""
+        left = moment.victims
+
+        def kill() -> None:
+            nonlocal left
+            left -= 1
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                os.kill(loaders(run.process.pid)[left % 2], signal.SIGKILL)
+            self.proxy.arm(moment if left else None, kill)
+
+        self.proxy.arm(moment, kill)
+
+
+def loaders(pid: int) -> list[int]:
+    """Return the processes that a command has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @asynccontextmanager

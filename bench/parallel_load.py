@@ -1,0 +1,166 @@
+"""How much faster several processes load: `python -m bench.parallel_load [--listings N] [--rounds N] [--processes N]`.
+
+Each round loads the same listings with one process and with several, in turn: into a server that only acknowledges, so
+that nothing but the loaders is measured, and with `--node` by `brokerage index reindex` over live listings of a node of
+its own, from the first line to the last acknowledgement; an update of all listings follows. Prints medians and ratios,
+and for the server the processor time of the process that divides the source and of those that load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack, closing
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+
+from bench.accounting import peak_bytes, tree
+from bench.canned_engine import canned_engine
+from bench.load import reading_rate
+from cluster.connection import ConnectionSettings, connect
+from embedded import EmbeddedCluster, NodeOptions
+from indexer import FolderSource, IndexerContext, IndexerSettings, ResourceReport
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
+from indexer.build.build_job import BuildJob
+from indexer.build.line_load import LineLoad
+from indexer.build.loader import CandidateLoader
+from indexer.build.parallel.loader_pool import LoaderPool
+from indexer.build.swap_gate import DocumentSample
+from indexer.documents.companies import companies_from_source
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.report import ignore_progress
+from mappings import LISTING
+from sample import write_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+_FEW = 300
+
+
+class Taken(NamedTuple):
+    """Records per second of one load, the microseconds of processor time per record, and the megabytes of all."""
+
+    rate: float
+    own: float = 0.0
+    loaders: float = 0.0
+    megabytes: float = 0.0
+
+
+async def measured(url: str, small: Path, folder: Path, processes: int) -> Taken:
+    """Load the listings of a folder into the server, after those of a small one, so that all processes have started."""
+    settings = IndexerSettings(dead_letter_folder=str(folder / "dead-letters"))
+    connection = ConnectionSettings(url=(url,))
+    async with connect(connection, connections=8, timeout=60) as client, AsyncExitStack() as stack:
+        context = IndexerContext(client, connection, settings)
+        pool = await stack.enter_async_context(LoaderPool(context, processes))
+        await _load(context, small, pool)
+        before, started = _seconds(), time.perf_counter()
+        records = await _load(context, folder, pool)
+        taken, used = time.perf_counter() - started, _seconds()
+        own, loaders = ((late - early) * 1e6 / records for late, early in zip(used, before, strict=True))
+        return Taken(records / taken, own, loaders, peak_bytes(os.getpid()) / 2**20)
+
+
+async def _load(context: IndexerContext, folder: Path, pool: LoaderPool) -> int:
+    settings, source, report = context.settings, FolderSource(folder), ResourceReport(LISTING.alias)
+    options = BulkOptions(require_alias=True)
+    sender = BulkSender(context.client, LISTING.alias, AdaptiveLimit(settings), settings, options)
+    with closing(DeadLetters(settings.dead_letter_folder, LISTING.alias)) as letters:
+        known, limit = companies_from_source(source), settings.dead_letter_limit
+        job = BuildJob(LISTING, source, known, report, letters, limit, is_forced=False, on_progress=ignore_progress)
+        progress = BuildProgress("candidate", None, "", "", taken_at=0, dead_letters="", follows=-1)
+        loader = CandidateLoader(job, BuildCheckpoint(context, LISTING.alias), progress)
+        await LineLoad(context, sender, "bench", DocumentSample(), pool).run(loader)
+    return report.read
+
+
+def _seconds() -> tuple[float, float]:
+    """Return the processor seconds of this process and of its loaders."""
+    processes = tree(os.getpid())
+    own = sum(each.seconds for each in processes if each.pid == os.getpid())
+    return own, sum(each.seconds for each in processes) - own
+
+
+def _into_server(url: str, small: Path, folder: Path, processes: int) -> Taken:
+    """Load in a process of its own."""
+    command = [sys.executable, "-m", "bench.parallel_load", "--into", url, str(small), str(folder), str(processes)]
+    return Taken(*orjson.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))  # noqa: S603
+
+
+def _into_node(url: str, folder: Path, processes: int) -> Taken:
+    return Taken(reading_rate(url, folder, processes))
+
+
+def _compare(name: str, load: Callable[[int], Taken], processes: int, rounds: int) -> None:
+    """Load with one process and with several, in turn, and print the medians."""
+    taken = [(load(1), load(processes)) for _ in range(rounds)]
+    for count, column in zip((1, processes), zip(*taken, strict=True), strict=True):
+        all_taken = Taken(*(median(values) for values in zip(*column, strict=True)))
+        print(f"{name}, --processes {count}: {all_taken.rate:8,.0f} a second{_spent(all_taken)}")
+    print(f"{name}: ratio {median(several.rate / one.rate for one, several in taken):.2f}", flush=True)
+
+
+def _spent(taken: Taken) -> str:
+    if not taken.own:
+        return ""
+    return f"; a record {taken.own:.1f} µs of the build, {taken.loaders:.1f} µs of loaders; {taken.megabytes:.0f} MB"
+
+
+def _update_all(url: str, folder: Path) -> None:
+    """Update every listing by the command, and print its rate."""
+    path, moment = folder / "changes.ndjson", (dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)).isoformat()
+    with (folder / "listings.ndjson").open("rb") as source, path.open("wb") as file:
+        for line in source:
+            envelope = orjson.loads(line)
+            envelope["updated_at"], envelope["record"]["ListPrice"] = moment, 1_000
+            file.write(orjson.dumps(envelope) + b"\n")
+    command = [str(Path(sys.executable).with_name("brokerage")), "index", "update", str(path), "--resource", "listings"]
+    started = time.perf_counter()
+    subprocess.run(command, env=os.environ | {"ELASTICSEARCH_URL": url}, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+    with path.open("rb") as file:
+        records = sum(1 for _ in file)
+    print(f"update of all {records:,} listings: {records / (time.perf_counter() - started):,.0f} a second")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--listings", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--node", action="store_true", help="load into an Elasticsearch node, too")
+    parser.add_argument("--into", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.into:
+        url, small, large, processes = given.into
+        print(orjson.dumps([*asyncio.run(measured(url, Path(small), Path(large), int(processes)))]).decode())
+        return
+    with tempfile.TemporaryDirectory() as name:
+        small, folder = Path(name) / "small", Path(name) / "large"
+        write_source(small, _FEW)
+        write_source(folder, given.listings)
+        with canned_engine() as url:
+            _compare("canned engine", partial(_into_server, url, small, folder), given.processes, given.rounds)
+        if given.node:
+            with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=2048)) as cluster:
+                reading_rate(cluster.url, folder, 1)  # every measured load is a rebuild
+                _compare("rebuild", partial(_into_node, cluster.url, folder), given.processes, given.rounds)
+                _update_all(cluster.url, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Loading by several processes: this one hands out ranges of the source, the others parse and write them."""

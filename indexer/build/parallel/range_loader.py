@@ -1,0 +1,95 @@
+"""The work of a loader process: ranges are parsed one after the other, and their chunks written concurrently."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import TYPE_CHECKING
+
+from indexer.build.chunk_writer import ChunkWriter, LoadedLines
+from indexer.build.local_load import chunks_ahead
+from indexer.build.parallel.messages import RangeFailure, RangeOutcome
+from indexer.build.swap_gate import DocumentSample
+from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.errors import IndexerError, translate_client_errors
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.source.lines import LineStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from indexer.build.parallel.messages import LoadOrder, RangeOrder
+    from indexer.context import IndexerContext
+    from indexer.documents.line_parser import ParsedChunk
+    from indexer.source.line_ranges import LineRange
+
+    Answer = Callable[[RangeOutcome | RangeFailure], None]
+
+
+class RangeLoader:
+    """Loads ranges of one resource, and passes the outcome of each to `answer`."""
+
+    def __init__(self, context: IndexerContext, order: LoadOrder, answer: Answer) -> None:
+        """Compile what follows from the declaration of the resource."""
+        self._context = context
+        self._resource = order.resource
+        self._answer = answer
+        self._sample = DocumentSample()
+        self._parser = LineParser(order.resource, order.companies, context.settings)
+        options = BulkOptions(require_alias=True, opaque_id=order.opaque_id, ranges=order.ranges)
+        limit = AdaptiveLimit(context.settings)
+        sender = BulkSender(context.client, order.fence, limit, context.settings, options)
+        known = (order.resource, order.live, order.companies.coverage)
+        self._writer = ChunkWriter(context, *known, sender, self._sample)
+        self._capacity = asyncio.Semaphore(chunks_ahead(context.settings))
+        self._running = set[asyncio.Task[None]]()
+
+    async def load(self, order: RangeOrder) -> None:
+        """Read a range; return when its last chunk was read, which may not be written yet."""
+        written: list[asyncio.Task[LoadedLines]] = []
+        reading = asyncio.create_task(self._read(order.lines, written))
+        await asyncio.wait([reading])
+        finishing = asyncio.create_task(self._finish(order, reading, written))
+        self._running.add(finishing)
+        finishing.add_done_callback(self._running.discard)
+
+    async def _read(self, lines: LineRange, written: list[asyncio.Task[LoadedLines]]) -> None:
+        """Read the chunks of a range, and begin to write each."""
+        settings = self._context.settings
+        items = lines.items(self._resource, settings.max_record_bytes)
+        stream = LineStream(items, lines.position, lambda: lines.position)
+        chunks = ChunkReader(self._parser, stream, settings)
+        while (chunk := await asyncio.to_thread(chunks.read)) is not None:
+            await self._capacity.acquire()
+            written.append(asyncio.create_task(self._write(chunk)))
+
+    async def _write(self, chunk: ParsedChunk) -> LoadedLines:
+        try:
+            with translate_client_errors():
+                return await self._writer.write(chunk)
+        finally:
+            self._capacity.release()
+
+    async def _finish(
+        self, order: RangeOrder, reading: asyncio.Task[None], written: list[asyncio.Task[LoadedLines]]
+    ) -> None:
+        """Wait until the chunks of a range are acknowledged, and answer."""
+        loaded = LoadedLines.none(order.lines.last_line, order.lines.position)
+        try:
+            for chunk in await asyncio.gather(*written):
+                loaded.append(chunk)
+            await reading
+        except Exception as error:
+            self._answer(RangeFailure(order.number, _portable(error)))
+        else:
+            self._answer(RangeOutcome(order.number, loaded, self._sample.added()))
+
+
+def _portable(error: Exception) -> Exception:
+    """Return an error that another process can raise, with the trace of one that is not expected."""
+    if isinstance(error, IndexerError):
+        return error
+    unexpected = RuntimeError(f"{type(error).__name__}: {error}")
+    unexpected.add_note("".join(traceback.format_exception(error)))
+    return unexpected
