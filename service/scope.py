@@ -6,7 +6,9 @@ Rules 1-6 of the spec's shared parameter `parent_company_id`, and decisions, Ide
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from service.errors import ApiError, Forbidden, InvalidRequest
 
@@ -19,7 +21,7 @@ COMPANY_PARAMETER = "platform_company_id"
 PARENT_PARAMETER = "parent_company_id"
 
 
-class ListedCompany(NamedTuple):
+class ListedCompany(msgspec.Struct, frozen=True, gc=False):
     """A company: its key, its numeric id, and its parent by either."""
 
     key: str

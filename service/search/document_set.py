@@ -49,7 +49,7 @@ class IndexVersion:
 
 @dataclass(frozen=True)
 class DocumentSet(Generic[Document]):
-    """The decoded documents by id, and their version; the version is None for an index of several shards."""
+    """The decoded documents by id, and their version; the version is None if it cannot be known."""
 
     by_id: Mapping[str, Document] = field(default_factory=dict)
     version: IndexVersion | None = IndexVersion()
@@ -110,20 +110,23 @@ class DocumentSetReader(Generic[Document]):
     async def _read_all(self, sort: list[str]) -> DocumentSet[Document]:
         """Read by sequence number, so that a document that is written meanwhile appears again on a later page.
 
-        The version is that of these hits, because another shard copy may lag a refresh behind.
+        The version is that of these hits, because another shard copy may lag a refresh behind. If pages of different
+        copies lack a document for that reason, or one was deleted meanwhile, read by identifier.
         """
         documents: dict[str, Document] = {}
         last: dict[str, Any] | None = None
         while True:
             response = await self._page(sort, None if last is None else last["sort"])
-            if sort == self._by_sequence and shard_count(response) > 1:
-                return await self._read_all(self._by_identifier)
             hits = parse_hits(response)
             documents |= self._decoded(hits)
             last = hits[-1] if hits else last
-            if len(hits) < _PAGE_SIZE:
-                is_versioned = sort == self._by_sequence
-                return DocumentSet(documents, IndexVersion.of(len(documents), last) if is_versioned else None)
+            if len(hits) < _PAGE_SIZE or (sort == self._by_sequence and shard_count(response) > 1):
+                break
+        if sort == self._by_identifier:
+            return DocumentSet(documents, None)
+        if shard_count(response) > 1 or len(documents) != total_hits(response):
+            return await self._read_all(self._by_identifier)
+        return DocumentSet(documents, IndexVersion.of(len(documents), last))
 
     def _decoded(self, hits: Iterable[Mapping[str, Any]]) -> dict[str, Document]:
         return {hit["_id"]: self._decode(hit) for hit in hits}

@@ -29,11 +29,15 @@ class Shelf:
         self.client, self.index = client, f"{connection.prefix}shelf"
         self.sizes: list[int] = []
         self.decoded: list[str] = []
+        self.deleted_between_pages = ""
         engine = build_services(client, ServiceSettings(), connection).engine
         search = engine.search_unshared
 
         async def counting(index: str, body: Mapping[str, Any]) -> bytes:
             self.sizes.append(body["size"])
+            if len(self.sizes) == 2 and (name := self.deleted_between_pages):
+                self.deleted_between_pages = ""
+                await client.delete(index=index, id=name, refresh=True)
             return await search(index, body)
 
         engine.search_unshared = counting  # type: ignore[method-assign, assignment]
@@ -101,6 +105,13 @@ async def test_a_deletion_is_noticed(shelf: Shelf, written: dict[str, int]) -> N
     await shelf.client.delete(index=shelf.index, id="b", refresh=True)
     await shelf.write(**written)
     assert await shelf.read() == {"a": 1, "c": 3, "d": 4, "e": 5, **written}
+
+
+async def test_a_document_that_is_deleted_while_all_are_read_is_not_returned(shelf: Shelf) -> None:
+    shelf.known, shelf.deleted_between_pages = None, "a"
+    expected = {"b": 2, "c": 3, "d": 4, "e": 5}
+    assert await shelf.read() == expected
+    assert await shelf.read() == expected
 
 
 async def test_a_write_to_the_last_document_is_noticed(shelf: Shelf) -> None:
