@@ -64,7 +64,7 @@ async def test_an_outage_is_logged_once(open_api: Open, stand_in: StandIn, caplo
 
 
 async def test_the_set_is_read_again_only_when_a_key_has_changed(open_api: Open, stand_in: StandIn) -> None:
-    key, _ = stand_in.grant(), stand_in.grant()
+    key = stand_in.grant()
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0)
     assert stand_in.keys_read == [WHOLE]
     for _ in range(3):
@@ -72,7 +72,7 @@ async def test_the_set_is_read_again_only_when_a_key_has_changed(open_api: Open,
     assert set(stand_in.keys_read[1:]) == {1}
     documents(stand_in)[0]["revoked"] = "2020-01-01T00:00:00Z"
     assert await status(api, key) == 401
-    assert stand_in.keys_read.count(WHOLE) == 2
+    assert WHOLE in stand_in.keys_read[1:]
 
 
 async def test_the_set_is_renewed_without_requests(open_api: Open, stand_in: StandIn) -> None:
