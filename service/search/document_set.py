@@ -32,7 +32,7 @@ class WrittenDocument(NamedTuple):
     """One state of a document. Another index counts sequence numbers from 0 again, so they alone are not enough."""
 
     sequence: int
-    index: str
+    index_name: str
     identifier: str
     term: int
 
@@ -45,7 +45,7 @@ class WrittenDocument(NamedTuple):
 class IndexVersion(NamedTuple):
     """The number of documents and the one written last, None without any: changes with every write and deletion."""
 
-    count: int
+    total: int
     last: WrittenDocument | None
 
 
