@@ -2,8 +2,8 @@
 
 On a node of its own; each size is an installation with a service process. Listings are small, their identifiers in no
 order, and six in ten belong to one company. Prints what loading took, then, measured in turn on all sizes, a page of
-200 at three depths and a walk of the whole large company, whose records are counted; last the memory. With `--data`,
-what is loaded remains there, and is measured again without another load.
+200 at three depths and a walk of the whole large company, whose records are counted; last the most memory that service
+and indexer took. With `--data`, what is loaded remains there, and is measured again without another load.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from bench.client import Connection
     from bench.programs import Program
@@ -122,8 +122,8 @@ class Size:
             raise SystemExit(f"The walk went back from {before} to {self.cursor}.")
 
 
-def _load(url: str, folder: Path, records: int, shards: int) -> None:
-    """Load the listings by the command line; print what that took."""
+def _load(url: str, folder: Path, records: int, shards: int) -> int:
+    """Load the listings by the command line and print what that took; return the bytes of memory at most."""
     size = _write_source(folder / "source", records)
     environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": _prefix(records)}
     environment |= {"BROKERAGE_SHARDS": f"listings={shards}", "BROKERAGE_DEAD_LETTER_DIR": str(folder / "dead")}
@@ -143,6 +143,7 @@ def _load(url: str, folder: Path, records: int, shards: int) -> None:
         flush=True,
     )
     shutil.rmtree(folder)
+    return used.ru_maxrss * 1024
 
 
 def _prefix(records: int) -> str:
@@ -194,8 +195,14 @@ def _print_walks(sizes: list[Size]) -> None:
         if size.walked != expected:
             raise SystemExit(f"The walk returned {size.walked:,} records of {expected:,}.")
         rate, ratio = size.walked / size.walk_seconds, size.walk_seconds / size.walked / first
-        memory = peak_bytes(size.program.pid) / 2**20
-        print(f"walk of {size.walked:,} records: {rate:,.0f} a second, ratio {ratio:.2f}; service {memory:.0f} MB")
+        print(f"walk of {size.walked:,} records: {rate:,.0f} a second, time of a record {ratio:.2f} of the smallest")
+    _print_memory("service", [peak_bytes(size.program.pid) for size in sizes])
+
+
+def _print_memory(program: str, taken: Sequence[int]) -> None:
+    megabytes = ", ".join(f"{each / 2**20:.0f}" for each in taken)
+    ratios = ", ".join(f"{each / taken[0]:.2f}" for each in taken[1:])
+    print(f"memory of the {program}: {megabytes} MB; ratio to the smallest {ratios}", flush=True)
 
 
 def main() -> None:
@@ -208,9 +215,13 @@ def main() -> None:
     given = parser.parse_args()
     options = NodeOptions(data=given.data, ephemeral=given.data is None)
     with tempfile.TemporaryDirectory() as name, EmbeddedCluster(options) as cluster:
-        for records in given.records:
-            if not asyncio.run(_is_loaded(cluster.url, records)):
-                _load(cluster.url, Path(name) / str(records), records, given.shards)
+        loaded = [
+            _load(cluster.url, Path(name) / str(records), records, given.shards)
+            for records in given.records
+            if not asyncio.run(_is_loaded(cluster.url, records))
+        ]
+        if len(loaded) == len(given.records):
+            _print_memory("indexer", loaded)
         asyncio.run(_measure(cluster.url, given))
 
 

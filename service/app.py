@@ -43,7 +43,7 @@ from service.reso.operations import RESO_OPERATIONS
 from service.reso.protocol.error_format import RESO_ERRORS
 from service.resources import OPERATIONS
 from service.search.cached_value import CacheAges, CachedValue
-from service.search.company_directory import read_company_directory
+from service.search.company_directory import CompanyDirectoryReader
 from service.search.engine import SearchEngine
 from service.search.marks import read_mark
 from service.services import Services
@@ -159,7 +159,7 @@ async def _run_services(
         task.cancel()
     await asyncio.wait(tasks)
     await services.news.close()
-    await asyncio.gather(services.keys.usage.flush(), services.audit.close())
+    await asyncio.gather(services.keys.usage.close(), services.audit.close())
     await services.limiter.close()
     await client.close()
     if tracing is not None:
@@ -195,7 +195,7 @@ def build_services(
         engine=engine,
         admission=AdmissionControl(settings),
         keys=_key_ring(engine, settings, connection, ages),
-        directory=CachedValue(partial(read_company_directory, engine, connection.alias(COMPANY)), ages),
+        directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),
         marks=marks,
         events=CachedValue(EventLedgerReader(engine, connection.control_index).read, ages),
         news=ChangeNotifier(marks),

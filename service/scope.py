@@ -6,7 +6,9 @@ Rules 1-6 of the spec's shared parameter `parent_company_id`, and decisions, Ide
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from service.errors import ApiError, Forbidden, InvalidRequest
 
@@ -19,25 +21,35 @@ COMPANY_PARAMETER = "platform_company_id"
 PARENT_PARAMETER = "parent_company_id"
 
 
+class ListedCompany(msgspec.Struct, frozen=True, gc=False):
+    """A company: its key, its numeric id, and its parent by either."""
+
+    key: str
+    numeric_id: str | None = None
+    parent: str | None = None
+
+
 @dataclass(frozen=True)
 class CompanyDirectory:
     """A snapshot of all companies: their keys, numeric ids and parents."""
 
     keys: dict[str, str] = field(default_factory=dict)  # company key or numeric id -> company key
     children: dict[str, frozenset[str]] = field(default_factory=dict)  # parent's company key -> children's keys
+    families: dict[str, frozenset[str]] = field(default_factory=dict)  # the same, with the parent
 
     @classmethod
-    def of(cls, documents: Iterable[dict[str, Any]]) -> CompanyDirectory:
-        """Build the snapshot from the documents of the companies index."""
-        documents = list(documents)
-        keys = {document["numeric_id"]: document["id"] for document in documents if "numeric_id" in document}
-        keys |= {document["id"]: document["id"] for document in documents}
+    def of(cls, companies: Iterable[ListedCompany]) -> CompanyDirectory:
+        """Build the snapshot of some companies."""
+        companies = list(companies)
+        keys = {company.numeric_id: company.key for company in companies if company.numeric_id is not None}
+        keys |= {company.key: company.key for company in companies}
         children: dict[str, set[str]] = {}
-        for document in documents:
-            parent = keys.get(document.get("parent_company_id", ""))
+        for company in companies:
+            parent = None if company.parent is None else keys.get(company.parent)
             if parent is not None:
-                children.setdefault(parent, set()).add(document["id"])
-        return cls(keys, {parent: frozenset(group) for parent, group in children.items()})
+                children.setdefault(parent, set()).add(company.key)
+        families = {parent: frozenset({parent, *group}) for parent, group in children.items()}
+        return cls(keys, {parent: frozenset(group) for parent, group in children.items()}, families)
 
     def key(self, company: str) -> str | None:
         """Return the key of a company given by key or numeric id; None if unknown."""
@@ -46,6 +58,10 @@ class CompanyDirectory:
     def keys_of(self, companies: Iterable[str]) -> frozenset[str]:
         """Return the keys of those of the given companies that exist."""
         return frozenset(key for key in map(self.key, companies) if key is not None)
+
+    def family(self, parent: str) -> frozenset[str]:
+        """Return the keys of a company and of those below it."""
+        return self.families.get(parent, frozenset({parent}))
 
 
 @dataclass(frozen=True)
@@ -72,9 +88,11 @@ def allowed_scope(key: ApiKey, directory: CompanyDirectory) -> Scope:
     """Return everything that a key may read."""
     if key.all_companies:
         return Scope(None)
-    parents = directory.keys_of(key.parent_companies)
-    children = frozenset[str]().union(*(directory.children.get(parent, frozenset()) for parent in parents))
-    return Scope(directory.keys_of(key.companies) | parents | children)
+    families = [directory.family(parent) for parent in directory.keys_of(key.parent_companies)]
+    companies = directory.keys_of(key.companies)
+    if len(families) == 1 and companies <= families[0]:
+        return Scope(families[0])  # thousands of companies are not copied for each request
+    return Scope(companies.union(*families))
 
 
 def resolve_scope(key: ApiKey, directory: CompanyDirectory, company: str | None, parent: str | None) -> Scope:

@@ -11,6 +11,7 @@ from indexer.documents.identification import DECODE_ERRORS
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import EVERY_COMPANY_COVERED
 from mappings import RESOURCES
+from mappings.company_query import companies_query
 
 if TYPE_CHECKING:
     from indexer.source.lines import Source
@@ -51,7 +52,7 @@ class Coverage:
     @property
     def query(self) -> dict[str, Any]:
         """The query for the documents of the companies, tombstones included."""
-        return {"match_all": {}} if self.companies is None else {"terms": {"company": sorted(self.companies)}}
+        return {"match_all": {}} if self.companies is None else companies_query(self.companies)
 
     @property
     def others_query(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mappings import LISTING, RESOURCES
+from mappings.company_query import sorted_companies
 from mappings.display import LISTING_SWITCH, refuses
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
@@ -50,7 +51,7 @@ class FeedView:
         With other guarded members in a later version the content hashes of the copy are void, too.
         """
         companies = self.call.scope.companies
-        listed = None if companies is None else sorted(companies)
+        listed = None if companies is None else sorted_companies(companies)
         contents = [self.content(resource).content for resource in RESOURCES]
         licence = [self.call.display, sorted(self._hidden_with_address)] if self.call.display else []
         return view_fingerprint(

@@ -29,7 +29,7 @@ _Moment = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 _Tier = Annotated[str, msgspec.Meta(pattern=TIER_PATTERN)]
 
 
-class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored key. Scope: the named companies, the named parent companies with their children, or everything.
 
     `rate` is in requests per minute, None for unlimited; a `tier` overrides it. `burst` is in requests, None for the

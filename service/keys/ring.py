@@ -8,12 +8,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from service.keys.key_set import KeySetVersion, read_keys, read_version
-from service.keys.record import ApiKey, DamagedKey
+from service.keys.record import ApiKey, DamagedKey, decode_key
 from service.search.cached_value import CacheAges, CachedValue
+from service.search.document_set import DocumentSet, DocumentSetReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from service.keys.revocation_list import RevocationList
     from service.keys.usage import KeyUsage
@@ -37,12 +38,10 @@ class KeyRing:
     ) -> None:
         """Read keys from `index`; a revocation takes effect within `ages.stale_seconds`. `usage` records last use."""
         self.usage = usage
-        self._engine = engine
-        self._index = index
         self._ages = ages
         self._revocations = revocations
-        self._version = KeySetVersion()
-        self._keys: CachedValue[Mapping[str, ApiKey | None]] = CachedValue(self._read, ages)
+        self._reader: DocumentSetReader[ApiKey | None] = DocumentSetReader(engine, index, self._decode, "key_id")
+        self._keys: CachedValue[DocumentSet[ApiKey | None]] = CachedValue(self._read, ages)
         self._renewal: asyncio.Task[None] | None = None
         self._renewed_at = float("-inf")
         self._logged_damaged_ids: set[str] = set()
@@ -64,7 +63,8 @@ class KeyRing:
 
     def cached_keys(self) -> Mapping[str, ApiKey | None]:
         """Return all keys as last read, None for damaged ones, without a request."""
-        return self._keys.current or {}
+        current = self._keys.current
+        return {} if current is None else current.by_id
 
     def recall(self, key_id: str) -> ApiKey | None:
         """Return the key with this id from memory, without a request; None also if it is damaged or revoked by file."""
@@ -92,17 +92,15 @@ class KeyRing:
         self._renewal, self._renewed_at = None, time.monotonic()
         await self._keys.refresh()
 
-    async def _read(self) -> Mapping[str, ApiKey | None]:
-        current = self._keys.current
-        if current is not None and await read_version(self._engine, self._index) == self._version:
-            return current
-        decoded, self._version = await read_keys(self._engine, self._index)
-        self._logged_damaged_ids &= decoded.keys()
-        return {key_id: self._intact(key) for key_id, key in decoded.items()}
+    async def _read(self) -> DocumentSet[ApiKey | None]:
+        keys = await self._reader.read(self._keys.current)
+        self._logged_damaged_ids &= keys.by_id.keys()
+        return keys
 
-    def _intact(self, key: ApiKey | DamagedKey) -> ApiKey | None:
+    def _decode(self, hit: Mapping[str, Any]) -> ApiKey | None:
         """Return the key, or None and log once if it is damaged."""
-        if isinstance(key, ApiKey):
+        key = decode_key(hit["_id"], hit.get("_source"))
+        if not isinstance(key, DamagedKey):
             self._logged_damaged_ids.discard(key.key_id)
             return key
         if key.key_id not in self._logged_damaged_ids:

@@ -7,6 +7,7 @@ with the first key. Writes require an alias, so that they never create an index.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from service.search.engine import SearchEngine
 
 _WRITE_INTERVAL_SECONDS = 60.0
-# Also the longest delay of a shutdown.
+# For each write, and for all of them at shutdown.
 _WRITE_TIMEOUT_SECONDS = 2.0
+# So that a write ends within its timeout, however many keys are in use.
+_WRITTEN_AT_ONCE = 1_000
 _CREATOR = "`brokerage keys create`"
 
 
@@ -48,15 +51,27 @@ class KeyUsage:
 
     async def flush(self) -> None:
         """Write the pending uses, or keep them for the next attempt; failures are logged, not raised."""
-        batch = dict(self._pending)
-        if not batch:
-            return
+        pending = [*self._pending.items()]
+        for start in range(0, len(pending), _WRITTEN_AT_ONCE):
+            if not await self._write(dict(pending[start : start + _WRITTEN_AT_ONCE])):
+                return
+
+    async def close(self) -> None:
+        """Write what is pending, as far as that is possible within the time of one write."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WRITE_TIMEOUT_SECONDS):
+                await self.flush()
+
+    async def _write(self, batch: dict[str, dt.datetime]) -> bool:
+        """Write some uses; return whether that succeeded."""
         problem = await bulk_problem(self._engine, self._alias, _bulk_body(batch), _CREATOR, _WRITE_TIMEOUT_SECONDS)
         if problem:
             KEY_USAGE_FAILURES.inc()
-        else:
-            self._pending = {key_id: at for key_id, at in self._pending.items() if batch.get(key_id) != at}
+        for key_id, at in () if problem else batch.items():
+            if self._pending.get(key_id) == at:
+                del self._pending[key_id]
         self._problem.changes_to(problem)
+        return not problem
 
 
 def _bulk_body(batch: dict[str, dt.datetime]) -> bytes:

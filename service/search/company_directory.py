@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.scope import CompanyDirectory
-from service.search.search_response import parse_hits
+from service.scope import CompanyDirectory, ListedCompany
+from service.search.document_set import DocumentSet, DocumentSetReader
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.search.engine import SearchEngine
 
-_BATCH_SIZE = 5_000
+_READ = ("id", "numeric_id", "parent_company_id", "deleted")
 
 
-async def read_company_directory(engine: SearchEngine, alias: str) -> CompanyDirectory:
-    """Return the directory of all companies."""
-    documents: list[dict[str, Any]] = []
-    after: list[object] | None = None
-    while True:
-        page = parse_hits(await engine.search(alias, _page_body(after)))
-        documents += [hit["_source"] for hit in page]
-        if len(page) < _BATCH_SIZE:
-            return CompanyDirectory.of(documents)
-        after = page[-1]["sort"]
+class CompanyDirectoryReader:
+    """Reads the directory of all companies, and builds another one only if companies have changed."""
+
+    def __init__(self, engine: SearchEngine, alias: str) -> None:
+        """Start without companies."""
+        self._reader = DocumentSetReader(engine, alias, _listed_company, "id", _source=_READ)
+        self._companies: DocumentSet[ListedCompany | None] | None = None
+        self._directory = CompanyDirectory()
+
+    async def read(self) -> CompanyDirectory:
+        """Return the directory, the same object if nothing has changed; raise ApiError."""
+        companies = await self._reader.read(self._companies)
+        if companies is not self._companies:
+            self._directory = CompanyDirectory.of(filter(None, companies.by_id.values()))
+            self._companies = companies
+        return self._directory
 
 
-def _page_body(after: list[object] | None) -> dict[str, object]:
-    body: dict[str, object] = {
-        "size": _BATCH_SIZE,
-        "query": {"bool": {"filter": [{"term": {"deleted": False}}]}},
-        "sort": ["id"],
-        "track_total_hits": False,
-        # The list is small and read every few seconds: omitting the record saves more than filtering the source costs.
-        "_source": ["id", "numeric_id", "parent_company_id"],
-    }
-    return body | ({"search_after": after} if after else {})
+def _listed_company(hit: Mapping[str, Any]) -> ListedCompany | None:
+    """Return the company of a hit, None for a deleted one."""
+    document = hit["_source"]
+    if document.get("deleted"):
+        return None
+    return ListedCompany(document["id"], document.get("numeric_id"), document.get("parent_company_id"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,14 @@ from service.http.responses import json_array, link_header
 from service.keys.redaction import mask_keys
 from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
-from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Scope
 from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
 from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
-from service.search.search_response import extract_records, total_hits
+from service.search.search_response import extract_records, hit_companies, total_hits
 from service.search.shards.record_batches import RecordBatch, note_records
 from service.search.shards.scope_reach import identifier_keys, scope_reach
+from service.search.shards.served_shards import MAX_COMPANIES
 from service.search.shards.shard_order import rows_in_order
 from service.telemetry.timing import Layer
 
@@ -188,12 +189,19 @@ async def _search_identifiers(
     """Return the records by identifier. In an index of several shards, search those that can have them.
 
     The company of a record may be too new to be known here: without a scope, search all shards for what is lacking.
+    For one record, Elasticsearch would look up each company of the scope: those of many are compared here.
     """
+    is_wide = len(selection.scope.companies or ()) > MAX_COMPANIES
+    searched = replace(selection, scope=Scope(None)) if is_wide else selection
 
     async def found(names: Sequence[str], keys: Collection[str] | None) -> dict[str, JsonBytes]:
-        body = page_body(selection.filtered(terms("_id", names)), len(names))
+        body = page_body(searched.filtered(terms("_id", names)), len(names))
         reach = (await scope_reach(call, selection.resource))._replace(keys=keys)
-        records = _records(await call.services.engine.search_unshared(alias, body, reach), len(names), exact_names)
+        response = await call.services.engine.search_unshared(alias, body, reach)
+        records = _records(response, len(names), exact_names)
+        if is_wide:
+            owned = zip(records, hit_companies(response), strict=True)
+            records = [record for record, company in owned if selection.scope.covers(company)]
         return {record_identifier(selection.resource, record): record for record in records}
 
     keys = identifier_keys(call, selection.resource, identifiers)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mappings.company_query import companies_query
 from mappings.stored_document import feed_key, feed_key_range
 from mappings.text_forms import TextForm
 
@@ -137,7 +138,7 @@ def scope_clauses(scope: Scope, after: str = "") -> list[Clause]:
     """Restrict to the scope, after `after`; for one company a single range does both and seeks in the sorted index."""
     if scope.single_company is not None:
         return [{"range": {"feed_key": feed_key_range(scope.single_company, after)}}]
-    companies = [] if scope.companies is None else [terms("company", sorted(scope.companies))]
+    companies = [] if scope.companies is None else [companies_query(scope.companies)]
     return [*companies, {"range": {"id": {"gt": after}}}] if after else companies
 
 

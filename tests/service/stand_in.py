@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import datetime as dt
-import zlib
+import itertools
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from tests.network.http import http
 from tests.network.server import serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from mappings import Resource
     from tests.network.http import Request
@@ -49,6 +49,12 @@ def hit(index: str, identifier: str, source: bytes) -> bytes:
     """Return an encoded hit, with its members in the order of Elasticsearch."""
     name, key = orjson.dumps(index), orjson.dumps(identifier)
     return b'{"_index":%b,"_id":%b,"_score":null,"_source":%b,"sort":[%b]}' % (name, key, source, key)
+
+
+def _key_hit(sequence: int, key_id: str, source: dict[str, Any]) -> bytes:
+    """Return the encoded hit of a key, as of a search by sequence number."""
+    place = {"_index": "api_keys", "_id": key_id, "_seq_no": sequence, "_primary_term": 1}
+    return orjson.dumps({**place, "_source": source, "sort": [sequence, key_id]})
 
 
 def search_response(hits: Sequence[bytes] = (), *, shards: int = 3, failed: int = 0, timed_out: bool = False) -> bytes:
@@ -113,6 +119,8 @@ class StandIn:
     looked_at: list[str] = field(default_factory=list)  # the paths that were
     keys_read: list[int] = field(default_factory=list)  # the sizes of searches for keys, which no request asks for
     written: list[Any] = field(default_factory=list)  # the lines of bulk requests
+    _written_keys: dict[str, tuple[int, bytes]] = field(default_factory=dict)  # sequence number and source, by id
+    _sequences: Iterator[int] = field(default_factory=itertools.count)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Server]:
@@ -129,7 +137,7 @@ class StandIn:
         if rest == ["_bulk"]:
             return self._write(request, first)
         if (first, rest) == ("api_keys", ["_search"]):
-            return self._keys(request.json()["size"])
+            return self._keys(request.json())
         return self._answer(request, first, *rest)
 
     def grant(self, **granted: Any) -> str:
@@ -191,18 +199,19 @@ class StandIn:
         items = [{"index": {"status": status}} for line in lines if "index" in line]
         return self.replies.get(index) or Reply(body=orjson.dumps({"items": items}))
 
-    def _keys(self, size: int) -> Reply:
-        """Return all keys in the order of writing; when anything changes in one, the last sequence number does."""
-        self.keys_read.append(size)
+    def _keys(self, body: dict[str, Any]) -> Reply:
+        """Return the keys in the order of writing, or only the last one; a key that has changed is written again."""
+        self.keys_read.append(body["size"])
         documents = {key_id: source for (index, key_id), source in self.documents.items() if index == "api_keys"}
-        sequence = zlib.crc32(orjson.dumps(documents))
-        hits = [
-            orjson.dumps({"_index": "api_keys", "_id": key_id, "_source": source, "sort": [sequence, key_id]})
-            for key_id, source in documents.items()
-        ]
+        for key_id, source in documents.items():
+            if self._written_keys.get(key_id, (0, b""))[1] != (content := orjson.dumps(source)):
+                self._written_keys[key_id] = next(self._sequences), content
+        hits = sorted((self._written_keys[key_id][0], key_id) for key_id in documents)
+        after = body.get("search_after", [-1])[0]
+        found = [_key_hit(*hit, documents[hit[1]]) for hit in hits if hit[0] >= after][-body["size"] :]
         counted = b'"total":{"value":%d,' % len(hits)
-        body = search_response(hits[-size:]).replace(b'"total":{"value":%d,' % len(hits[-size:]), counted)
-        return self.replies.get("api_keys") or Reply(body=body)
+        encoded = search_response(found, shards=1).replace(b'"total":{"value":%d,' % len(found), counted)
+        return self.replies.get("api_keys") or Reply(body=encoded)
 
     def _answer(self, request: Request, index: str, operation: str, identifier: str = "") -> Reply:
         self.asked.append((request.path, request.json()))

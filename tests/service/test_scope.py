@@ -9,17 +9,17 @@ import pytest
 
 from service.errors import ApiError, Forbidden, InvalidRequest
 from service.keys.record import ApiKey
-from service.scope import CompanyDirectory, Scope, allowed_scope, resolve_scope
+from service.scope import CompanyDirectory, ListedCompany, Scope, allowed_scope, resolve_scope
 
 # Two parents with children, and one company without a parent.
 DIRECTORY = CompanyDirectory.of(
     [
-        {"id": "northwest", "numeric_id": "100"},
-        {"id": "acme", "numeric_id": "1", "parent_company_id": "northwest"},
-        {"id": "birch", "numeric_id": "2", "parent_company_id": "100"},
-        {"id": "southeast", "numeric_id": "200"},
-        {"id": "cedar", "numeric_id": "3", "parent_company_id": "southeast"},
-        {"id": "delta", "numeric_id": "4"},
+        ListedCompany("northwest", "100"),
+        ListedCompany("acme", "1", "northwest"),
+        ListedCompany("birch", "2", "100"),
+        ListedCompany("southeast", "200"),
+        ListedCompany("cedar", "3", "southeast"),
+        ListedCompany("delta", "4"),
     ]
 )
 
@@ -151,7 +151,7 @@ def test_a_key_without_any_company_reads_nothing() -> None:
 
 
 def test_a_new_child_of_a_parent_is_readable_with_the_next_directory() -> None:
-    grown = CompanyDirectory.of([{"id": "northwest"}, {"id": "new", "parent_company_id": "northwest"}])
+    grown = CompanyDirectory.of([ListedCompany("northwest"), ListedCompany("new", parent="northwest")])
     assert resolve_scope(KEYS["parent"], grown, None, "northwest").single_company == "new"
 
 

@@ -125,6 +125,24 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
     assert "is being recorded again" in caplog.text
 
 
+async def test_many_keys_are_written_in_parts_and_what_was_written_is_not_written_again(
+    api: TestClient[Any, Any], stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.keys.usage._WRITTEN_AT_ONCE", 2)
+    usage, names = usage_of(api), ["a", "b", "c", "d", "e"]
+    for name in names:
+        usage.record_use(name, NOON)
+    stand_in.out(refusal(503, "unavailable_shards_exception"), "key_usage")
+    await usage.flush()
+    assert len(stand_in.written) == 4
+    stand_in.replies.clear()
+    stand_in.written.clear()
+    await usage.flush()
+    assert [line["index"]["_id"] for line in stand_in.written[::2]] == names
+    await usage.flush()
+    assert len(stand_in.written) == 2 * len(names)
+
+
 async def test_it_is_written_in_the_background(api: TestClient[Any, Any], stand_in: StandIn) -> None:
     assert api.app is not None
     usage = KeyUsage(api.app[SERVICES].engine, "key_usage", every_seconds=0.01)

@@ -1,0 +1,150 @@
+"""All documents of a small index, kept in memory: read once, and then only those that were written since.
+
+Every write takes the next sequence number of its shard, so the last document and the number of documents say whether
+anything has changed, and the documents after it say what. That needs an index of one shard: one of several is read as a
+whole every time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from service.errors import EngineUnavailable
+from service.search.search_response import parse_hits, shard_count, total_hits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from service.search.engine import SearchEngine
+    from service.search.query import Body
+
+Document = TypeVar("Document")
+
+_PAGE_SIZE = 1_000
+# So many of the documents written last are read again with what is newer: the first of them must not have changed.
+_REREAD = 10
+# Searches of indices of several shards need a query, to which they add which copies are seen.
+_MATCH_ALL: Body = {"query": {"match_all": {}}}
+
+
+class WrittenDocument(NamedTuple):
+    """One state of a document. Another index counts sequence numbers from 0 again, so they alone are not enough."""
+
+    sequence: int
+    index_name: str
+    identifier: str
+    term: int
+
+    @classmethod
+    def of(cls, hit: Mapping[str, Any]) -> WrittenDocument:
+        """Return the state of a hit."""
+        return cls(hit["_seq_no"], hit["_index"], hit["_id"], hit["_primary_term"])
+
+
+class IndexVersion(NamedTuple):
+    """The number of documents and the one written last, None without any: changes with every write and deletion."""
+
+    total: int
+    last: WrittenDocument | None
+
+
+@dataclass(frozen=True)
+class DocumentSet(Generic[Document]):
+    """The decoded documents by id, and what was written last, in order; `recent` is None if that cannot be known."""
+
+    by_id: Mapping[str, Document]
+    recent: Sequence[WrittenDocument] | None
+
+    @property
+    def version(self) -> IndexVersion | None:
+        """The version of the index that these documents are."""
+        return None if self.recent is None else IndexVersion(len(self.by_id), self.recent[-1] if self.recent else None)
+
+
+class DocumentSetReader(Generic[Document]):
+    """Reads the documents of one index."""
+
+    def __init__(
+        self,
+        engine: SearchEngine,
+        index: str,
+        decode: Callable[[Mapping[str, Any]], Document],
+        identifier: str,
+        **options: object,
+    ) -> None:
+        """`decode` gets a hit. `identifier` is a field that sorts documents; `options` are members of the search."""
+        self._engine = engine
+        self._index = index
+        self._decode = decode
+        self._by_sequence, self._by_identifier = ["_seq_no", identifier], [identifier]
+        self._options = options
+
+    async def read(self, known: DocumentSet[Document] | None) -> DocumentSet[Document]:
+        """Return the documents as they are now, `known` itself if nothing has changed; raise ApiError."""
+        try:
+            return await self._read(known)
+        except (LookupError, TypeError) as error:
+            raise EngineUnavailable(f"A response for {self._index} lacks members: {error!r}.") from error
+
+    async def _read(self, known: DocumentSet[Document] | None) -> DocumentSet[Document]:
+        if known is None or known.recent is None:
+            return await self._read_all(self._by_sequence)
+        if await self.read_version() == known.version:
+            return known
+        newer = await self._read_newer(known, known.recent[0]) if known.recent else None
+        return newer or await self._read_all(self._by_sequence)
+
+    async def read_version(self) -> IndexVersion | None:
+        """Return the present version, None for an index of several shards; raise ApiError."""
+        sort = [{"_seq_no": "desc"}]
+        response = await self._search({"size": 1, "sort": sort, "track_total_hits": True, "_source": False})
+        if shard_count(response) > 1:
+            return None
+        return IndexVersion(total_hits(response), next(map(WrittenDocument.of, parse_hits(response)), None))
+
+    async def _read_newer(self, known: DocumentSet[Document], start: WrittenDocument) -> DocumentSet[Document] | None:
+        """Return the set with what was written since; None if more has changed, as by a deletion or a new index."""
+        response = await self._page(self._by_sequence, [start.sequence, ""])
+        hits = parse_hits(response)
+        if not hits or WrittenDocument.of(hits[0]) != start or len(hits) == _PAGE_SIZE:
+            return None
+        documents = {**known.by_id, **self._decoded(hits[1:])}
+        # Also counts what was deleted since.
+        return _document_set(documents, hits) if len(documents) == total_hits(response) else None
+
+    async def _read_all(self, sort: list[str]) -> DocumentSet[Document]:
+        """Read by sequence number, so that a document that is written meanwhile appears again on a later page.
+
+        What was written last is taken from these hits, because another shard copy may lag a refresh behind. If pages of
+        different copies lack a document for that reason, or one was deleted meanwhile, read by identifier.
+        """
+        documents: dict[str, Document] = {}
+        recent: list[dict[str, Any]] = []
+        while True:
+            response = await self._page(sort, recent[-1]["sort"] if recent else None)
+            hits = parse_hits(response)
+            documents |= self._decoded(hits)
+            recent = [*recent, *hits][-_REREAD:]
+            if len(hits) < _PAGE_SIZE or (sort == self._by_sequence and shard_count(response) > 1):
+                break
+        if sort == self._by_identifier:
+            return DocumentSet(documents, None)
+        if shard_count(response) > 1 or len(documents) != total_hits(response):
+            return await self._read_all(self._by_identifier)
+        return _document_set(documents, recent)
+
+    def _decoded(self, hits: Iterable[Mapping[str, Any]]) -> dict[str, Document]:
+        return {hit["_id"]: self._decode(hit) for hit in hits}
+
+    async def _page(self, sort: list[str], after: list[Any] | None) -> bytes:
+        body: Body = {"size": _PAGE_SIZE, "sort": sort, "track_total_hits": True, **self._options}
+        return await self._search(body | ({"search_after": after} if after else {}))
+
+    async def _search(self, body: Body) -> bytes:
+        return await self._engine.search_unshared(self._index, {**body, **_MATCH_ALL, "seq_no_primary_term": True})
+
+
+def _document_set(documents: Mapping[str, Document], hits: Sequence[Mapping[str, Any]]) -> DocumentSet[Document]:
+    """Return documents whose last writes are the last of some hits."""
+    return DocumentSet(documents, [WrittenDocument.of(hit) for hit in hits[-_REREAD:]])
