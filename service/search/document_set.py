@@ -1,17 +1,19 @@
 """All documents of a small index, kept in memory: read once, and then only those that were written since.
 
-Every write takes the next sequence number of its shard, so the last document and the number of documents say whether
-anything has changed, and the documents after it say what. That needs an index of one shard: one of several is read as a
-whole every time.
+Every write takes the next sequence number of its shard. So the last document, the number of documents and the sum of
+their sequence numbers say whether anything has changed, and the documents after the last one say what. The sum finds a
+write that becomes visible after one with a higher number. That needs an index of one shard: one of several is read as
+a whole every time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from service.errors import EngineUnavailable
-from service.search.search_response import parse_hits, shard_count, total_hits
+from service.search.search_response import parse_hits, shard_count, sum_of, total_hits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +26,8 @@ Document = TypeVar("Document")
 _PAGE_SIZE = 1_000
 # So many of the documents written last are read again with what is newer: the first of them must not have changed.
 _REREAD = 10
+_SEQUENCES = "sequences"
+_SUM_OF_SEQUENCES: Body = {"aggs": {_SEQUENCES: {"sum": {"field": "_seq_no"}}}}
 # Searches of indices of several shards need a query, to which they add which copies are seen.
 _MATCH_ALL: Body = {"query": {"match_all": {}}}
 
@@ -43,10 +47,11 @@ class WrittenDocument(NamedTuple):
 
 
 class IndexVersion(NamedTuple):
-    """The number of documents and the one written last, None without any: changes with every write and deletion."""
+    """Changes with every write and deletion, in whichever order writes become visible."""
 
     total: int
-    last: WrittenDocument | None
+    sum_of_sequences: int
+    last: WrittenDocument | None  # None without documents
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,15 @@ class DocumentSet(Generic[Document]):
     """The decoded documents by id, and what was written last, in order; `recent` is None if that cannot be known."""
 
     by_id: Mapping[str, Document]
+    sequences: Mapping[str, int]  # by id
     recent: Sequence[WrittenDocument] | None
 
-    @property
+    @cached_property
     def version(self) -> IndexVersion | None:
         """The version of the index that these documents are."""
-        return None if self.recent is None else IndexVersion(len(self.by_id), self.recent[-1] if self.recent else None)
+        if self.recent is None:
+            return None
+        return IndexVersion(len(self.by_id), sum(self.sequences.values()), self.recent[-1] if self.recent else None)
 
 
 class DocumentSetReader(Generic[Document]):
@@ -101,7 +109,8 @@ class DocumentSetReader(Generic[Document]):
         response = await self._search({"size": 1, "sort": sort, "track_total_hits": True, "_source": False})
         if shard_count(response) > 1:
             return None
-        return IndexVersion(total_hits(response), next(map(WrittenDocument.of, parse_hits(response)), None))
+        last = next(map(WrittenDocument.of, parse_hits(response)), None)
+        return IndexVersion(total_hits(response), sum_of(_SEQUENCES, response), last)
 
     async def _read_newer(self, known: DocumentSet[Document], start: WrittenDocument) -> DocumentSet[Document] | None:
         """Return the set with what was written since; None if more has changed, as by a deletion or a new index."""
@@ -110,8 +119,7 @@ class DocumentSetReader(Generic[Document]):
         if not hits or WrittenDocument.of(hits[0]) != start or len(hits) == _PAGE_SIZE:
             return None
         documents = {**known.by_id, **self._decoded(hits[1:])}
-        # Also counts what was deleted since.
-        return _document_set(documents, hits) if len(documents) == total_hits(response) else None
+        return _document_set(documents, {**known.sequences, **_sequences(hits[1:])}, hits, response)
 
     async def _read_all(self, sort: list[str]) -> DocumentSet[Document]:
         """Read by sequence number, so that a document that is written meanwhile appears again on a later page.
@@ -120,19 +128,20 @@ class DocumentSetReader(Generic[Document]):
         different copies lack a document for that reason, or one was deleted meanwhile, read by identifier.
         """
         documents: dict[str, Document] = {}
+        sequences: dict[str, int] = {}
         recent: list[dict[str, Any]] = []
         while True:
             response = await self._page(sort, recent[-1]["sort"] if recent else None)
             hits = parse_hits(response)
             documents |= self._decoded(hits)
+            sequences |= _sequences(hits)
             recent = [*recent, *hits][-_REREAD:]
             if len(hits) < _PAGE_SIZE or (sort == self._by_sequence and shard_count(response) > 1):
                 break
         if sort == self._by_identifier:
-            return DocumentSet(documents, None)
-        if shard_count(response) > 1 or len(documents) != total_hits(response):
-            return await self._read_all(self._by_identifier)
-        return _document_set(documents, recent)
+            return DocumentSet(documents, sequences, None)
+        read = None if shard_count(response) > 1 else _document_set(documents, sequences, recent, response)
+        return read or await self._read_all(self._by_identifier)
 
     def _decoded(self, hits: Iterable[Mapping[str, Any]]) -> dict[str, Document]:
         return {hit["_id"]: self._decode(hit) for hit in hits}
@@ -142,9 +151,21 @@ class DocumentSetReader(Generic[Document]):
         return await self._search(body | ({"search_after": after} if after else {}))
 
     async def _search(self, body: Body) -> bytes:
-        return await self._engine.search_unshared(self._index, {**body, **_MATCH_ALL, "seq_no_primary_term": True})
+        whole = {**body, **_MATCH_ALL, **_SUM_OF_SEQUENCES, "seq_no_primary_term": True}
+        return await self._engine.search_unshared(self._index, whole)
 
 
-def _document_set(documents: Mapping[str, Document], hits: Sequence[Mapping[str, Any]]) -> DocumentSet[Document]:
-    """Return documents whose last writes are the last of some hits."""
-    return DocumentSet(documents, [WrittenDocument.of(hit) for hit in hits[-_REREAD:]])
+def _sequences(hits: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    return {hit["_id"]: hit["_seq_no"] for hit in hits}
+
+
+def _document_set(
+    documents: Mapping[str, Document],
+    sequences: Mapping[str, int],
+    hits: Sequence[Mapping[str, Any]],
+    response: bytes,
+) -> DocumentSet[Document] | None:
+    """Return documents whose last writes are the last of some hits, None if the index has others by this response."""
+    read = DocumentSet(documents, sequences, [WrittenDocument.of(hit) for hit in hits[-_REREAD:]])
+    is_whole = read.version is not None and read.version[:2] == (total_hits(response), sum_of(_SEQUENCES, response))
+    return read if is_whole else None

@@ -144,3 +144,8 @@ def total_hits(response: bytes | bytearray) -> int:
     # The total comes before the first hit: no record needs to be parsed.
     match = re.search(rb'"total":\{"value":(\d+),"relation":"eq"\}', response[:400])
     return int(match[1]) if match else int(orjson.loads(response)["hits"]["total"]["value"])
+
+
+def sum_of(name: str, response: bytes | bytearray) -> int:
+    """Return the sum of whole numbers, below 2^53, that an aggregation has under `name`."""
+    return int(orjson.loads(response)["aggregations"][name]["value"])

@@ -211,7 +211,8 @@ class StandIn:
         found = [_key_hit(*hit, documents[hit[1]]) for hit in hits if hit[0] >= after][-body["size"] :]
         counted = b'"total":{"value":%d,' % len(hits)
         encoded = search_response(found, shards=1).replace(b'"total":{"value":%d,' % len(found), counted)
-        return self.replies.get("api_keys") or Reply(body=encoded)
+        summed = b',"aggregations":{"sequences":{"value":%d.0}}}' % sum(sequence for sequence, _ in hits)
+        return self.replies.get("api_keys") or Reply(body=encoded.removesuffix(b"}") + summed)
 
     def _answer(self, request: Request, index: str, operation: str, identifier: str = "") -> Reply:
         self.asked.append((request.path, request.json()))

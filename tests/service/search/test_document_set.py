@@ -123,6 +123,19 @@ async def test_a_change_of_the_document_to_continue_from_is_noticed(shelf: Shelf
     assert await shelf.read() == {"a": 1, "b": 2, "c": 3, "d": 40, "e": 5}
 
 
+async def test_a_change_that_becomes_visible_after_a_later_one_is_noticed(shelf: Shelf) -> None:
+    """Two requests may be in flight, as the revocation of a key and the last uses of others."""
+    earlier = shelf.known
+    assert earlier is not None
+    await shelf.write(a=10, b=20)
+    expected = await shelf.read()
+    assert shelf.known is not None
+    assert shelf.known.recent is not None
+    by_id, sequences = {**expected, "a": 1}, {**shelf.known.sequences, "a": earlier.sequences["a"]}
+    shelf.known = DocumentSet(by_id, sequences, shelf.known.recent[1:])
+    assert await shelf.read() == expected
+
+
 async def test_another_index_of_the_same_name_is_read_from_the_start(shelf: Shelf) -> None:
     await shelf.create()
     await shelf.write(v=1, w=2, x=3, y=4, z=5)
