@@ -34,6 +34,13 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
+    """Set the environment of what tests start."""
+    _keep_files_in_memory()
+    # Nodes of tests live for minutes: Java's optimizing compiler would take 40 % of their processor time and never pay.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def _keep_files_in_memory() -> None:
     """Let what tests write lie in memory where there is plenty: it is thrown away, and no disk need keep up.
 
     TMPDIR decides where it is set. Elasticsearch loads libraries from there, which a folder may forbid.
@@ -78,15 +85,21 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def engine_url() -> Iterator[str]:
+def engine_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A real Elasticsearch: the one of ELASTICSEARCH_URL, else a container, else the embedded node."""
     if given := os.environ.get("ELASTICSEARCH_URL"):
         yield given
     elif _docker_runs():
         yield from _container()
     else:
-        with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
-            yield cluster.url
+        yield request.getfixturevalue("embedded_url")
+
+
+@pytest.fixture(scope="session")
+def embedded_url() -> Iterator[str]:
+    """The embedded node, which has a folder for snapshots."""
+    with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
+        yield cluster.url
 
 
 def _docker_runs() -> bool:
