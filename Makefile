@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,7 @@ lint: develop  ## Check style and types.
 	$(BIN)/mypy
 
 unit: develop redis promtool chromium tests/clients/node_modules  ## Run the tests; each process uses its own Elasticsearch.
+	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 redis:  # Tests of shared rate limits need a real Redis. Without root they fail and say what is missing.
@@ -50,13 +51,16 @@ chromium:  # Tests of the site need a real browser. Without root they fail and s
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
-podman:  # Tests of the image need podman. Without root they fail and say what is missing.
+podman:  # Tests of the image need podman. Without it `make test` leaves them out and says so.
 	@{ command -v podman && command -v runc && command -v mmdebstrap && command -v iptables; } > /dev/null || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	podman runc crun netavark aardvark-dns iptables mmdebstrap debian-archive-keyring; }
 
 image: develop podman  ## Build the image, run it without rights, and start what compose.yaml describes; takes 3 to 7 minutes, as root.
 	$(BIN)/pytest --image -s tests/image
+
+image-suite: develop podman  ## Run the standard tests with the Python of the image, in a container, as root. SUITE="tests/mappings".
+	@$(BIN)/python -m tests.image.suite $(SUITE)
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
@@ -98,7 +102,7 @@ bench-load: develop  ## Compare the indexer with prepared bulk bodies; prints ra
 	@$(BIN)/python -m bench.load $(LOAD)
 
 guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main; fails above 1.1.
-	@mkdir -p build && rm -rf build/base && git worktree prune && git worktree add --quiet --detach build/base $(or $(BASE),main)
+	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
 	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
