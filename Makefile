@@ -101,8 +101,9 @@ bench-quick: develop  ## Benchmark on 30,000 listings in a few minutes; writes b
 bench-load: develop  ## Compare the indexer with prepared bulk bodies; prints ratios. LOAD="--listings 1000000".
 	@$(BIN)/python -m bench.load $(LOAD)
 
-guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main; fails above 1.1.
+guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main, in its own environment; fails above 1.1.
 	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
+	@$(MAKE) --silent --directory build/base install
 	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.
