@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,9 +58,6 @@ podman:  # Tests of the image need podman. Without it `make test` leaves them ou
 
 image: develop podman  ## Build the image, run it without rights, and start what compose.yaml describes; takes 3 to 7 minutes, as root.
 	$(BIN)/pytest --image -s tests/image
-
-image-suite: develop podman  ## Run the standard tests with the Python of the image, in a container, as root. SUITE="tests/mappings".
-	@$(BIN)/python -m tests.image.suite $(SUITE)
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
