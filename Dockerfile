@@ -20,6 +20,10 @@ COPY mappings mappings
 COPY sample sample
 COPY service service
 RUN pip --python /opt/brokerage/bin/python install --no-deps --no-build-isolation ./consumer .
+# Debug information is a third of what wheels install. Only this stage needs `strip`; a base that has it needs no Debian mirror.
+# hadolint ignore=DL3008
+RUN { command -v strip || { apt-get update -qq && apt-get install -y -qq --no-install-recommends binutils; }; } > /dev/null && \
+    find /opt/brokerage -name '*.so*' -type f -exec strip --strip-unneeded {} +
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="brokerage" \

@@ -30,6 +30,7 @@ lint: develop  ## Check style and types.
 	$(BIN)/mypy
 
 unit: develop redis promtool chromium tests/clients/node_modules  ## Run the tests; each process uses its own Elasticsearch.
+	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 redis:  # Tests of shared rate limits need a real Redis. Without root they fail and say what is missing.
@@ -50,7 +51,7 @@ chromium:  # Tests of the site need a real browser. Without root they fail and s
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
-podman:  # Tests of the image need podman. Without root they fail and say what is missing.
+podman:  # Tests of the image need podman. Without it `make test` leaves them out and says so.
 	@{ command -v podman && command -v runc && command -v mmdebstrap && command -v iptables; } > /dev/null || [ "$$(id -u)" != 0 ] || \
 	! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	podman runc crun netavark aardvark-dns iptables mmdebstrap debian-archive-keyring; }
@@ -97,8 +98,9 @@ bench-quick: develop  ## Benchmark on 30,000 listings in a few minutes; writes b
 bench-load: develop  ## Compare the indexer with prepared bulk bodies; prints ratios. LOAD="--listings 1000000".
 	@$(BIN)/python -m bench.load $(LOAD)
 
-guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main; fails above 1.1.
-	@mkdir -p build && rm -rf build/base && git worktree prune && git worktree add --quiet --detach build/base $(or $(BASE),main)
+guard: develop  ## Compare the processor time of pages and shows with that of BASE, by default main, in its own environment; fails above 1.1.
+	@rm -rf build/base && mkdir -p build/base && git archive $(or $(BASE),main) | tar --extract --directory build/base
+	@$(MAKE) --silent --directory build/base install
 	@$(BIN)/python -m bench.paired --before build/base --limit 1.1 --rounds 15 --requests 60
 
 wheels: develop  ## Build the wheels of the server and of the client in build/wheels.

@@ -1,6 +1,7 @@
 """What a page and a show cost in two versions of the service: `python -m bench.paired --before CHECKOUT`.
 
-Runs both on the same node, whose listings have fractional acres, and asks them alternately, in blocks. Prints the
+Runs both on the same node, whose listings have fractional acres, and asks them alternately, in blocks. A checkout with
+an environment of its own (`make install`) runs with the packages that it locks. Prints the
 processor time per request of each, and the median of the ratios of the blocks that follow each other. With `--limit`,
 exits with 1 if a ratio is above it: `make guard` compares a change with its base.
 """
@@ -16,6 +17,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -27,6 +29,9 @@ from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import LISTING
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
 
 _PREFIX = "paired-"
 _AT_ONCE = 4
@@ -73,8 +78,7 @@ async def block(pid: int, url: str, http: aiohttp.ClientSession, path: str, coun
 async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[str, float]:
     key, paths = await _load(url, folder)
     settings = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
-    older = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(Path(given.before))})
-    newer = programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(Path.cwd())})
+    older, newer = (_service(url, settings, checkout) for checkout in (Path(given.before), Path.cwd()))
     ratios = dict[str, float]()
     async with older as before, newer as after, aiohttp.ClientSession(headers={"x-api-key": key}) as http:
         await asyncio.gather(before.ready(), after.ready())
@@ -86,6 +90,13 @@ async def _measure(url: str, folder: Path, given: argparse.Namespace) -> dict[st
             old, new = (median(column) for column in zip(*taken, strict=True))
             print(f"{name:12} before {old:6.3f} ms, after {new:6.3f} ms, ratio {ratios[name]:.3f}")
     return ratios
+
+
+def _service(url: str, settings: dict[str, str], checkout: Path) -> AbstractAsyncContextManager[programs.Program]:
+    """Run the service of a checkout, with its own packages if `make install` made their environment."""
+    own = checkout / ".venv" / "bin" / "brokerage"
+    command = own.resolve() if own.exists() else programs.COMMAND
+    return programs.service(url, _PREFIX, settings=settings | {"PYTHONPATH": _search_path(checkout)}, command=command)
 
 
 def _search_path(checkout: Path) -> str:

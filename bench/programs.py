@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from contextlib import AbstractAsyncContextManager
 
+COMMAND = Path(sys.executable).with_name("brokerage")
 _START_SECONDS = 60
 _STOP_SECONDS = 15
 _LOOK_SECONDS = 0.1
@@ -57,10 +58,13 @@ class Program:
 
 
 def service(
-    engine_url: str, prefix: str, workers: int = 1, settings: Mapping[str, str] | None = None
+    engine_url: str,
+    prefix: str,
+    workers: int = 1,
+    settings: Mapping[str, str] | None = None,
+    command: Path = COMMAND,
 ) -> AbstractAsyncContextManager[Program]:
     """Run the service on a node. It starts at once and is ready later: wait for `ready`."""
-    command = str(Path(sys.executable).with_name("brokerage"))
     environment = {
         "ELASTICSEARCH_URL": engine_url,
         "BROKERAGE_INDEX_PREFIX": prefix,
@@ -68,7 +72,7 @@ def service(
         "BROKERAGE_KEY_CONCURRENCY": "0",
         **(settings or {}),
     }
-    return _running(environment, command, "serve", "--workers", str(workers))
+    return _running(environment, str(command), "serve", "--workers", str(workers))
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ import pytest
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
+from tests.image.podman import obstacle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -27,13 +28,21 @@ _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed
 _MEMORY_BYTES = 8 * 2**30
 _IMAGE = Path(__file__).with_name("image")
-
-# No test asserts a time, hypothesis included: a busy machine is not a defect.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+_SHIPPED = _IMAGE / "test_shipped_image.py"
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Set how many examples hypothesis tries, and the environment of what tests start."""
+    # No test asserts a time, hypothesis included: a busy machine is not a defect.
+    hypothesis.settings.register_profile("usual", deadline=None, max_examples=50)
+    hypothesis.settings.register_profile("soak", deadline=None, max_examples=1_000)
+    hypothesis.settings.load_profile("soak" if config.getoption("--soak") else "usual")
+    _keep_files_in_memory()
+    # Nodes of tests live for minutes: Java's optimizing compiler would take 40 % of their processor time and never pay.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+
+def _keep_files_in_memory() -> None:
     """Let what tests write lie in memory where there is plenty: it is thrown away, and no disk need keep up.
 
     TMPDIR decides where it is set. Elasticsearch loads libraries from there, which a folder may forbid.
@@ -55,12 +64,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make soak` ask for the full number of repetitions, and `make image` for the tests of the image."""
     parser.addoption("--shards", type=int, default=1, help="shards of each index that the tests build")
     parser.addoption("--soak", action="store_true", help="repeat as often as the published figures say")
-    parser.addoption("--image", action="store_true", help="collect tests/image, which builds and runs images as root")
+    parser.addoption("--image", action="store_true", help="collect all of tests/image (as root)")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the tests of the image, which take minutes, unless `--image` is given."""
-    return True if collection_path == _IMAGE and not config.getoption("--image") else None
+    """Leave out what only `make image` runs, and all tests of the image where it cannot be built."""
+    if collection_path.parent != _IMAGE or not collection_path.match("test_*") or config.getoption("--image"):
+        return None
+    return True if collection_path != _SHIPPED or obstacle() else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say at the end of a run of all tests that those of the image were left out, and why."""
+    is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if is_whole and not config.getoption("--image") and (reason := obstacle()):
+        terminalreporter.write_line(f"The image was not built and run: {reason}.", yellow=True)
 
 
 @pytest.fixture(scope="session")
@@ -78,15 +96,21 @@ def shards(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def engine_url() -> Iterator[str]:
+def engine_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A real Elasticsearch: the one of ELASTICSEARCH_URL, else a container, else the embedded node."""
     if given := os.environ.get("ELASTICSEARCH_URL"):
         yield given
     elif _docker_runs():
         yield from _container()
     else:
-        with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
-            yield cluster.url
+        yield request.getfixturevalue("embedded_url")
+
+
+@pytest.fixture(scope="session")
+def embedded_url() -> Iterator[str]:
+    """The embedded node, which has a folder for snapshots."""
+    with EmbeddedCluster(NodeOptions(ephemeral=True)) as cluster:
+        yield cluster.url
 
 
 def _docker_runs() -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 CHANGELOG_FILE = "CHANGELOG.md"
 _MARK = "- *API* "
+_FOR_OPERATORS = re.compile(r"^\*reindex\* ")
 _RELEASE = re.compile(r"(?m)^## ")
 _ENTRY = re.compile(r"(?m)^- (?:.+\n?)(?: .+\n?)*")
 
@@ -26,7 +27,7 @@ def _api_entries(release: str) -> Iterator[str]:
     entries = [entry for entry in _ENTRY.findall(release) if entry.startswith(_MARK)]
     if entries:
         yield f"## {release.splitlines()[0]}\n"
-        yield from (f"- {entry.removeprefix(_MARK).strip()}" for entry in entries)
+        yield from (f"- {_FOR_OPERATORS.sub('', entry.removeprefix(_MARK)).strip()}" for entry in entries)
         yield ""
 
 

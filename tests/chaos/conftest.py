@@ -1,4 +1,4 @@
-"""One cluster of three, shared by all tests that need it and started by the first."""
+"""One cluster of three, shared by the tests of a module and started by the first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.chaos.scenario_cluster import ScenarioCluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def shared_ground() -> AsyncIterator[ScenarioCluster]:
     """Three nodes with a little data."""
     async with scenario_cluster(SHORT) as ground:

@@ -1,11 +1,14 @@
-"""Snapshots of a test's indices in a folder of its own node, and their restore."""
+"""Snapshots of a test's indices in a folder of the node, and their restore."""
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from elasticsearch import AsyncElasticsearch
 
 
@@ -18,9 +21,6 @@ class SnapshotRepository:
 
     async def take(self, name: str) -> None:
         """Take a snapshot of every index."""
-        await self.client.snapshot.create_repository(
-            name=self.prefix, repository={"type": "fs", "settings": {"location": self.prefix}}
-        )
         indices = f"{self.prefix}*"
         answer = await self.client.snapshot.create(
             repository=self.prefix, snapshot=name, indices=indices, include_global_state=False, wait_for_completion=True
@@ -40,3 +40,12 @@ class SnapshotRepository:
         )
         assert answer["snapshot"]["shards"]["failed"] == 0
         await self.client.cluster.health(index=pattern, wait_for_status="yellow")
+
+
+@asynccontextmanager
+async def snapshot_repository(client: AsyncElasticsearch, prefix: str) -> AsyncIterator[SnapshotRepository]:
+    """Register a repository named after a prefix; its snapshots are deleted at the end."""
+    await client.snapshot.create_repository(name=prefix, repository={"type": "fs", "settings": {"location": prefix}})
+    yield SnapshotRepository(client, prefix)
+    await client.snapshot.delete(repository=prefix, snapshot="*")
+    await client.snapshot.delete_repository(name=prefix)

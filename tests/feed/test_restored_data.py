@@ -13,17 +13,16 @@ from click.testing import CliRunner
 
 from brokerage.command import main
 from brokerage_feed.copy_comparison import CopyDifferences, compare_resource
-from embedded import EmbeddedCluster, NodeOptions
 from indexer import begin_new_lives, status
 from mappings import LISTING
 from service.health.probes import HEALTH_MONITOR
 from tests.consumer.conftest import open_pull
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
-from tests.feed.snapshot_repository import SnapshotRepository
+from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository
 from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from service.health.monitor import HealthMonitor
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def engine_url() -> Iterator[str]:
-    """A node of this module's own, with a folder for snapshots."""
-    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=512)) as cluster:
-        yield cluster.url
+def engine_url(embedded_url: str) -> str:
+    """The node with a folder for snapshots."""
+    return embedded_url
 
 
 @pytest.fixture
-def snapshots(feed: FeedClient) -> SnapshotRepository:
+async def snapshots(feed: FeedClient) -> AsyncIterator[SnapshotRepository]:
     """Snapshots of the indices of a test."""
-    return SnapshotRepository(feed.bench.client, feed.bench.connection.prefix)
+    async with snapshot_repository(feed.bench.client, feed.bench.connection.prefix) as repository:
+        yield repository
 
 
 def monitor(feed: FeedClient) -> HealthMonitor:

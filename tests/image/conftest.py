@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from embedded import EmbeddedCluster, NodeOptions
 from sample import write_source
 from tests.image.image_build import IMAGE, NODE_IMAGE, ImageBuilder
 from tests.image.manifest_flags import pod_flags
-from tests.image.podman import Podman, missing_programs
+from tests.image.podman import Podman, obstacle
 from tests.image.site import Site
 from tests.packaging.manifests import PODS, container
 
@@ -28,8 +29,7 @@ LISTINGS = 400
 @pytest.fixture(scope="session")
 def podman() -> Iterator[Podman]:
     """Podman with a storage of its own."""
-    missing = missing_programs()
-    assert not missing, f"these tests need {', '.join(missing)}: `make podman` as root installs them on Debian"
+    assert not (reason := obstacle()), reason
     folder = Path(tempfile.mkdtemp(prefix="brokerage-image-"))
     made = Podman.within(folder)
     try:
@@ -72,12 +72,10 @@ def node_image(builder: ImageBuilder, base: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def site(podman: Podman, image: str, node_image: str) -> Iterator[Site]:
-    """A network with a node."""
-    podman.run("network", "create", "site")
-    with podman.started("--network=site", "--network-alias=elasticsearch", *Site.CHECK, node_image) as node:
-        node.wait_healthy()
-        yield Site(podman, image, node)
+def site(podman: Podman, image: str) -> Iterator[Site]:
+    """A network with a node behind it."""
+    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=512, settings=Site.NODE_SETTINGS)) as node:
+        yield Site.before(node, podman, image)
 
 
 @pytest.fixture(scope="session")

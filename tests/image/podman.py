@@ -20,6 +20,7 @@ PROGRAMS = ("podman", "runc", "conmon", "netavark", "aardvark-dns", "iptables", 
 _PATIENCE_SECONDS = 300
 _LOOK_SECONDS = 0.5
 LIMIT = 4096
+_NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "true")
 _FOLDERS = "/usr/sbin:/usr/lib/podman:/usr/libexec/podman"
 
 
@@ -31,6 +32,17 @@ def missing_programs() -> list[str]:
     """Return the programs that the tests need and this machine lacks."""
     path = f"{os.environ.get('PATH', '')}:{_FOLDERS}"
     return [program for program in PROGRAMS if shutil.which(program, path=path) is None]
+
+
+def obstacle() -> str | None:
+    """Return why images cannot be built and run on this machine; None if they can."""
+    if missing := missing_programs():
+        return f"{', '.join(missing)} missing; `make podman` installs them on Debian, as root"
+    if os.geteuid() != 0:
+        return "it needs root"
+    if subprocess.run(_NAMESPACES, capture_output=True, check=False).returncode != 0:  # noqa: S603 - a fixed command
+        return "this machine does not permit new namespaces"
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A network with a node: the product's commands run there once, and the service until it is stopped."""
+"""A network with a node behind it: the product's commands run there once, and the service until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,35 +8,41 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from bench.questions import COMPANY
 from tests.image.manifest_flags import pod_flags
-from tests.packaging.manifests import CRON_JOBS, PODS, container
+from tests.packaging.manifests import CRON_JOBS, DEPLOYMENT, PODS, container, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from embedded import EmbeddedCluster
     from tests.image.podman import Container, Podman
 
 PORT = 8080
 PAGE_SIZE = 25
 PAGE = f"/v1/listings?platform_company_id={COMPANY}&market_status=all&updated_since=1&page_size={PAGE_SIZE}"
-_NODE = "http://elasticsearch:9200"
 
 
 @dataclass(frozen=True)
 class Site:
-    """A network named `site` with a node named `elasticsearch`."""
+    """A network named `site`, from which a node of this machine is reached at `url`."""
 
     podman: Podman
     image: str
-    node: Container
+    url: str
 
-    CHECK: ClassVar = (
-        "--health-cmd=curl -fsS 'http://localhost:9200/_cluster/health?timeout=1s'",
-        "--health-timeout=5s",
-    )
+    # So that containers reach the node, too.
+    NODE_SETTINGS: ClassVar = {"http.host": "0.0.0.0"}  # noqa: S104 - for seconds, with sample data
+
+    @classmethod
+    def before(cls, node: EmbeddedCluster, podman: Podman, image: str) -> Site:
+        """Create the network."""
+        podman.run("network", "create", "site")
+        gateway = podman.run("network", "inspect", "site", "--format={{(index .Subnets 0).Gateway}}").strip()
+        return cls(podman, image, f"http://{gateway}:{urlsplit(node.url).port}")
 
     def once(self, *arguments: str, flags: Sequence[str] = ()) -> str:
         """Run a command of the product in a container as confined as the service; return what it prints."""
@@ -56,9 +62,18 @@ class Site:
             service.wait_healthy()
             yield service
 
-    @staticmethod
-    def _joined() -> list[str]:
-        return ["--network=site", f"--env=ELASTICSEARCH_URL={_NODE}"]
+    def _joined(self) -> list[str]:
+        return ["--network=site", f"--env=ELASTICSEARCH_URL={self.url}"]
+
+
+def address_of(service: Container) -> str:
+    """Return host and port of the service in a container."""
+    return f"{service.address}:{PORT}"
+
+
+def grace_seconds() -> int:
+    """Return the time that Kubernetes gives the service to stop."""
+    return int(template(DEPLOYMENT)["spec"]["terminationGracePeriodSeconds"])
 
 
 def get(address: str, path: str, key: str | None = None) -> tuple[int, Any]:

@@ -174,6 +174,7 @@ def test_partners_see_the_changes_that_are_theirs() -> None:
     assert "## 1.0.0 - 2026-11-24" in api_changelog()
     assert "\n  company and parent-company scope" in api_changelog()
     assert "make bench" not in api_changelog()
+    assert "*reindex*" not in api_changelog()
 
 
 def test_pages_are_named_as_their_texts() -> None:

@@ -6,33 +6,37 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded import EmbeddedCluster, NodeOptions
 from indexer import begin_new_lives
-from tests.feed.snapshot_repository import SnapshotRepository
+from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository
 from tests.reso.expected_index import differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.sync.open_mirror import small_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.indexer.conftest import Bench
 
 
 @pytest.fixture(scope="module")
-def engine_url() -> Iterator[str]:
-    """A node of this module's own, with a folder for snapshots."""
-    with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=512)) as cluster:
-        yield cluster.url
+def engine_url(embedded_url: str) -> str:
+    """The node with a folder for snapshots."""
+    return embedded_url
+
+
+@pytest.fixture
+async def snapshots(bench: Bench) -> AsyncIterator[SnapshotRepository]:
+    """Snapshots of the indices of a test."""
+    async with snapshot_repository(bench.client, bench.connection.prefix) as repository:
+        yield repository
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
 async def test_a_restored_index_receives_again_what_the_restore_undid(
-    bench: Bench, tmp_path: Path, *, is_declared: bool
+    bench: Bench, snapshots: SnapshotRepository, tmp_path: Path, *, is_declared: bool
 ) -> None:
-    snapshots = SnapshotRepository(bench.client, bench.connection.prefix)
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         async with into.rounds() as rounds:
@@ -55,8 +59,9 @@ async def test_a_restored_index_receives_again_what_the_restore_undid(
         assert "restored" not in " ".join((await into.round()).lines)
 
 
-async def test_a_restore_right_after_the_load_is_noticed(bench: Bench, tmp_path: Path) -> None:
-    snapshots = SnapshotRepository(bench.client, bench.connection.prefix)
+async def test_a_restore_right_after_the_load_is_noticed(
+    bench: Bench, snapshots: SnapshotRepository, tmp_path: Path
+) -> None:
     async with serve_in_loop(world=small_world()) as server:
         into = ReplicationBench(bench, server, tmp_path)
         await into.round()

@@ -1,21 +1,32 @@
-"""What the image holds: the product, and nothing with which to install, compile or open something."""
+"""What the image holds, and that it serves without rights: the part of this tier that `make test` includes."""
 
 from __future__ import annotations
 
+import asyncio
 import mmap
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.client import Connection
+from bench.client import get as request_of
 from tests.image.image_build import CANARY, ROOT
+from tests.image.manifest_flags import pod_flags
+from tests.image.site import PAGE, PAGE_SIZE, PORT, Site, address_of, get, grace_seconds
+from tests.packaging.manifests import PODS, container
 from tests.packaging.test_supply_chain import SERVICES
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.image.podman import Podman
+    from tests.image.podman import Container, Podman
 
+_CLIENTS = 8
+_ANSWERS_BEFORE = 200
+_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _TOOLS = ("pip", "pip3", "gcc", "cc", "g++", "c++", "as", "ld", "make", "git", "curl", "wget")
 _DOCUMENTED = {"PATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "BROKERAGE_HOST"}
 _WRITABLE = "find / -xdev -writable ! -type l ! -path '/proc/*' ! -path '/dev/*' 2>/dev/null; true"
@@ -85,3 +96,67 @@ def test_what_it_says_of_itself(podman: Podman, image: str) -> None:
     assert names >= _DOCUMENTED
     assert names <= _DOCUMENTED | _OF_THE_BASE
     assert SERVICES["service"]["build"] == "."
+
+
+def test_it_runs_without_rights_on_a_root_that_it_cannot_write(service: Container) -> None:
+    lines = service.execute("cat", "/proc/1/status").splitlines()
+    status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    assert {name: int(status[name][0], 16) for name in _SETS} == dict.fromkeys(_SETS, 0)
+    assert (status["NoNewPrivs"], status["Seccomp"]) == (["1"], ["2"])
+    assert status["Uid"] == status["Gid"] == ["65532"] * 4
+    mounted = [line.split() for line in service.execute("cat", "/proc/1/mounts").splitlines()]
+    options = {path: set(given.split(",")) for _, path, _, given, *_ in mounted}
+    assert "ro" in options["/"]
+    assert "rw" in options["/tmp"]  # noqa: S108 - in the container
+
+
+def test_it_answers_probes_and_a_page(service: Container, key: str) -> None:
+    for probe in ("/livez", "/readyz", "/startupz"):
+        assert get(address_of(service), probe)[0] == 200
+    assert get(address_of(service), PAGE)[0] == 401
+    status, page = get(address_of(service), PAGE, key)
+    assert (status, len(page["Listings"])) == (200, PAGE_SIZE)
+
+
+def test_doctor_finds_that_the_service_can_serve(site: Site, key: str) -> None:
+    assert key
+    assert "The service can serve." in site.once("doctor")
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_no_answer_is_lost_when_it_is_stopped_under_load(site: Site, key: str, workers: str) -> None:
+    arguments = [*container(PODS["brokerage"])["args"], "--workers", workers]
+    answers = Counter[str]()
+    with site.serving(*pod_flags(PODS["brokerage"]), arguments=arguments) as service:
+        request = request_of(f"http://{address_of(service)}", PAGE, {"x-api-key": key})
+        clients = [asyncio.create_task(_read(service.address, request, answers)) for _ in range(_CLIENTS)]
+        await until(lambda: answers.total() >= _ANSWERS_BEFORE or any(client.done() for client in clients))
+        code = await asyncio.to_thread(service.stop, grace_seconds())
+        await asyncio.gather(*clients)
+        assert "Traceback" not in service.logs
+    assert (code, set(answers)) == (0, {"200"}), answers
+
+
+async def _read(host: str, request: bytes, answers: Counter[str]) -> None:
+    """Ask until the port is closed; count answers by status, and requests without one as `lost`."""
+    connection: Connection | None = None
+    while True:
+        if connection is None or not connection.is_open:
+            try:
+                connection = await _connected(host)
+            except (OSError, TimeoutError):
+                return
+        try:
+            answer = await connection.ask(request)
+        except OSError:
+            answers["lost"] += 1
+            return
+        answers[str(answer.status)] += 1
+        if (answer.header("connection") or "").lower() == "close":
+            connection.close()
+
+
+async def _connected(host: str) -> Connection:
+    async with asyncio.timeout(2):
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, host, PORT)
+    return connection
