@@ -122,7 +122,7 @@ def _spent(taken: Taken) -> str:
 
 def _update_all(url: str, folder: Path) -> None:
     """Update every listing by the command, and print its rate."""
-    path, moment = folder / "changes.ndjson", (dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)).isoformat()
+    path, moment = folder / "changes.ndjson", dt.datetime.now(dt.UTC).isoformat()
     with (folder / "listings.ndjson").open("rb") as source, path.open("wb") as file:
         for line in source:
             envelope = orjson.loads(line)

@@ -55,3 +55,22 @@ async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, mo
     monkeypatch.setattr(LockStore, "write", hanging)
     async with acquire_lock(bench.client, bench.connection.control_index):
         await enough.wait()
+
+
+async def test_a_heartbeat_that_arrives_late_does_not_keep_the_lock(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, is_late = LockStore.read, False
+
+    async def reading(self: LockStore) -> VersionedLockState | None:
+        nonlocal is_late
+        current = await read(self)
+        if is_late and current is not None:
+            is_late = False
+            await self.write(current.state, current)  # after the lock was read, and before it is released
+        return current
+
+    monkeypatch.setattr(LockStore, "read", reading)
+    async with acquire_lock(bench.client, bench.connection.control_index):
+        is_late = True
+    assert await lock_state(bench) == LockState(1, None)
