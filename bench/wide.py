@@ -95,7 +95,7 @@ async def _compare(places: Sequence[Place], given: argparse.Namespace) -> None:
 
 
 async def _compare_idle(served: Sequence[Served]) -> None:
-    """Compare the processor time of services that are asked for one small answer a second."""
+    """Compare the processor time of services that get a small request a second."""
     roots = {str(at): each.program.pid for at, each in enumerate(served)}
     before = processor_seconds(roots)
     for _ in range(_IDLE_SECONDS):

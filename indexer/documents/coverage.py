@@ -11,7 +11,7 @@ from indexer.documents.identification import DECODE_ERRORS
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import EVERY_COMPANY_COVERED
 from mappings import RESOURCES
-from mappings.company_query import companies_query
+from mappings.stored_document import companies_query
 
 if TYPE_CHECKING:
     from indexer.source.lines import Source

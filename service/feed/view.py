@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mappings import LISTING, RESOURCES
-from mappings.company_query import sorted_companies
 from mappings.display import LISTING_SWITCH, refuses
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
-from mappings.stored_document import TombstoneReason, split_document_id
+from mappings.stored_document import TombstoneReason, sorted_companies, split_document_id
 from service.feed.token import view_fingerprint
 from service.request_context import UNDERSCORE_PARAMETER
 from service.search.display import displayed

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mappings.company_query import companies_query
-from mappings.stored_document import feed_key, feed_key_range
+from mappings.stored_document import companies_query, feed_key, feed_key_range
 from mappings.text_forms import TextForm
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Three thousand companies below one parent: what is read of them is complete, whatever Elasticsearch limits."""
+"""Three thousand companies below one parent: answers are complete, whatever Elasticsearch limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-import mappings.company_query
 from mappings import COMPANY, OFFICE, SOLD_LISTING
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
@@ -45,7 +44,7 @@ async def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     assert (await bench.build(lines)).exit_code == 0
     limited = ",".join(bench.connection.alias(resource) for resource in lines)
     await bench.client.indices.put_settings(index=limited, settings={"index.max_terms_count": MOST_TERMS})
-    monkeypatch.setattr(mappings.company_query, "MAX_TERMS", MOST_TERMS)
+    monkeypatch.setattr("mappings.stored_document.MAX_TERMS", MOST_TERMS)
     store = KeyStore(bench.client, bench.connection.keys_index)
     grants = KeyGrant("all", all_companies=True, rate=None), KeyGrant("parent", parent_companies=("parent",), rate=None)
     keys = {grant.name: (await store.create(grant)).reveal() for grant in grants}
