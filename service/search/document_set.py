@@ -134,13 +134,14 @@ class DocumentSetReader(Generic[Document]):
             response = await self._page(sort, recent[-1]["sort"] if recent else None)
             hits = parse_hits(response)
             documents |= self._decoded(hits)
-            sequences |= _sequences(hits)
+            has_version = sort == self._by_sequence and shard_count(response) == 1
+            sequences |= _sequences(hits) if has_version else {}
             recent = [*recent, *hits][-_REREAD:]
-            if len(hits) < _PAGE_SIZE or (sort == self._by_sequence and shard_count(response) > 1):
+            if len(hits) < _PAGE_SIZE or (sort == self._by_sequence and not has_version):
                 break
         if sort == self._by_identifier:
             return DocumentSet(documents, sequences, None)
-        read = None if shard_count(response) > 1 else _document_set(documents, sequences, recent, response)
+        read = _document_set(documents, sequences, recent, response) if has_version else None
         return read or await self._read_all(self._by_identifier)
 
     def _decoded(self, hits: Iterable[Mapping[str, Any]]) -> dict[str, Document]:
