@@ -37,8 +37,8 @@ HOLDER_TIMEOUT_SECONDS = 30.0
 _REQUEST_TTL_SECONDS = 3.0
 _POLL_SECONDS = 1.0
 _NOTICE_INTERVAL_SECONDS = 10.0
-# The control index may have been created a moment ago, and not be readable yet.
-_RETRY_SECONDS = 10.0
+# The control index may have been created a moment ago, or have lost a node, and not be readable yet.
+_RETRY_SECONDS = 60.0
 
 
 class LockAcquisition(NamedTuple):
@@ -170,8 +170,10 @@ class DistributedLock:
     async def release(self) -> None:
         """Release the lock, unless another run has taken it over."""
         with suppress(ApiError, TransportError):
-            if await self._is_ours():
-                await self._store.write(LockState(self.token, None), self._version)
+            while await self._is_ours():
+                with suppress(ConflictError):  # a heartbeat that was cancelled arrives late
+                    await self._store.write(LockState(self.token, None), self._version)
+                    return
 
     async def _is_ours(self) -> bool:
         """Read the lock again: the response to an earlier heartbeat may have been lost."""
