@@ -10,7 +10,11 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --upgrade --generate-hashes
 # From the lock instead of the environment: needs no network, and leaves out development tools.
 SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+# What is repeated with several shards: kills, random faults, two loaders, swaps, orders of updates, moves.
+SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/build/test_swaps_together.py \
+	tests/indexer/updates tests/indexer/changes
+
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +74,11 @@ siege: develop  ## Attack the service and its clients while honest keys read; ta
 
 chaos-machine: develop  ## Run the state machine of the feed in full; takes about 30 minutes.
 	$(BIN)/pytest --soak tests/chaos/test_feed_machine.py
+
+chaos-shards: develop  ## Run the state machine, kills, faults and swaps with 3 and 7 shards; takes hours. SHARDS="7", RUNS="".
+	@for shards in $(or $(SHARDS),3 7); do \
+	$(BIN)/pytest $(or $(RUNS),--soak) -s --shards $$shards tests/chaos/test_feed_machine.py -k "[$$shards]" || exit 1; \
+	$(BIN)/pytest $(or $(RUNS),--soak) -s --shards $$shards $(SHARDED) || exit 1; done
 
 disasters: develop  ## Play 500 runs of disasters, and rehearse backup and restore; takes about an hour. RUNS=20 for fewer.
 	DISASTER_RUNS=$(RUNS) $(BIN)/pytest --soak -s tests/disasters

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from elastic_transport.client_utils import basic_auth_to_header
 from elasticsearch import AsyncElasticsearch
 
+from cluster.http.failover import FailoverTransport
 from cluster.http.raw_json import raw_serializers
 from cluster.http.typed_node import TypedNode
 from cluster.plain_http import is_exposed
@@ -100,13 +101,14 @@ class ConnectionSettings:
 
 
 def connect(settings: ConnectionSettings, *, connections: int, timeout: float, **options: Any) -> AsyncElasticsearch:
-    """Return a client that never retries by itself: the transport retries without backoff, which multiplies load.
+    """Return a client that repeats only what a node that is gone could not take: retries are left to callers.
 
     `connections` is the limit per node; `timeout` is in seconds and includes waiting for a free connection. Requests
     with the headers of `cluster.http.raw_json` return bytes. See `cluster.tls` for the verification of certificates.
     """
     settings.require_url()
     options.setdefault("node_class", TypedNode)
+    options.setdefault("transport_class", FailoverTransport)
     return AsyncElasticsearch(
         list(settings.url),
         connections_per_node=connections,

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from embedded.artifacts import VERSION
 from embedded.available_memory import check_memory
-from embedded.class_data_archive import find_archive
+from embedded.class_data_archive import ClassDataArchive, find_archive
 from embedded.data_folder import DataFolder
 from embedded.elasticsearch_home import ElasticsearchHome, prepare_home
 from embedded.errors import EmbeddedNodeError
@@ -68,6 +68,29 @@ class EmbeddedCluster:
         """
         self.processes[number] = self.processes[number].restarted()
 
+    def add(self) -> int:
+        """Start one more node, which joins a cluster of several nodes by itself; return its number.
+
+        Returns once the process has started, long before the node is ready. Raises RuntimeError for a single node,
+        which accepts no others.
+        """
+        if len(self.processes) == 1:
+            raise RuntimeError("a cluster of one node cannot grow while it runs")
+        http, transport = free_ports(2)
+        number = len(self.processes)
+        address = NodeAddress(f"node-{number}", http, transport)
+        members = [*(process.address for process in self.processes), address]
+        settings = discovery_settings(members, formed=True) | dict(self.options.settings)
+        self._start_node(prepare_home(self._report), address, settings, None)
+        self._folder.write_record(number + 1)
+        return number
+
+    def remove_last(self) -> None:
+        """Stop the last node gracefully; its shards should have been moved to others before."""
+        process = self.processes.pop()
+        process.request_stop()
+        process.finish(_STOP_SECONDS)
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -126,14 +149,20 @@ class EmbeddedCluster:
     def _launch(self, home: ElasticsearchHome, addresses: list[NodeAddress]) -> None:
         nodes = "1 node" if len(addresses) == 1 else f"{len(addresses)} nodes"
         self._report(StartProgress(f"starting {nodes} of Elasticsearch {VERSION}"))
-        data, flags, archive = self.data, java_flags(self.options, self.data), find_archive(home)
+        archive = find_archive(home)
         shared = discovery_settings(addresses, formed=self._folder.record is not None) | dict(self.options.settings)
-        ephemeral = data if self.options.ephemeral else None
         for number, address in enumerate(addresses):
             usable = archive if archive and (number == 0 or not archive.is_recording) else None
-            launch = build_launch(node_settings(home, data, address) | shared, flags, usable, ephemeral)
-            log = data / "logs" / f"{address.name}.log"
-            self.processes.append(NodeProcess(launch, address, log, self._folder.lock_descriptor))
+            self._start_node(home, address, shared, usable)
+
+    def _start_node(
+        self, home: ElasticsearchHome, address: NodeAddress, shared: dict[str, str], archive: ClassDataArchive | None
+    ) -> None:
+        data, flags = self.data, java_flags(self.options, self.data)
+        ephemeral = data if self.options.ephemeral else None
+        launch = build_launch(node_settings(home, data, address) | shared, flags, archive, ephemeral)
+        log = data / "logs" / f"{address.name}.log"
+        self.processes.append(NodeProcess(launch, address, log, self._folder.lock_descriptor))
 
     def _became_ready(self) -> bool:
         """False if an automatically chosen port was taken meanwhile, which is worth another attempt."""

@@ -41,6 +41,7 @@ class NodeProcess:
     """The process of a node, which ends when this program ends."""
 
     def __init__(self, launch: NodeLaunch, address: NodeAddress, log: Path, keep_open: int) -> None:
+        self.address = address
         self.name = address.name
         self.url = address.url
         self.log = log

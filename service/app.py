@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from elastic_transport import AsyncTransport
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
@@ -126,6 +127,7 @@ async def _run_services(
         connections=settings.connections,
         timeout=settings.deadline_seconds,
         meta_header=False,
+        transport_class=AsyncTransport,  # the service repeats requests itself, within a budget
         node_class=ReadingNode,
         node_pool_class=LeastRequestsPool,
     )

@@ -19,6 +19,7 @@ from brokerage.doctor.privilege_checks import USER, user_findings
 from brokerage.doctor.record_checks import identifier_finding
 from brokerage.doctor.redis_check import redis_finding
 from brokerage.doctor.settings_checks import settings_findings
+from brokerage.doctor.shard_checks import shard_findings
 from brokerage.doctor.time_checks import time_findings
 from brokerage.doctor.tls_checks import speaks_tls, tls_finding
 from brokerage.exit_codes import ExitCode
@@ -27,6 +28,8 @@ from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from cluster.settings import load_settings
+from indexer.settings import IndexerSettings
+from mappings import RESOURCES
 from service.app import build_services
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
@@ -101,7 +104,10 @@ async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) ->
             *await time_findings(client, connection, marks, live),
             await identifier_finding(client, connection),
         ]
-        return [*of_cluster, *of_indices, *of_keys, *await node_findings(engine, indices), *of_records], False
+        loaded = [alias for alias in map(connection.alias, RESOURCES) if indices.by_name[alias]]
+        of_shards = await shard_findings(engine, loaded, load_settings(IndexerSettings, os.environ).shard_gigabytes)
+        of_nodes = [*await node_findings(engine, indices), *of_shards]
+        return [*of_cluster, *of_indices, *of_keys, *of_nodes, *of_records], False
 
 
 async def _token_findings(

@@ -167,7 +167,7 @@ def _dry_run(
 
 
 async def _live_companies(context: indexer.IndexerContext) -> Companies:
-    return await companies_from_index(context.client, context.connection.alias(COMPANY))
+    return await companies_from_index(context)
 
 
 def _exit(summary: indexer.RunSummary) -> NoReturn:

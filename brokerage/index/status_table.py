@@ -44,14 +44,18 @@ def _served(state: ResourceStatus) -> tuple[str, ...]:
         state.resource,
         _number(state, state.live),
         kept,
-        f"{state.documents:,}",
-        f"{state.tombstones:,}",
+        _counted(state.documents),
+        _counted(state.tombstones),
         f"{state.shards:,}",
         decimal(state.size),
         "" if state.wear is None else f"{state.wear.deleted:.1%}",
         "" if state.wear is None else f"{state.wear.segments:,}",
         "current" if state.is_current else "stale",
     )
+
+
+def _counted(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
 
 
 def _last_run(state: ResourceStatus) -> tuple[str, ...]:
@@ -65,8 +69,9 @@ def _last_run(state: ResourceStatus) -> tuple[str, ...]:
 
 
 def status_notes(states: Iterable[ResourceStatus]) -> Iterator[str]:
-    """Yield a sentence for each worn index, unfinished build, dead-letter file, future watermark, and restored one."""
+    """Yield a sentence for each problem: of shards, wear, builds, dead letters and watermarks."""
     for state in states:
+        yield from state.shard_problems
         if state.is_mark_ahead:
             yield (
                 f"{state.resource}: the watermark is in the future, from a run under a wrong clock. "

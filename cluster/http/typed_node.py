@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any
 
+from aiohttp import ClientConnectorError
 from elastic_transport import (
     AiohttpHttpNode,
     ConnectionError,  # noqa: A004 - the client's name for it
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 # A host that is down drops packets silently.
 _HANDSHAKE_SECONDS = 10.0
+
+
+class NotSentError(ConnectionError):
+    """A node accepted no connection, so that it has not seen the request."""
 
 
 class TypedNode(AiohttpHttpNode):
@@ -41,6 +46,10 @@ class TypedNode(AiohttpHttpNode):
             return await super().perform_request(method, target, body, headers, request_timeout)
         except TlsError as error:
             raise self._tls_error(error, error.errors) from None
+        except ConnectionError as error:
+            if any(isinstance(cause, ClientConnectorError) for cause in error.errors):
+                raise NotSentError(error.message, errors=error.errors) from None
+            raise
 
     async def _resolve_fingerprint(self) -> None:
         if not isinstance(self._ssl_context, TlsContext):

@@ -110,8 +110,8 @@ class BuildCheckpoint:
 
     async def clear(self) -> None:
         """Delete the checkpoint of a finished build."""
-        client = self.context.client.options(ignore_status=404)
-        await client.delete(index=self.context.connection.control_index, id=self._id)
+        client, index = self.context.client.options(ignore_status=404), self.context.connection.control_index
+        await retry(lambda: client.delete(index=index, id=self._id), self.context.settings.retry_seconds)
         self._version = {}
 
 

@@ -15,7 +15,7 @@ from indexer.control.last_run import RunRecord, record_last_run
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
-from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import read_seq_nos, stored_seq_nos
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage

@@ -13,7 +13,7 @@ from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, AliasMove
-from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
 from indexer.reporting.report import RunStage
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.changes.stamps import PENDING
+from indexer.indices.complete_search import search_completely
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY
 from indexer.indices.scan import look_up_rows, scan_rows
 from indexer.reporting.enumeration import listed
@@ -97,7 +98,8 @@ async def _count_live(context: IndexerContext, live: str, removals: list[Company
         batch = removals[start : start + _COMPANIES_PER_SEARCH]
         filters = {each.company: {"term": {"company": each.company}} for each in batch}
         aggregation = {"companies": {"filters": {"filters": filters}}}
-        response = await context.client.search(index=live, size=0, query=LIVE_QUERY, aggs=aggregation)
+        seconds = context.settings.retry_seconds
+        response = await search_completely(context.client, live, seconds, size=0, query=LIVE_QUERY, aggs=aggregation)
         buckets = response["aggregations"]["companies"]["buckets"]
         for each in batch:
             each.live = buckets[each.company]["doc_count"]

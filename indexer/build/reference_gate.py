@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import RefusedError
+from indexer.indices.complete_search import count_completely, search_completely
 from indexer.indices.lifecycle import LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import scan_rows
 from indexer.reporting.tolerance import tolerated_count
@@ -121,8 +122,8 @@ class _TargetView:
     async def _count(self, reference: Reference, index: str, identifiers: set[str]) -> DanglingCount:
         dangling = await self._search(reference, index, self._unresolved(reference, identifiers))
         has_reference = {"bool": {"filter": self._with_reference(reference)}}
-        total = await self.context.client.count(index=index, query=has_reference)
-        return DanglingCount(dangling["hits"]["total"]["value"], total["count"])
+        total = await count_completely(self.context.client, index, self.context.settings.retry_seconds, has_reference)
+        return DanglingCount(dangling["hits"]["total"]["value"], total)
 
     async def _lost(self, reference: Reference, index: str) -> tuple[list[Any], int]:
         """Return some records that name what only the live generation has, and how many there are."""
@@ -148,9 +149,9 @@ class _TargetView:
         return {"bool": {"filter": self._with_reference(reference), "must_not": known}}
 
     async def _search(self, reference: Reference, index: str, query: Query) -> Any:
-        fields = [reference.field.name]
-        search = self.context.client.search
-        return await search(index=index, query=query, size=_MAX_EXAMPLES, source_includes=fields, track_total_hits=True)
+        body = {"query": query, "size": _MAX_EXAMPLES, "source_includes": [reference.field.name]}
+        seconds = self.context.settings.retry_seconds
+        return await search_completely(self.context.client, index, seconds, **body, track_total_hits=True)
 
 
 def _batches(identifiers: set[str]) -> Iterator[list[str]]:

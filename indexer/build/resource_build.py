@@ -22,8 +22,9 @@ from indexer.control.mark_store import MarkStore
 from indexer.documents.line_parser import ParsedChunk
 from indexer.errors import ObjectionError, RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.indices.scan import refresh_to_seq_nos
+from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
+from indexer.indices.shard_statistics import has_all_shards
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
 
@@ -83,10 +84,14 @@ class ResourceBuild:
         mark = await MarkStore(self._context, self._lifecycle.alias).read()
         if earlier is not None and earlier.candidate in present.metas and earlier.candidate != present.live:
             obstacle = self._obstacle(earlier, present, mark)
-            if obstacle is None:
+            is_lost = obstacle is None and not await has_all_shards(self._context, earlier.candidate)
+            if obstacle is None and not is_lost:
                 self._job.resume(earlier)
                 return earlier
-            if earlier.refusal and self._job.is_forced:
+            if is_lost:
+                sentence = f"{earlier.candidate} is built again from the beginning: a shard of it is on no node"
+                self._job.report.warnings.append(sentence)
+            elif earlier.refusal and self._job.is_forced:
                 sentence = f"{earlier.candidate} was refused and is not taken but built again: {obstacle}"
                 self._job.report.warnings.append(sentence)
             for index in filter(None, [earlier.candidate, earlier.copy]):

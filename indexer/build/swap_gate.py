@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.build.identity_gate import find_removals, removal_objection, vanished_companies
 from indexer.changes.stamps import PENDING_VANISHED
 from indexer.errors import RefusedError
+from indexer.indices.complete_search import search_completely
 from indexer.indices.lifecycle import LIVE_QUERY, future_query
 from indexer.indices.scan import fetch_documents, scan_rows
 from indexer.reporting.enumeration import listed
@@ -142,9 +143,9 @@ class SwapGate:
 
     async def _name_future_records(self, candidate: str) -> None:
         """Report records that stay live although they are dated in the future: the source had no readable state."""
-        query, client = future_query(self.context.settings.future_seconds), self.context.client
-        found = await client.search(index=candidate, query=query, size=10, source=False, track_total_hits=True)
-        hits = found["hits"]
+        settings, client = self.context.settings, self.context.client
+        body = {"query": future_query(settings.future_seconds), "size": 10, "source": False, "track_total_hits": True}
+        hits = (await search_completely(client, candidate, settings.retry_seconds, **body))["hits"]
         if count := hits["total"]["value"]:
             examples = ", ".join(hit["_id"] for hit in hits["hits"])
             self.job.report.warnings.append(

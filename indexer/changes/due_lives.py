@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cluster.control_index import Mark, mark_id
 from indexer.changes.write_session import open_write_session
+from indexer.control.control_documents import read_documents
 from indexer.control.lives import StoredIdentities, is_replaced, read_all_identities
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
@@ -63,8 +64,7 @@ def _is_replaced(mark: Mark, found: dict[str, str], control: str) -> bool:
 
 
 async def _read_marks(context: IndexerContext) -> dict[Resource, Mark]:
-    control, alias = context.connection.control_index, context.connection.alias
+    alias = context.connection.alias
     ids = {mark_id(alias(resource)): resource for resource in RESOURCES}
-    response = await context.client.options(ignore_status=404).mget(index=control, ids=[*ids])
-    documents: list[dict[str, Any]] = response.get("docs", [])
-    return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents if each.get("found")}
+    documents = filter(None, await read_documents(context, [*ids]))
+    return {ids[each["_id"]]: msgspec.convert(each["_source"], Mark) for each in documents}

@@ -10,13 +10,13 @@ from msgspec import structs
 from indexer.changes.change_kind import ChangeKind
 from indexer.clock import now_milliseconds
 from indexer.control.lives import StoredIdentities, begin_life
+from indexer.indices.complete_search import search_completely
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from elasticsearch import AsyncElasticsearch
-
     from cluster.control_index import Mark
+    from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.indices.scan import IndexRow
 
@@ -109,12 +109,13 @@ class LiveStamps:
         self.mark = structs.replace(self.mark, forgotten=max(self.mark.forgotten, sequence))
 
 
-async def baseline_mark(client: AsyncElasticsearch, indices: Sequence[str], mark: Mark) -> Mark:
+async def baseline_mark(context: IndexerContext, indices: Sequence[str], mark: Mark) -> Mark:
     """Return the mark to stamp above: `mark`, or the highest stamps of the indices if they are higher.
 
     Stamps above the mark that an interrupted run left in the indices count too; these must be refreshed.
     """
     highest = {name: {"max": {"field": name}} for name in ("clock", "sequence")}
-    maxima = (await client.search(index=indices, size=0, aggs=highest))["aggregations"]
+    seconds = context.settings.retry_seconds
+    maxima = (await search_completely(context.client, indices, seconds, size=0, aggs=highest))["aggregations"]
     clock, sequence = (int(maxima[name]["value"] or 0) for name in ("clock", "sequence"))
     return structs.replace(mark, clock=max(mark.clock, clock), sequence=max(mark.sequence, sequence))

@@ -22,7 +22,8 @@ from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.live_copy import lift_left_block
-from indexer.indices.scan import fetch_documents, refresh_to_seq_nos
+from indexer.indices.refreshes import refresh_to_seq_nos
+from indexer.indices.scan import fetch_documents
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.fence import create_fence, remove_fence
@@ -146,7 +147,7 @@ async def _open_session(
     for index in previous:  # stale updates may have been stamped there and never published
         await lifecycle.refresh(index)
     known = _mark_to_continue(mark, present, stored, live)
-    stamps = LiveStamps(await baseline_mark(context.client, [live, *previous], known), clock.now)
+    stamps = LiveStamps(await baseline_mark(context, [live, *previous], known), clock.now)
     rollback_target, published = previous[0] if previous else None, mark.sequence if mark else 0
     crossings = ShardCrossings(present.ranges(live))
     session = WriteSession(
@@ -208,7 +209,7 @@ async def first_generation_mark(
     """
     known, stored = await mark_store.read(), await read_identities(context, generation, clock)
     mark = first_mark(generation, stored) if known is None else begin_life(known, stored)
-    stamps = LiveStamps(await baseline_mark(context.client, [generation], mark), clock.now)
+    stamps = LiveStamps(await baseline_mark(context, [generation], mark), clock.now)
     return stamps.next_mark(generation, stored.generation)
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from cluster.control_index import Mark, mark_id
 from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, renumbered, split_archive
 from indexer.clock import now_microseconds
+from indexer.control.control_documents import read_documents
 from indexer.control.lives import read_identity
-from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
 from mappings import RESOURCES
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # During a run the ledger may grow by this many publications at once, then by one per this many seconds.
 _BURST_PUBLICATIONS = 100
 _SECONDS_PER_PUBLICATION = 60.0
-_NO_INDEX = "index_not_found_exception"
 
 
 class EventRateLimit:
@@ -96,24 +95,14 @@ async def _append_once(context: IndexerContext, allows: Callable[[int], bool]) -
 
 async def _read(context: IndexerContext) -> tuple[LedgerHead, dict[str, Any], Mapping[str, Mark]]:
     """Return the head of the ledger, the condition of writing over it, and the marks by alias."""
-    index = context.connection.control_index
     aliases = {resource.alias: context.connection.alias(resource) for resource in RESOURCES}
-    response = await context.client.mget(index=index, ids=[HEAD_ID, *map(mark_id, aliases.values())])
-    first, *others = map(_existing, response["docs"])
+    first, *others = await read_documents(context, [HEAD_ID, *map(mark_id, aliases.values())])
     documents = zip(aliases, others, strict=True)
     marks = {alias: msgspec.convert(document["_source"], Mark) for alias, document in documents if document}
     if first is None:
         return LedgerHead(), {"op_type": "create"}, marks
     condition = {"if_seq_no": first["_seq_no"], "if_primary_term": first["_primary_term"]}
     return msgspec.convert(first["_source"], LedgerHead), condition, marks
-
-
-def _existing(document: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a document of a response, None if it does not exist; raise ElasticsearchError if it is unreadable."""
-    error = document.get("error", {"type": _NO_INDEX})
-    if error["type"] != _NO_INDEX:
-        raise ElasticsearchError(f"The control index cannot be read: {error_reason(document)}.")
-    return document if document.get("found") else None
 
 
 async def _in_this_life(context: IndexerContext, head: LedgerHead) -> LedgerHead:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from elasticsearch import NotFoundError
 
+from indexer.indices.backoff import retry
+
 if TYPE_CHECKING:
     from indexer.context import IndexerContext
 
@@ -28,7 +30,8 @@ class RunRecord(msgspec.Struct, frozen=True):
 async def record_last_run(context: IndexerContext, alias: str, entry: RunRecord) -> None:
     """Store the last run of a resource, replacing the one before."""
     index, document = context.connection.control_index, msgspec.to_builtins(entry)
-    await context.client.index(index=index, id=f"last-{alias}", document=document)
+    write = context.client.index
+    await retry(lambda: write(index=index, id=f"last-{alias}", document=document), context.settings.retry_seconds)
 
 
 async def read_last_run(context: IndexerContext, alias: str) -> RunRecord | None:

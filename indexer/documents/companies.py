@@ -20,14 +20,13 @@ from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import EnvelopeDecoder
 from indexer.documents.identification import identifier_decoder, identifiers_of
 from indexer.errors import InvalidRecordError, SourceError
+from indexer.indices.complete_search import search_completely
 from indexer.settings import IndexerSettings
 from indexer.source.lines import RejectedLine
 from mappings import COMPANY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from elasticsearch import AsyncElasticsearch
 
     from indexer.context import IndexerContext
     from indexer.source.lines import Source, SourceLine
@@ -72,9 +71,9 @@ class Companies:
         numbers = {number: key for number, key in self.keys_by_numeric_id.items() if key not in keys}
         return Companies(self.keys - set(keys), numbers)
 
-    async def reload(self, client: AsyncElasticsearch, alias: str) -> None:
+    async def reload(self, context: IndexerContext) -> None:
         """Replace the companies, in place, by those of the live index."""
-        live = await companies_from_index(client, alias)
+        live = await companies_from_index(context)
         self.keys, self.keys_by_numeric_id = live.keys, live.keys_by_numeric_id
 
     def validate(self, record: Any) -> None:
@@ -115,7 +114,7 @@ async def known_companies(context: IndexerContext, source: Source, request: Cove
     They are its own, or the live ones if it has none, and all live companies that it does not cover. Live companies
     whose lines are invalid count too, since they stay. Raises SourceError for a company that does not exist.
     """
-    live = await companies_from_index(context.client, context.connection.alias(COMPANY))
+    live = await companies_from_index(context)
     return await asyncio.to_thread(companies_from_source, source, context.settings, live, request)
 
 
@@ -210,12 +209,14 @@ def _valid_envelope(line: SourceLine | RejectedLine, decode: EnvelopeDecoder, ti
     return envelope
 
 
-async def companies_from_index(client: AsyncElasticsearch, alias: str) -> Companies:
+async def companies_from_index(context: IndexerContext) -> Companies:
     """Read the live companies; there are none before the first build."""
     companies, after = Companies(), ""
     while True:
-        page = await client.search(
-            index=alias,
+        page = await search_completely(
+            context.client,
+            context.connection.alias(COMPANY),
+            context.settings.retry_seconds,
             ignore_unavailable=True,
             query={"bool": {"filter": [{"range": {"feed_key": {"gt": after}}}, {"term": {"deleted": False}}]}},
             sort=["feed_key"],

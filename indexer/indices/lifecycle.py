@@ -13,6 +13,8 @@ from elasticsearch import NotFoundError
 from indexer.clock import first_future_version
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.indices.backoff import retry
+from indexer.indices.complete_search import count_completely
+from indexer.indices.refreshes import refresh_all_copies
 from indexer.shard_settings import replica_settings
 from mappings.generations import Generation, parse_generation, served_alias
 from mappings.index_body import index_body, schema_fingerprint
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from mappings import Resource
     from mappings.shards.ranges import ShardRanges
 
-# Refreshing and merging a large index is one request that may take hours.
+# Merging a large index is one request that may take hours.
 _MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600
 LIVE_QUERY: dict[str, Any] = {"bool": {"filter": {"term": {"deleted": False}}, "must_not": LEFT_QUERY}}
 DELETED_QUERY = {"term": {"deleted": True}}
@@ -155,21 +157,20 @@ class GenerationLifecycle:
 
     async def refresh(self, index: str) -> None:
         """Make all writes visible."""
-        await self._run_long(index, "refresh")
+        await refresh_all_copies(self._client, index, self._settings.retry_seconds)
 
     async def finish(self, index: str, *, merges: bool = True) -> None:
         """Merge a loaded generation and apply its live settings, with a replica if there is a second node."""
         if merges and self._settings.merge:
-            await self._run_long(index, "forcemerge", max_num_segments=1)
+            await self._merge(index)
         live = {"index.refresh_interval": self._settings.refresh_interval, **replica_settings(self._settings.replicas)}
         await retry(lambda: self._client.indices.put_settings(index=index, settings=live), self._settings.retry_seconds)
         await self.refresh(index)
         await self._await_health(index)
 
-    async def _run_long(self, index: str, verb: str, **options: Any) -> None:
-        indices = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices
-        work = getattr(indices, verb)
-        await retry(lambda: work(index=index, **options), self._settings.retry_seconds)
+    async def _merge(self, index: str) -> None:
+        merge = self._client.options(request_timeout=_MAINTENANCE_TIMEOUT_SECONDS).indices.forcemerge
+        await retry(lambda: merge(index=index, max_num_segments=1), self._settings.retry_seconds)
 
     async def _await_health(self, index: str) -> None:
         """Wait for green; accept yellow, refuse red."""
@@ -182,13 +183,12 @@ class GenerationLifecycle:
     async def count(self, index: str, query: dict[str, Any] | None = None) -> int:
         """Return the number of documents, optionally of those that match a query."""
         current = {"bool": {"filter": [] if query is None else query, "must_not": LEFT_QUERY}}
-        response = await retry(lambda: self._client.count(index=index, query=current), self._settings.retry_seconds)
-        return int(response["count"])
+        return await count_completely(self._client, index, self._settings.retry_seconds, current)
 
     async def size(self, index: str) -> int:
-        """Return the bytes on disk, replicas included."""
+        """Return the bytes on disk, replicas included, 0 if its shards are on no node."""
         response = await self._client.indices.stats(index=index, metric="store")
-        return int(response["_all"]["total"]["store"]["size_in_bytes"])
+        return int(response["_all"]["total"].get("store", {}).get("size_in_bytes", 0))
 
     async def update_meta(self, index: str, **facts: Any) -> None:
         """Merge entries into the mapping's `_meta`."""

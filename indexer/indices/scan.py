@@ -15,7 +15,6 @@ from elasticsearch import ApiError
 
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.clock import first_future_version
-from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import is_memory_shortage, retry
 from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
 from mappings.shards.visibility import LEFT_QUERY
@@ -31,7 +30,6 @@ __all__ = [
     "copies_of",
     "fetch_documents",
     "look_up_rows",
-    "refresh_to_seq_nos",
     "scan_documents",
     "scan_rows",
 ]
@@ -48,8 +46,6 @@ _FIRST_PAGE = 20
 # Of a record that changes its shard, until the copy that it leaves is marked.
 _COPIES = 2
 _MAX_COPIES = 10_000
-# The first refresh of a large index is one request that may take hours.
-_REFRESH_SECONDS = 24 * 3600
 
 _MATCH_ALL: dict[str, Any] = {"match_all": {}}
 
@@ -155,29 +151,6 @@ async def _attempt(context: IndexerContext, index: str, body: dict[str, Any], sh
         if can_shrink and is_memory_shortage(error):
             return None
         raise
-
-
-async def refresh_to_seq_nos(context: IndexerContext, index: str) -> list[int]:
-    """Refresh an index and return for each shard a `_seq_no` up to which all writes are visible, -1 without any."""
-    client, seconds = context.client.options(request_timeout=_REFRESH_SECONDS), context.settings.retry_seconds
-    response = await retry(lambda: client.indices.stats(index=index, metric="docs", level="shards"), seconds)
-    if (found := response["_shards"])["successful"] != found["total"]:
-        await _require_primaries(context, index)
-    (statistics,) = response["indices"].values()
-    shards: dict[int, list[Any]] = {int(number): copies for number, copies in statistics["shards"].items()}
-    await retry(lambda: client.indices.refresh(index=index), seconds)
-    return [_checkpoint(shards[number]) for number in range(len(shards))]
-
-
-async def _require_primaries(context: IndexerContext, index: str) -> None:
-    """Raise ElasticsearchError if a shard is on no node: statistics leave it out."""
-    if (await context.client.options(ignore_status=408).cluster.health(index=index, timeout="1s"))["status"] == "red":
-        raise ElasticsearchError(f"{index} is red: a shard of it is on none of the nodes.")
-
-
-def _checkpoint(copies: list[Any]) -> int:
-    (primary,) = [copy for copy in copies if copy["routing"]["primary"]]
-    return int(primary["seq_no"]["local_checkpoint"])
 
 
 def _preference(shard: int | None) -> str:

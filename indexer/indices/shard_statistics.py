@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cluster.index_wear import IndexWear
     from indexer.context import IndexerContext
 
+_MARGIN_SECONDS = 60
 _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
 
 
@@ -23,6 +24,14 @@ async def largest_shard(context: IndexerContext, index: str) -> int:
     """Return the bytes of the largest shard of an index."""
     shards = await shard_copies(context, index, "store", _SIZE_FILTER)
     return max((copy["store"]["size_in_bytes"] for copies in shards.values() for copy in copies), default=0)
+
+
+async def has_all_shards(context: IndexerContext, index: str) -> bool:
+    """Whether each shard is on a node, or comes to one within BROKERAGE_GREEN_SECONDS: nodes are restarted."""
+    seconds = context.settings.green_seconds
+    patient = context.client.options(request_timeout=seconds + _MARGIN_SECONDS, ignore_status=408)
+    health = await patient.cluster.health(index=index, wait_for_status="yellow", timeout=f"{seconds}s")
+    return bool(health["status"] != "red")
 
 
 async def shard_copies(

@@ -37,8 +37,8 @@ HOLDER_TIMEOUT_SECONDS = 30.0
 _REQUEST_TTL_SECONDS = 3.0
 _POLL_SECONDS = 1.0
 _NOTICE_INTERVAL_SECONDS = 10.0
-# The control index may have been created a moment ago, and not be readable yet.
-_RETRY_SECONDS = 10.0
+# The control index may have been created a moment ago, or have lost a node, and not be readable yet.
+_RETRY_SECONDS = 60.0
 
 
 class LockAcquisition(NamedTuple):

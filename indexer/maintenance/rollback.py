@@ -78,7 +78,7 @@ async def _catch_up(
         await assign_pending_stamps(context, target, session, sender)
     await session.lifecycle.refresh(target)
     # Updates that were stale for the live generation were written to this one, above every published mark.
-    baseline = await baseline_mark(context.client, [target], session.stamps.mark)
+    baseline = await baseline_mark(context, [target], session.stamps.mark)
     session.stamps.clock, session.stamps.sequence = baseline.clock, baseline.sequence
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
@@ -14,6 +14,7 @@ from indexer.control.replications import read_replications
 from indexer.errors import translate_client_errors
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
 from indexer.indices.shard_statistics import index_wear
+from indexer.maintenance.shard_problems import shard_problems
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ class ResourceStatus:
     alias: str
     live: str | None
     others: list[str]
-    documents: int
-    tombstones: int
+    documents: int | None  # None if a shard is on no node, so that they cannot be counted
+    tombstones: int | None
     shards: int  # of the live index
+    shard_problems: list[str]  # a sentence for each
     size: int
     wear: IndexWear | None  # of the live index
     is_current: bool  # the live index has the schema that this program declares
@@ -63,14 +65,16 @@ async def _status(
     present = await lifecycle.generations()
     live, alias = present.live, lifecycle.alias
     mark = await read_mark(context.client, context.connection.control_index, alias)
+    problems, is_whole = await shard_problems(context, live) if live else ([], True)
     return ResourceStatus(
         resource=resource.alias,
         alias=alias,
         live=live,
         others=[index for index in present.metas if index != live],
-        documents=await lifecycle.count(live, LIVE_QUERY) if live else 0,
-        tombstones=await lifecycle.count(live, DELETED_QUERY) if live else 0,
+        documents=await _count(lifecycle, live, LIVE_QUERY) if is_whole else None,
+        tombstones=await _count(lifecycle, live, DELETED_QUERY) if is_whole else None,
         shards=present.ranges(live).count if live else 0,
+        shard_problems=problems,
         size=await lifecycle.size(live) if live else 0,
         wear=await index_wear(context, live) if live else None,
         is_current=live is not None and present.fingerprint(live) == lifecycle.fingerprint,
@@ -81,6 +85,10 @@ async def _status(
         sources=[replication for replication in replications if resource.alias in replication.resources],
         is_replaced=is_replaced,
     )
+
+
+async def _count(lifecycle: GenerationLifecycle, live: str | None, query: dict[str, Any]) -> int:
+    return await lifecycle.count(live, query) if live else 0
 
 
 async def _build(context: IndexerContext, alias: str, live: str | None) -> BuildProgress | None:

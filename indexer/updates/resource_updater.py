@@ -128,7 +128,7 @@ class ResourceUpdater:
         self._newest = max(self._newest, *(document.updated_milliseconds for document in documents.values()))
         if self._resource is COMPANY:
             await self.publish()
-            await self._companies.reload(self._context.client, writer.alias)
+            await self._companies.reload(self._context)
 
     async def publish(self) -> None:
         """Publish the applied changes."""

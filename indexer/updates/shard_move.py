@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from indexer.changes.document_copies import write_all
 from indexer.changes.shard_crossings import Crossing
 from indexer.indices.bulk_deletes import delete_documents
+from indexer.indices.refreshes import refresh_all_copies
 from indexer.indices.scan import fetch_documents, look_up_rows
 from mappings.stored_document import feed_key, stored_feed_key
 
@@ -65,7 +66,7 @@ async def without_older(context: IndexerContext, sender: BulkSender, writes: lis
     """
     if not sender.ranges.is_routed:
         return writes
-    await context.client.indices.refresh(index=sender.index)
+    await refresh_all_copies(context.client, sender.index, context.settings.retry_seconds)
     shard, known = sender.ranges.shard, await look_up_rows(context, sender.index, [write.id for write in writes])
     elsewhere = {
         write.id: known[write.id]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from elasticsearch import NotFoundError
+
+from indexer.indices.backoff import retry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +23,7 @@ class UpdateCheckpoint:
         """`identity` is the fingerprint of the source and its content, `lives` are those of the live data."""
         self._lives = [*lives]
         self._client = context.client.options(ignore_status=404)
+        self._seconds = context.settings.retry_seconds
         self._index = context.connection.control_index
         self._id = None if identity is None else f"update-{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
@@ -38,9 +42,11 @@ class UpdateCheckpoint:
     async def write(self, lines: int) -> None:
         """Store the number of published lines."""
         if self._id is not None:
-            await self._client.index(index=self._index, id=self._id, document={"lines": lines, "lives": self._lives})
+            document = {"lines": lines, "lives": self._lives}
+            await retry(lambda: self._client.index(index=self._index, id=self._id, document=document), self._seconds)
 
     async def clear(self) -> None:
         """Delete the checkpoint, once the source has been read to its end."""
         if self._id is not None:
-            await self._client.delete(index=self._index, id=self._id)
+            delete = partial(self._client.delete, index=self._index, id=self._id)
+            await retry(delete, self._seconds)

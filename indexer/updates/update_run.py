@@ -26,7 +26,7 @@ from indexer.source.tables.table_source import skipped_rows
 from indexer.updates.bounded_queue import BoundedQueue
 from indexer.updates.resource_updater import ResourceUpdater
 from indexer.updates.update_checkpoint import UpdateCheckpoint
-from mappings import COMPANY, RESOURCES
+from mappings import RESOURCES
 
 if TYPE_CHECKING:
     from indexer.context import IndexerContext
@@ -59,7 +59,7 @@ async def update(
         await ClockWatch(context).check()
         await preflight(context.client, needed_bytes=0, force=False)
         lives = await begin_due_lives(context, ignore_wait)
-        companies = await companies_from_index(context.client, context.connection.alias(COMPANY))
+        companies = await companies_from_index(context)
         companies.coverage = named_coverage(source, companies, covered)
         with source.changes() as stream:
             checkpoint = UpdateCheckpoint(context, stream.identity, lives)

@@ -92,7 +92,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     write(full, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(3)]})
     write(less, {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM, {"uuid": "t0"})]})
     built = ("companies", "teams")
-    talk.command("index", "reindex", str(full), *built, BROKERAGE_SHARDS="teams=2")
+    talk.command("index", "reindex", str(full), *built, BROKERAGE_SHARDS="3")
     talk.command("index", "update", str(less))
     talk.command("index", "reindex", str(less), *built, "--force")
     talk.command("index", "verify", str(less), *built)

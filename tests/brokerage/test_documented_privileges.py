@@ -35,7 +35,7 @@ def test_every_call_of_indexer_keys_service_and_doctor_goes_over_tls_and_is_docu
         by_service |= talk.calls()
         asked["brokerage_service_audit"] = {call for call in by_service if re.search(r" /audit\b", call)}
         asked["brokerage_service"] = by_service - asked["brokerage_service_audit"]
-        # The teams have two shards.
+        # Both resources have three shards, as far as they have records for them.
         assert {"POST /{alias}/_search", "POST /{served}/_search"} <= by_service
         # Connections are used again: a certificate is verified once for many requests.
         assert talk.proxy.accepted * 5 < talk.requests

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HEAP_MB = 512
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 240
+_STOP_SECONDS = 60
 # The least that Elasticsearch allows: how often it looks at the disks.
 _SETTINGS = {"cluster.info.update.interval": "10s"}
 
@@ -55,6 +56,31 @@ class ClusterNodes:
     def _signal(self, number: int, what: signal.Signals) -> None:
         self.cluster.processes[number].send_signal(what)
 
+    async def stop(self, number: int) -> None:
+        """Stop a node as its service manager does, and wait until it has ended."""
+        process = self.cluster.processes[number]
+        process.request_stop()
+        await asyncio.to_thread(process.finish, _STOP_SECONDS)
+
+    async def add(self) -> int:
+        """Add a node, and wait until it has joined and taken its share of the shards."""
+        number = await asyncio.to_thread(self.cluster.add)
+        await self.whole()
+        return number
+
+    async def remove_last(self) -> None:
+        """Move all shards off the last node, and stop it."""
+        name = self.cluster.processes[-1].name
+        await self._exclude(name)
+        while any(row["node"] for row in await self._rows("shards") if name in (row["node"] or "")):  # noqa: ASYNC110 - Elasticsearch sends no event
+            await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.to_thread(self.cluster.remove_last)
+        await self._exclude(None)
+        await self.whole()
+
+    async def _exclude(self, name: str | None) -> None:
+        await self.client.cluster.put_settings(persistent={"cluster.routing.allocation.exclude._name": name})
+
     async def complete(self) -> None:
         """Restart all killed nodes, and wait until the cluster has recovered."""
         dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
@@ -71,6 +97,16 @@ class ClusterNodes:
         """Return the node with the primary of an index's first shard."""
         rows = await self._rows("shards", index=index)
         return next(self._number(row["node"]) for row in rows if (row["prirep"], row["shard"]) == ("p", "0"))
+
+    async def number(self, node_id: str) -> int:
+        """Return the number of a node by Elasticsearch's own id of it."""
+        nodes = (await self.client.nodes.info(node_id=node_id, filter_path="nodes.*.name"))["nodes"]
+        return self._number(nodes[node_id]["name"])
+
+    async def shards_on(self, number: int) -> int:
+        """Return how many shards a node has."""
+        name = self.cluster.processes[number].name
+        return sum(row["node"] == name for row in await self._rows("shards"))
 
     async def _rows(self, what: str, **options: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = (await getattr(self.client.cat, what)(format="json", **options)).body
@@ -89,6 +125,10 @@ class ClusterNodes:
     async def recovered(self, nodes: int) -> float:
         """Wait until this number of nodes agree and every shard has a copy that responds; return seconds."""
         return await self._healthy(wait_for_nodes=str(nodes), wait_for_status="yellow")
+
+    async def recovered_from_loss(self) -> None:
+        """Wait until the other nodes agree that one is gone."""
+        await self._healthy(wait_for_nodes=str(len(self.urls) - 1))
 
     async def _healthy(self, **wait: Any) -> float:
         started = time.monotonic()

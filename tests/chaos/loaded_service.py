@@ -17,12 +17,15 @@ from bench.programs import Program, ending
 from cluster.connection import ConnectionSettings, connect
 from embedded.ports import free_ports
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from mappings import RESOURCES
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 from tests.conftest import remove_indices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from mappings import Resource
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 _START_SECONDS = 180  # a busy machine is not a defect
@@ -83,16 +86,19 @@ async def _started(arguments: Sequence[str], changes: Mapping[str, str], output:
 
 
 @asynccontextmanager
-async def load_cluster(urls: Sequence[str], listings: int) -> AsyncIterator[LoadedCluster]:
-    """Load generated listings and their companies behind an index prefix; delete them afterwards."""
+async def load_cluster(
+    urls: Sequence[str], listings: int, shards: Sequence[str] = ("1",), resources: Sequence[Resource] = RESOURCES
+) -> AsyncIterator[LoadedCluster]:
+    """Load generated records behind an index prefix; delete them afterwards. `shards` is as in BROKERAGE_SHARDS."""
     connection = ConnectionSettings(url=tuple(urls), prefix=f"chaos{secrets.token_hex(4)}-")
     with tempfile.TemporaryDirectory(prefix="brokerage-chaos-") as name:
         source = Path(name) / "source"
         write_source(source, listings)
         async with connect(connection, connections=8, timeout=120) as client:
-            settings = IndexerSettings(dead_letter_folder=str(Path(name) / "dead-letters"))
+            settings = IndexerSettings(dead_letter_folder=str(Path(name) / "dead-letters"), shards=tuple(shards))
             with open_source(str(source)) as opened:
-                summary = await reindex(IndexerContext(client, connection, settings), opened)
+                context = IndexerContext(client, connection, settings)
+                summary = await reindex(context, opened, resources=resources)
             if summary.exit_code:
                 raise RuntimeError("The generated data was not loaded.")
             key = await KeyStore(client, connection.keys_index).create(KeyGrant("chaos", all_companies=True, rate=None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.chaos import index_faults, network_faults
+from tests.chaos import index_faults, network_faults, sharded_faults
 from tests.chaos.alias_swaps import swapped
 from tests.chaos.client_disconnects import hang_ups
 from tests.chaos.cpu_affinity import separate_cpus
@@ -34,6 +34,12 @@ SCENARIOS: dict[str, Scenario] = {
     "kill": killed,
     "kill-master": killed_master,
     "freeze": frozen,
+    "shards-build": sharded_faults.killed_in_build,
+    "shards-swap": sharded_faults.killed_in_swap,
+    "shards-walk": sharded_faults.killed_in_walk,
+    "shards-compaction": sharded_faults.killed_in_compaction,
+    "shards-moved": sharded_faults.moved,
+    "shards-restarts": sharded_faults.restarted_in_turn,
     "all-slow": network_faults.all_slow,
     "one-slow": network_faults.one_slow,
     "resets": network_faults.resets,

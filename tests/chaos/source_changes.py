@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from indexer import open_source, reindex, update
+from indexer.reporting.report import ignore_progress
 from mappings import LISTING, SOLD_LISTING
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping
 
-    from indexer import IndexerContext, RunSummary
+    from indexer import IndexerContext, OnProgress, RunSummary
     from tests.chaos.record_history import RecordHistory
     from tests.contract.world import Envelope
 
@@ -51,7 +52,7 @@ class SourceChanger:
             await self._update()
             self.updates += 1
             if time.monotonic() - self._rebuilt > self.rebuild_seconds:
-                await self._rebuild()
+                await self.rebuild()
                 self.rebuilds, self._rebuilt = self.rebuilds + 1, time.monotonic()
             await asyncio.sleep(_REST_SECONDS)
 
@@ -61,19 +62,19 @@ class SourceChanger:
         for alias, batch in batches.items():
             self.histories[alias].change({name: one if "deleted" not in one else None for name, one in batch.items()})
         with tempfile.TemporaryDirectory(prefix="brokerage-soak-") as folder:
-            _write(Path(folder), lines)
+            write_lines(Path(folder), lines)
             with open_source(folder) as source:
                 _require(await update(self.engine, source))
         for alias, batch in batches.items():
             self.histories[alias].settled(batch)
 
-    async def _rebuild(self) -> None:
+    async def rebuild(self, on_progress: OnProgress = ignore_progress) -> None:
         """Rebuild both feeds from the current records, which changes nothing."""
         lines = {alias: history.current() for alias, history in self.histories.items()}
         with tempfile.TemporaryDirectory(prefix="brokerage-soak-") as folder:
-            _write(Path(folder), {"companies": self.companies, **lines})
+            write_lines(Path(folder), {"companies": self.companies, **lines})
             with open_source(folder) as source:
-                _require(await reindex(self.engine, source, resources=_RESOURCES))
+                _require(await reindex(self.engine, source, resources=_RESOURCES, on_progress=on_progress))
 
     def _batch(self, history: RecordHistory) -> dict[str, Envelope]:
         """Return envelopes by identifier: some change a record, some delete one, some are new."""
@@ -98,7 +99,8 @@ def _line(name: str, envelope: Envelope) -> Envelope:
     return {**envelope, "record": {"PlatformListingId": name}} if "deleted" in envelope else envelope
 
 
-def _write(folder: Path, lines: Mapping[str, Iterable[Envelope]]) -> None:
+def write_lines(folder: Path, lines: Mapping[str, Iterable[Envelope]]) -> None:
+    """Write a source folder: envelopes by the alias of their resource."""
     for alias, envelopes in lines.items():
         (folder / f"{alias}.ndjson").write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in envelopes))
 

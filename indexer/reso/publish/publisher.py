@@ -51,7 +51,7 @@ class MirrorPublisher:
     async def prepare(self) -> None:
         """Raise SourceError for an unknown company; for a new mirror, record the versions that the index has."""
         with translate_client_errors():
-            known = await companies.companies_from_index(self._context.client, self._context.connection.alias(COMPANY))
+            known = await companies.companies_from_index(self._context)
             if self._plan.declared is None and known.key_of(self._plan.company) != self._plan.company:
                 raise SourceError(
                     f"{self._plan.company} is not a company in the index. Load it with `brokerage index reindex` "

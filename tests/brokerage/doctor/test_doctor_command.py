@@ -68,6 +68,7 @@ async def test_a_sound_installation_passes_and_each_fault_is_reported(
     (listings,) = [line for line in lines if line[:2] == ["warning", "listings"]]
     assert old in listings[2]
     assert ["ok", "sold_listings"] in [line[:2] for line in lines]
+    assert "shards" in [line[1] for line in lines if len(line) > 1]
     assert "-> Rebuild it with this version: `brokerage index reindex SOURCE listings`." in screen.stdout
     assert screen.stdout.rstrip().endswith("The service can serve.")
 

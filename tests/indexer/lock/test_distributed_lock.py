@@ -133,6 +133,25 @@ async def test_a_living_process_of_this_host_keeps_its_lock(bench: Bench) -> Non
         await bench.build({})
 
 
+async def test_a_late_heartbeat_does_not_keep_a_lock_from_being_released(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, late = LockStore.read, list[None]()
+
+    async def read_before_a_heartbeat(store: LockStore) -> Any:
+        known = await read(store)
+        if known is not None and not late:
+            late.append(None)  # it was cancelled on this side, and arrives after this read
+            await store.write(known.state, known)
+        return known
+
+    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0):
+        monkeypatch.setattr(LockStore, "read", read_before_a_heartbeat)
+    assert late
+    async with acquire_lock(bench.client, bench.connection.control_index, wait_seconds=0) as lock:
+        assert lock.taken_over_from is None
+
+
 async def test_tokens_rise_over_release_takeover_and_failure(bench: Bench) -> None:
     first = await token(bench)
     with pytest.raises(ZeroDivisionError):

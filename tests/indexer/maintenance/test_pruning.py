@@ -17,6 +17,7 @@ from indexer.indices.scan import look_up_rows
 from indexer.lock.fence import remove_fence
 from mappings import COMPANY, TEAM
 from tests.indexer.expected_state import at_stage
+from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
 
 if TYPE_CHECKING:
@@ -103,6 +104,21 @@ async def test_an_interrupted_build_resumes(bench: Bench, stage: RunStage) -> No
     assert {document["record"]["name"] for document in served.values()} == {"new"}
     assert sorted(document["sequence"] for document in served.values()) == list(range(31, 61))
     assert await BuildCheckpoint(bench.engine(), bench.connection.alias(TEAM)).read() is None
+
+
+async def test_a_build_whose_candidate_was_lost_with_a_node_starts_over(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate = await interrupted(bench, RunStage.COMPARING)
+    first = await identity(bench, candidate)
+    faulty = FaultyResponses(bench.client, monkeypatch)
+    faulty.change(f"/_cluster/health/{bench.connection.prefix}{candidate}", lambda body: body.update(status="red"))
+    summary = await bench.build_folder([TEAM], green_seconds=1)
+    report = summary.report_for("teams")
+    assert (report.read, report.dead, report.refusal) == (30, 0, None)
+    assert any("is built again from the beginning" in warning for warning in report.warnings)
+    assert await identity(bench, await bench.live(TEAM)) != first
+    assert {document["record"]["name"] for document in (await bench.served(TEAM)).values()} == {"new"}
 
 
 async def test_what_an_interrupted_build_had_stamped_keeps_the_order_of_the_source(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from brokerage.index.status_table import status_notes
 from indexer import ResourceStatus, RunStage, clock, prunable, prune, status
 from indexer.changes import retention
 from mappings import COMPANY, TEAM
@@ -44,6 +45,21 @@ async def test_status_reports_what_is_live_and_what_is_stale(bench: Bench) -> No
     assert all(other.last is None and other.build is None for other in others)
     await bench.client.indices.put_mapping(index=f"{prefix}companies-v0002", meta={"fingerprint": "another"})
     assert (await of(bench, "companies")).is_current is False
+
+
+async def test_status_names_a_shard_without_replica_and_one_on_no_node(bench: Bench) -> None:
+    teams = [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(4)]
+    await bench.build({TEAM: teams}, shards=("teams=2",), replicas="1", green_seconds=0)
+    (problem,) = (await of(bench, "teams")).shard_problems
+    assert "teams-v0001: shards 0, 1 of 2 lack a replica (" in problem
+    settings = {"index.number_of_shards": 2, "index.routing.allocation.require._name": "nowhere"}
+    alias: dict[str, Any] = {f"{bench.connection.prefix}agents": {}}
+    index = f"{bench.connection.prefix}agents-v0001"
+    await bench.client.indices.create(index=index, settings=settings, aliases=alias, wait_for_active_shards=0)
+    broken = await of(bench, "agents")
+    assert (broken.documents, broken.tombstones) == (None, None)
+    assert "no node has shards 0, 1 of 2" in broken.shard_problems[0]
+    assert broken.shard_problems[0] in [*status_notes([broken])]
 
 
 async def test_status_reports_the_last_run_and_its_lag(bench: Bench) -> None:

@@ -1,0 +1,97 @@
+"""Refreshes and positions while copies of shards come and go: faults are put into real responses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from indexer.errors import ElasticsearchError
+from indexer.indices.complete_search import count_completely
+from indexer.indices.refreshes import refresh_all_copies, refresh_to_seq_nos
+from tests.indexer.faulty_responses import FaultyResponses
+
+if TYPE_CHECKING:
+    from elasticsearch import AsyncElasticsearch
+
+    from cluster.connection import ConnectionSettings
+    from tests.indexer.conftest import Bench
+
+SECONDS = 10.0
+
+
+@pytest.fixture
+async def index(client: AsyncElasticsearch, connection: ConnectionSettings) -> str:
+    """An index of two shards, each with a replica that no node takes, and a document."""
+    name = f"{connection.prefix}shards"
+    await client.indices.create(index=name, settings={"number_of_shards": 2, "number_of_replicas": 1})
+    await client.index(index=name, id="a", document={})
+    return name
+
+
+@pytest.fixture
+def faulty(client: AsyncElasticsearch, monkeypatch: pytest.MonkeyPatch) -> FaultyResponses:
+    """Faults to put into responses."""
+    return FaultyResponses(client, monkeypatch)
+
+
+def unreached(body: dict[str, Any]) -> None:
+    """Let a refresh not have reached a copy, which Elasticsearch does not call a failure."""
+    body["_shards"]["successful"] -= 1
+
+
+async def test_a_copy_that_a_refresh_has_not_reached_is_refreshed_again(
+    client: AsyncElasticsearch, index: str, faulty: FaultyResponses
+) -> None:
+    faulty.change("/_refresh", unreached)
+    await refresh_all_copies(client, index, SECONDS)
+    assert faulty.seen == 2
+    faulty.change("/_refresh", unreached, unreached)
+    with pytest.raises(ElasticsearchError, match="could not be refreshed in every copy"):
+        await refresh_all_copies(client, index, 0.0)
+
+
+async def test_a_replica_on_no_node_delays_no_refresh(
+    client: AsyncElasticsearch, index: str, faulty: FaultyResponses
+) -> None:
+    faulty.change("/_refresh")
+    await refresh_all_copies(client, index, SECONDS)
+    assert faulty.seen == 1
+
+
+async def test_a_shard_that_statistics_leave_out_is_waited_for(
+    bench: Bench, index: str, faulty: FaultyResponses
+) -> None:
+    def without_a_shard(body: dict[str, Any]) -> None:
+        body["indices"][index]["shards"].pop("0")
+
+    faulty.change("/_stats/docs", without_a_shard)
+    assert sorted(await refresh_to_seq_nos(bench.engine(), index)) == [-1, 0]
+    assert faulty.seen == 2
+    faulty.change("/_stats/docs", without_a_shard)
+    with pytest.raises(ElasticsearchError, match="is red"):
+        await refresh_to_seq_nos(bench.engine(retry_seconds=0.0), index)
+
+
+async def test_writes_that_not_all_copies_have_are_beyond_the_position(
+    bench: Bench, index: str, faulty: FaultyResponses
+) -> None:
+    def ahead(body: dict[str, Any]) -> None:
+        for copies in body["indices"][index]["shards"].values():
+            for copy in copies:
+                copy["seq_no"] |= {"max_seq_no": 7, "local_checkpoint": 7}
+
+    faulty.change("/_stats/docs", ahead)
+    assert sorted(await refresh_to_seq_nos(bench.engine(), index)) == [-1, 0]
+
+
+async def test_a_count_leaves_out_no_shard(client: AsyncElasticsearch, connection: ConnectionSettings) -> None:
+    name = f"{connection.prefix}half"
+    everything: dict[str, Any] = {"match_all": {}}
+    settings = {"number_of_shards": 2, "number_of_replicas": 0, "routing.allocation.total_shards_per_node": 1}
+    await client.indices.create(index=name, settings=settings, wait_for_active_shards=0)
+    await client.cluster.health(index=name, wait_for_active_shards=1)
+    with pytest.raises(Exception, match="search_phase_execution_exception"):
+        await count_completely(client, name, 0.0, everything)
+    await client.indices.put_settings(index=name, settings={"routing.allocation.total_shards_per_node": 2})
+    assert await count_completely(client, name, SECONDS, everything) == 0
