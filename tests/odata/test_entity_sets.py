@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -87,6 +87,11 @@ async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata:
     assert "@odata.count" not in await odata.page("Property", count="false")
 
 
+def _rank(value: Any) -> tuple[bool, Any]:
+    """Return a sort key: null is before everything."""
+    return value is not None, value
+
+
 @pytest.mark.parametrize(
     ("order", "by"),
     [
@@ -97,12 +102,17 @@ async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata:
         ("ModificationTimestamp desc,ListingKey desc", ["-ModificationTimestamp", "-ListingKey"]),
         ("ModificationTimestamp asc , ListingKey DESC", ["ModificationTimestamp", "-ListingKey"]),
         ("ListingKey asc,ModificationTimestamp desc", ["ListingKey"]),
+        ("ListPrice", ["ListPrice", "ListingKey"]),
+        ("ClosePrice desc", ["-ClosePrice", "ListingKey"]),
+        ("CloseDate", ["CloseDate", "ListingKey"]),
+        ("BedroomsTotal desc,City,Latitude desc", ["-BedroomsTotal", "City", "-Latitude", "ListingKey"]),
+        ("PostalCode desc,ListingContractDate", ["-PostalCode", "ListingContractDate", "ListingKey"]),
     ],
 )
 async def test_rows_come_in_the_requested_order(world: World, odata: ODataClient, order: str, by: list[str]) -> None:
     expected = expected_entities(world, "Property")
     for field in reversed(by):
-        expected.sort(key=lambda each, field=field: str(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
+        expected.sort(key=lambda each, field=field: _rank(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
     keys = [each["ListingKey"] for each in expected]
     found = await odata.walk("Property", "all", {"Prefer": "maxpagesize=97"}, orderby=order, select="ListingKey")
     assert [each["ListingKey"] for each in found] == keys

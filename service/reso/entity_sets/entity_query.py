@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
-
 from mappings.fields import View
 from service.errors import Forbidden, InvalidRequest
+from service.reso.entity_sets.entity_encoder import entity_encoder
 from service.reso.entity_sets.entity_rows import EntityRecords
-from service.reso.entity_sets.ordering import BY_KEY, build_sort_order
+from service.reso.entity_sets.order_options import build_sort_order
+from service.reso.entity_sets.ordering import BY_KEY
 from service.reso.filter.address_matcher import ShownAddressMatcher
 from service.reso.filter.clause_builder import build_clause
+from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
 from service.search.query import by_id
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from service.request_context import RequestContext
     from service.reso.entity_sets.declarations import EntityProperty, EntitySet
     from service.reso.entity_sets.entity_rows import EntityRow
+    from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.filter.matchers import Matcher
     from service.reso.paging.skip_token import Position, SkipToken
 
@@ -43,9 +45,9 @@ class EntityPageSource:
         return self.entity_set.name
 
     @property
-    def position_types(self) -> tuple[type, ...]:
+    def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
-        return self.records.ordering.position_types
+        return self.records.ordering.position_kinds
 
     async def start(self, cursor: SkipToken) -> SkipToken:
         """Return the cursor unchanged."""
@@ -75,12 +77,11 @@ class EntityPageSource:
         encoded: dict[int, bytes] = {}
         for resource in {row.resource for row in rows}:
             own = [(at, row) for at, row in enumerate(rows) if row.resource == resource]
-            records = self.call.variant(resource, View.INDEX, all_flags=True).encode(
-                [row.record or b"" for _, row in own]
-            )
-            self.call.audit.names(resource, [row.sort_values.id for _, row in own])
+            records = self.call.variant(resource, View.INDEX, all_flags=True).encode([row.record for _, row in own])
+            self.call.audit.names(resource, [row.id for _, row in own])
+            encode = entity_encoder(resource, self.properties).encode
             for (at, row), record in zip(own, records, strict=True):
-                encoded[at] = _encode_entity(self.properties, resource, row, orjson.loads(record))
+                encoded[at] = encode(record, row.header)  # type: ignore[arg-type]
         return [encoded[at] for at in range(len(rows))]
 
 
@@ -92,7 +93,7 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSou
         matcher_for = partial(_matcher_for, call, entity_set, resource)
         clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
         selections.append(call.selection(resource, clauses))
-    ordering = build_sort_order(entity_set, call.parameters[ORDER_BY] or ())
+    ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
     return EntityPageSource(
         call, entity_set, EntityRecords(call, tuple(selections), ordering), _selected_properties(call, entity_set)
     )
@@ -116,8 +117,12 @@ def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource
     matcher = declared.matcher(resource)
     if matcher is None:
         filterable = ", ".join(entity_set.filterable)
-        raise InvalidRequest.of(FILTER, f"{name} cannot be used in $filter; these can: {filterable}.")
-    is_address = resource in declared.columns and declared.columns[resource].source_member in resource.address
+        raise OptionNotImplemented(FILTER, f"a filter by {name} (possible by {filterable})")
+    if resource not in declared.columns:
+        return matcher
+    column = declared.columns[resource]
+    call.require(resource, column.search.fields)
+    is_address = column.source_member in resource.address
     return ShownAddressMatcher(matcher) if call.display and is_address else matcher
 
 
@@ -132,14 +137,3 @@ def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[E
         for resource, column in declared.columns.items():
             call.require(resource, column.reads)
     return selected
-
-
-def _encode_entity(
-    properties: Sequence[EntityProperty], resource: Resource, row: EntityRow, record: dict[str, object]
-) -> bytes:
-    values = {}
-    for declared in properties:
-        column = declared.columns.get(resource)
-        empty: list[str] | None = [] if declared.edm.is_collection else None
-        values[declared.name] = empty if column is None else column.read(record, row.sort_values)  # type: ignore[arg-type]
-    return orjson.dumps(values)
