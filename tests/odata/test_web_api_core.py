@@ -1,6 +1,6 @@
 """What RESO Web API Core 2.0.0 and 2.1.0 require of a server, each requirement as a request and what it must answer.
 
-Written from the specification (RCP-019 and RCP-039); RESO's own tools ask the same (`make reso`).
+Written from the specification. RESO's own test tool asks the same (decision 48).
 """
 
 from __future__ import annotations

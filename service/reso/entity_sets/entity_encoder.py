@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from service.reso.entity_sets.property_columns import FEATURES_MEMBER
-from service.reso.entity_sets.value_converters import to_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +20,11 @@ if TYPE_CHECKING:
 
 _NOTHING = "_nothing"
 _ENCODER = msgspec.json.Encoder()
+
+
+class _Feature(msgspec.Struct, gc=False):
+    PropertyFeatureName: str | None = None
+    PropertyFeatureValues: list[str] = []
 
 
 class EntityEncoder:
@@ -39,10 +43,12 @@ class EntityEncoder:
         self._of_header = [(at, column.of_header) for at, column in placed if column.of_header]
         self._convert = [(at, column.convert) for at, column in placed if column.convert]
         self._exact = [(at, column.source_member) for at, column in placed if column.is_exact]
-        read = sorted({*members, *((FEATURES_MEMBER,) if self._features else ())})
-        self._decode = msgspec.json.Decoder(_struct("Members", read)).decode
+        types = dict.fromkeys(members, Any) | ({FEATURES_MEMBER: list[_Feature] | None} if self._features else {})
+        self._decode = msgspec.json.Decoder(_struct("Members", types)).decode
         self._values = _getter(members)
-        self._entity: Callable[..., Any] = _struct("Entity", [declared.name for declared in properties])
+        self._entity: Callable[..., Any] = _struct(
+            "Entity", dict.fromkeys((declared.name for declared in properties), Any)
+        )
 
     def encode(self, record: JsonBytes, header: ExactHeader) -> bytes:
         """Return a record as a JSON object."""
@@ -63,16 +69,16 @@ class EntityEncoder:
             values[at] = []
         return _ENCODER.encode(self._entity(*values))
 
-    def _place_features(self, values: list[Any], items: Any) -> None:
-        found: dict[str, list[str]] = {}
+    def _place_features(self, values: list[Any], items: list[_Feature] | None) -> None:
+        found: dict[str | None, list[str]] = {}
         for item in items or ():
-            found.setdefault(item["PropertyFeatureName"], []).extend(to_texts(item["PropertyFeatureValues"]))
+            found.setdefault(item.PropertyFeatureName, []).extend(item.PropertyFeatureValues)
         for at, feature in self._features:
             values[at] = found.get(feature, [])
 
 
-def _struct(name: str, members: list[str]) -> Any:
-    return msgspec.defstruct(name, [(member, Any, None) for member in members], gc=False)
+def _struct(name: str, members: dict[str, Any]) -> Any:
+    return msgspec.defstruct(name, [(member, kind, None) for member, kind in members.items()], gc=False)
 
 
 def _getter(members: list[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from service.request_context import RequestContext
     from service.reso.entity_sets.declarations import EntityProperty, EntitySet
     from service.reso.entity_sets.entity_rows import EntityRow
+    from service.reso.entity_sets.ordering import SortOrder
     from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.filter.matchers import Matcher
     from service.reso.paging.skip_token import Position, SkipToken
@@ -87,23 +88,33 @@ class EntityPageSource:
 
 def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
     """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
+    ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
+    properties = _selected_properties(call, entity_set, call.parameters[SELECT])
+    return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
+
+
+async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
+    """Return the number of entities that `$filter` selects; raise InvalidRequest or Forbidden."""
+    return await _selected_records(call, entity_set, BY_KEY).count()
+
+
+def _selected_records(call: RequestContext, entity_set: EntitySet, ordering: SortOrder) -> EntityRecords:
     sent = call.parameters[FILTER]
     selections = []
     for resource in entity_set.resources:
         matcher_for = partial(_matcher_for, call, entity_set, resource)
         clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
         selections.append(call.selection(resource, clauses))
-    ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
-    return EntityPageSource(
-        call, entity_set, EntityRecords(call, tuple(selections), ordering), _selected_properties(call, entity_set)
-    )
+    return EntityRecords(call, tuple(selections), ordering)
 
 
-def query_entity(call: RequestContext, entity_set: EntitySet, key: str) -> EntityPageSource:
-    """Return the entity with a key."""
+def query_entity(
+    call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None
+) -> EntityPageSource:
+    """Return the entity with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
     selections = tuple(call.selection(resource, (by_id(key),)) for resource in entity_set.resources)
     return EntityPageSource(
-        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set)
+        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set, names)
     )
 
 
@@ -126,9 +137,11 @@ def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource
     return ShownAddressMatcher(matcher) if call.display and is_address else matcher
 
 
-def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[EntityProperty, ...]:
+def _selected_properties(
+    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None
+) -> tuple[EntityProperty, ...]:
     """Return the selected properties, always including the key; raise InvalidRequest."""
-    names, known = call.parameters[SELECT], entity_set.properties
+    known = entity_set.properties
     if unknown := [name for name in names or () if name not in known]:
         raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
     wanted = known.keys() if names is None else {*names}

@@ -75,7 +75,6 @@ def _whole(value: object) -> int | None:
 
 
 _BY_KIND: dict[FieldKind, Converter] = {
-    FieldKind.STRING: to_text,
     FieldKind.UNTYPED: to_text,
     FieldKind.UNIX: _unix_to_timestamp,
     FieldKind.STRINGS: to_texts,
