@@ -106,6 +106,8 @@ def _rank(value: Any) -> tuple[bool, Any]:
         ("ClosePrice desc", ["-ClosePrice", "ListingKey"]),
         ("CloseDate", ["CloseDate", "ListingKey"]),
         ("BedroomsTotal desc,City,Latitude desc", ["-BedroomsTotal", "City", "-Latitude", "ListingKey"]),
+        ("BedroomsTotal,ClosePrice", ["BedroomsTotal", "ClosePrice", "ListingKey"]),
+        ("City desc,ClosePrice desc,ListingKey desc", ["-City", "-ClosePrice", "-ListingKey"]),
         ("PostalCode desc,ListingContractDate", ["-PostalCode", "ListingContractDate", "ListingKey"]),
     ],
 )

@@ -30,7 +30,7 @@ _REFUSED = [
     ("$filter", "BedroomsTotal eq '3'", 400, _BAD),
     ("$filter", "ListPrice gt 2026-01-01", 400, _BAD),
     ("$filter", "CloseDate gt now()", 400, _BAD),
-    ("$filter", "CloseDate gt now", 400, _BAD),
+    ("$filter", "CloseDate gt now", 501, _NOT_HERE),
     ("$filter", "year(CloseDate) eq '2026'", 400, _BAD),
     ("$filter", "year(CloseDate) eq 9999", 400, _BAD),
     ("$filter", "month(CloseDate) eq 1", 501, _NOT_HERE),

@@ -120,4 +120,4 @@ class EntityRecords:
         return [self._row(selection, hit["sort"], hit["fields"]["id"][0]) for hit in hits]
 
     def _row(self, selection: Selection, sort: Sequence[SortValue], identifier: str) -> EntityRow:
-        return EntityRow(self.ordering.position(sort, identifier), selection.resource, identifier)
+        return EntityRow(self.ordering.position(selection.resource, sort, identifier), selection.resource, identifier)

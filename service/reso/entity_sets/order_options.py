@@ -45,7 +45,7 @@ def _sort_key(call: RequestContext, entity_set: EntitySet, declared: EntityPrope
 
 
 def _require_visible(call: RequestContext, entity_set: EntitySet, declared: EntityProperty) -> None:
-    """Raise Forbidden for an order that would tell what the key may not see."""
+    """Raise Forbidden for an order that would show what the key may not see."""
     for resource, column in declared.columns.items():
         if column.group in call.withheld:
             raise Forbidden.of(ORDER_BY, f"this key may not see the field group {column.group}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.reso.entity_sets.sort_fields import ID
@@ -32,7 +32,7 @@ class SortKey(NamedTuple):
 class SortOrder:
     """The sort keys, most significant first; the identifier is the last, so that positions are unique."""
 
-    keys: tuple[SortKey, ...] = field(hash=False)
+    keys: tuple[SortKey, ...]
 
     @property
     def position_kinds(self) -> tuple[SortKind, ...]:
@@ -61,19 +61,40 @@ class SortOrder:
             identifier = str(after[0]) if after else ""
             body |= {"query": selection.query(identifier), "sort": [selection.sort_field]}
             return body | ({"search_after": [selection.sort_value(identifier)]} if after else {})
-        fields = [key.field(selection.resource) for key in self.keys]
-        body["sort"] = [
-            field.clause(is_descending=key.is_descending) for field, key in zip(fields, self.keys, strict=True)
-        ]
+        fields = [(key, key.field(selection.resource)) for key in self.keys]
+        # A field that the resource lacks, null in all of its records, does not order them.
+        body["sort"] = [field.clause(is_descending=key.is_descending) for key, field in fields if not field.is_absent]
         if not after:
             return body | {"query": selection.query()}
-        bound = fields[0].bound(after[0], is_descending=self.keys[0].is_descending)
+        bound = fields[0][1].bound(after[0], is_descending=self.keys[0].is_descending)
         within = selection if bound is None else selection.filtered(bound)
-        return body | {"query": within.query(), "search_after": list(after)}
+        return body | {"query": within.query(), "search_after": _values_after(fields, after)}
 
-    def position(self, sort_values: Sequence[SortValue], identifier: str) -> Position:
+    def position(self, resource: Resource, sort_values: Sequence[SortValue], identifier: str) -> Position:
         """Return the position of a record, from the sort values of a hit."""
-        return (identifier,) if self.is_by_key else tuple(sort_values)
+        if self.is_by_key:
+            return (identifier,)
+        found, fields = iter(sort_values), [key.field(resource) for key in self.keys]
+        return tuple(field.kind.null if field.is_absent else next(found) for field in fields)
+
+
+def _values_after(fields: Sequence[tuple[SortKey, SortField]], after: Position) -> list[SortValue]:
+    """Return the sort values to continue after, of the fields that a resource has.
+
+    A position may have a value of a field that the resource lacks: of the records that are equal up to there, all or
+    none are after it, as null is before every value.
+    """
+    values: list[SortValue] = []
+    is_decided = is_after = False
+    for (key, field), value in zip(fields, after, strict=True):
+        if field.is_absent:
+            if not is_decided and value != field.kind.null:
+                is_decided, is_after = True, key.is_descending
+        elif is_decided:
+            values.append(field.kind.limit(is_upper=is_after is key.is_descending))
+        else:
+            values.append(value)
+    return values
 
 
 BY_KEY = SortOrder((SortKey(ID.kind, is_descending=False, by_resource={}),))

@@ -18,18 +18,23 @@ SortValue = str | int | float | None
 
 
 class SortKind(Enum):
-    """A type of sort values: how Elasticsearch calls it, and the sort value of a record without one."""
+    """A type of sort values: the sort value of a record without one, which no value equals, and the greatest value."""
 
-    IDENTIFIER = ("keyword", "")
-    KEYWORD = ("keyword", None)
-    LONG = ("long", -(2**63))
-    DOUBLE = ("double", -float_info.max)
+    IDENTIFIER = ("", "\U0010ffff")
+    KEYWORD = (None, "\U0010ffff")
+    LONG = (-(2**63), 2**63 - 1)
+    DOUBLE = (-float_info.max, float_info.max)
 
     @property
     def null(self) -> SortValue:
-        """The sort value of a record without a value, which no value equals."""
-        null: SortValue = self.value[1]
+        """The sort value of a record without a value."""
+        null: SortValue = self.value[0]
         return null
+
+    def limit(self, *, is_upper: bool) -> SortValue:
+        """Return the least or the greatest sort value."""
+        limit: SortValue = self.value[is_upper]
+        return limit
 
     def accepts(self, value: object) -> bool:
         """Whether a value is a sort value of this type."""
@@ -57,8 +62,7 @@ class SortField(NamedTuple):
         if not self.is_nullable:
             return {self.name: order}
         missing = ("_last" if is_descending else "_first") if self.kind is SortKind.KEYWORD else self.kind.null
-        unmapped = {"unmapped_type": self.kind.value[0]} if self.is_absent else {}
-        return {self.name: {"order": order, "missing": missing, **unmapped}}
+        return {self.name: {"order": order, "missing": missing}}
 
     def bound(self, value: SortValue, *, is_descending: bool) -> Clause | None:
         """Return the clause for the records at or after a sort value, None for all."""

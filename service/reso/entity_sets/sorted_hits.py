@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from json import JSONDecoder
 from typing import Any
 
@@ -18,7 +19,7 @@ def sort_values(response: bytes | bytearray) -> list[list[Any]]:
     """Return the sort values of each hit, in order."""
     found: list[list[Any]] = []
     starts = _positions(response, SOURCE_KEY)
-    for start, end in zip(starts, [*starts[1:], len(response)], strict=True):
+    for start, end in pairwise([*starts, len(response)]):
         # No later text of a hit looks like the key: quotes in strings are escaped.
         at = response.rfind(_SORT_KEY, start, end)
         if at < 0:
