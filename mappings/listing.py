@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mappings.casing import underscore
 from mappings.display import ADDRESS_MEMBERS, OPT_OUTS
 from mappings.fields import (
     INDEX_ONLY,
@@ -21,15 +22,20 @@ from mappings.fields import (
     uuid,
 )
 from mappings.legends import STATUSES
+from mappings.property_features import load_property_features
 from mappings.resource import Resource
 from mappings.search_fields import (
     SearchField,
     date_millis,
+    decimal,
     doc_value,
     envelope_keyword,
     envelope_timestamp,
+    feature,
     flag,
     keyword,
+    keyword_with_doc_values,
+    whole_number,
 )
 
 _IMAGE = objects(
@@ -157,6 +163,32 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     doc_value("listing_id", "ListingID"),
     doc_value("modified", "ModificationTimestamp"),
     *OPT_OUTS,
+    # Read by the RESO Web API alone.
+    keyword("list_agent", "ListAgentUUID"),
+    whole_number("bedrooms", "BedroomsTotal"),
+    whole_number("bathrooms", "BathroomsTotalInteger"),
+    whole_number("year_built", "YearBuilt"),
+    whole_number("days_on_market", "DaysOnMarket"),
+    decimal("list_price", "ListPrice"),
+    decimal("living_area", "LivingArea"),
+    decimal("acres", "LotSizeAcres"),
+    decimal("square_feet", "LotSizeSquareFeet"),
+    decimal("garage_spaces", "GarageSpaces"),
+    decimal("association_fee", "AssociationFee"),
+    decimal("annual_tax", "TaxAnnualAmount"),
+    decimal("latitude", "Latitude"),
+    decimal("longitude", "Longitude"),
+    date_millis("contracted", "ListingContractDate"),
+    date_millis("created", "CreatedDate"),
+    date_millis("photos_changed", "ImagesLastModified"),
+    keyword_with_doc_values("city", "City"),
+    keyword_with_doc_values("county", "CountyOrParish"),
+    keyword_with_doc_values("state", "StateOrProvince"),
+    keyword_with_doc_values("postal_code", "PostalCode"),
+    flag("has_pool", "PoolYN"),
+    flag("is_waterfront", "WaterfrontYN"),
+    flag("has_view", "ViewYN"),
+    *(feature(underscore(name), shown) for shown, name in load_property_features().items()),
 )
 
 LISTING = Resource(
@@ -178,6 +210,7 @@ LISTING = Resource(
         keyword("status", "Status"),
         flag("agent_created", "AgentCreatedListing"),
         envelope_timestamp("partner_clock", "shared_partner_data_updated_at"),
+        flag("is_new", "NewConstructionYN"),
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,
@@ -202,6 +235,7 @@ SOLD_LISTING = Resource(
         keyword("buyer_agents", "BuyerAgentUUID", refers_to="agents"),
         keyword("buyer_offices", "BuyerAgentPlatformOfficeID", refers_to="offices"),
         date_millis("sold", "SoldDate"),
+        decimal("sold_price", "SoldPrice"),
     ),
     timestamps=_TIMESTAMPS,
     volatile=_VOLATILE,

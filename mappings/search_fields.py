@@ -25,6 +25,8 @@ class Conversion(Enum):
     REFUSAL = "refusal"  # true if the member is false, else no value
     DAY = "day"  # YYYY-MM-DD to the milliseconds since 1970 of its start (UTC)
     TIMESTAMP = "timestamp"  # ISO 8601, or Unix seconds, to milliseconds since 1970
+    EXACT = "exact"  # a number as the source has it, which may be rounded in the record, or be a text there
+    FEATURE = "feature"  # the values of one property feature
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +34,7 @@ class SearchField:
     """One indexed field of a document.
 
     `sources` are the members it is read from; several, or a list, make a field of several values. `refers_to` is the
-    alias of the resource whose identifiers the values are, if they are any.
+    alias of the resource whose identifiers the values are, if they are any, `feature` the name of a property feature.
     """
 
     name: str
@@ -41,6 +43,7 @@ class SearchField:
     origin: FieldOrigin = FieldOrigin.RECORD
     conversion: Conversion = Conversion.VERBATIM
     refers_to: str = ""
+    feature: str = ""
 
     def __hash__(self) -> int:
         """Hash by name, which is unique within a resource."""
@@ -69,9 +72,9 @@ def keyword(name: str, *sources: str, refers_to: str = "") -> SearchField:
     return SearchField(name=name, mapping=_FILTER_KEYWORD, sources=sources or (name,), refers_to=refers_to)
 
 
-def keyword_with_doc_values(name: str) -> SearchField:
-    """Declare an exact-match filter whose value `timestamps_only` reads from doc values."""
-    return SearchField(name=name, mapping={"type": "keyword"}, sources=(name,))
+def keyword_with_doc_values(name: str, source: str = "") -> SearchField:
+    """Declare an exact-match filter that can be sorted by, and whose value is read from doc values."""
+    return SearchField(name=name, mapping={"type": "keyword"}, sources=(source or name,))
 
 
 def whole_number(name: str, source: str) -> SearchField:
@@ -80,8 +83,19 @@ def whole_number(name: str, source: str) -> SearchField:
 
 
 def decimal(name: str, source: str) -> SearchField:
-    """Declare a number with a fraction to compare with; 64-bit floating point."""
-    return SearchField(name=name, mapping=_DOUBLE, sources=(source,))
+    """Declare a number to compare with, with the source's fraction; 64-bit floating point."""
+    return SearchField(name=name, mapping=_DOUBLE, sources=(source,), conversion=Conversion.EXACT)
+
+
+def feature(name: str, feature_name: str) -> SearchField:
+    """Declare an exact-match filter on the values of a property feature."""
+    return SearchField(
+        name=name,
+        mapping=_FILTER_KEYWORD,
+        sources=("PropertyFeatures",),
+        conversion=Conversion.FEATURE,
+        feature=feature_name,
+    )
 
 
 def date_millis(name: str, source: str) -> SearchField:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from indexer.clock import REPLACED_VERSION_GAP
 from indexer.documents.content_hashes import restricted_hashes
+from indexer.documents.search_values import missing_values
 from indexer.errors import RefusedError
 from indexer.indices.bulk import BulkWrite
 from indexer.indices.bulk_deletes import delete_documents
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:
     """Return the write that copies a document; `replaced` is what it replaces, which may be undated.
 
-    A document of an earlier version gets the hashes that it lacks.
+    A document of an earlier version gets the hashes and search fields that it lacks.
     """
     version = document.version if replaced is None else version_over(document.version, replaced.stored_version)
-    return BulkWrite(document.id, version, restricted_hashes(resource).complete(unhide(document.source)))
+    hashed = restricted_hashes(resource).complete(unhide(document.source))
+    return BulkWrite(document.id, version, missing_values(resource).complete(hashed))
 
 
 def version_over(version: int, replaced: int) -> int:

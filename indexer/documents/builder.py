@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable  # noqa: TC003 - msgspec reads the annotations of structs
-from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from indexer.clock import VERSIONS_PER_MICROSECOND, version_microseconds
 from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
-from indexer.documents.envelope import epoch_milliseconds, updated_at_microseconds
+from indexer.documents.envelope import updated_at_microseconds
 from indexer.documents.record_normalizer import member_getter
+from indexer.documents.search_values import SearchValues
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.digest import bucket, record_hash, split_hash
 from mappings.display import ADDRESS_SWITCH, refuses
-from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import EXACT, RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
 
 if TYPE_CHECKING:
     from indexer.documents.record_normalizer import ExactValues
     from mappings import Resource
-
-    Extract = Callable[[Any], object]
 
 # The line of a document that does not come from a source line.
 NO_LINE = SourceLine("", 0, b"")
@@ -33,9 +28,6 @@ NO_LINE = SourceLine("", 0, b"")
 _encoder = msgspec.json.Encoder()
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)
-_EMPTY: tuple[object, ...] = (None, "", [], {})
-_UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
-_DAY_MILLISECONDS = 86_400_000
 # The lowest ten bits of a version. With equal times a deletion outranks a record; a record outranks the tombstone that
 # it left when a full source lacked it, whatever the bits (`indexer.changes.change_kind`).
 _TOMBSTONE_VERSION_BITS = {TombstoneReason.VANISHED: 1022, TombstoneReason.DELETED: 1023}
@@ -123,14 +115,10 @@ class DocumentBuilder:
     def __init__(self, resource: Resource) -> None:
         """Compile everything that follows from the declaration of the resource."""
         self._identifier = resource.identifier
-        plain = [field for field in resource.search_fields if _is_plain(field)]
-        derived = [field for field in resource.search_fields if not _is_plain(field)]
-        self._plain = member_getter([path for field in plain for path in _paths(field)])
-        self._derived = [_derivation(field) for field in derived]
+        self._search_values = SearchValues(resource, resource.search_fields)
         self._restricted = restricted_hashes(resource)
         self._keeps_exact = bool(resource.exact_names)
-        own_names = [field.name for field in (*plain, *derived)]
-        own_names += self._restricted.field_names
+        own_names = [*self._search_values.names, *self._restricted.field_names]
         own_names += [EXACT] if self._keeps_exact else []
         own_names += self._restricted.address_field_names
         own = [(name, Any, None) for name in own_names]
@@ -151,7 +139,7 @@ class DocumentBuilder:
         identifier = getattr(envelope.record, self._identifier)
         if envelope.deleted:
             return tombstone_document(identifier, company, updated, TombstoneReason.DELETED, line)
-        own = (*self._plain(envelope), *[derive(envelope) for derive in self._derived])
+        own = tuple(self._search_values(envelope, exact))
         kept = (exact,) if exact and self._keeps_exact else ()
         context = ([company, *self._extra(envelope)], (*self._not_content(envelope), *kept))
         opened, record, content, stored = self._encode_record(envelope.record, context)
@@ -182,53 +170,3 @@ class DocumentBuilder:
         encoded = opened.without(())
         content = content_hash(extra, opened.without(self._volatile))
         return opened, encoded, content, content_hash(extra + other, encoded)
-
-
-def _paths(field: SearchField) -> list[str]:
-    prefix = "record." if field.origin is FieldOrigin.RECORD else ""
-    return [prefix + source for source in field.sources]
-
-
-def _is_plain(field: SearchField) -> bool:
-    """Whether the field's value is that of its only source; null means no value."""
-    return len(field.sources) == 1 and field.conversion is Conversion.VERBATIM
-
-
-def _derivation(field: SearchField) -> Extract:
-    """Return the function that computes a field from an envelope; None means no value."""
-    return partial(_CONVERSIONS[field.conversion], attrgetter(*_paths(field)))
-
-
-def _presence(read: Extract, envelope: Any) -> bool:
-    return read(envelope) not in _EMPTY
-
-
-def _refusal(read: Extract, envelope: Any) -> bool | None:
-    return True if read(envelope) is False else None
-
-
-def _day(read: Extract, envelope: Any) -> int | None:
-    value = read(envelope)
-    return (value.toordinal() - _UNIX_EPOCH_ORDINAL) * _DAY_MILLISECONDS if isinstance(value, dt.date) else None
-
-
-def _timestamp(read: Extract, envelope: Any) -> int | None:
-    value = read(envelope)
-    if isinstance(value, str):
-        value = dt.datetime.fromisoformat(value)
-    if isinstance(value, dt.datetime):
-        return epoch_milliseconds(value)
-    return value * 1000 if isinstance(value, int) else None
-
-
-def _values(read: Callable[[Any], tuple[object, ...]], envelope: Any) -> list[object] | None:
-    return [value for value in read(envelope) if value is not None] or None
-
-
-_CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
-    Conversion.VERBATIM: _values,
-    Conversion.PRESENCE: _presence,
-    Conversion.REFUSAL: _refusal,
-    Conversion.DAY: _day,
-    Conversion.TIMESTAMP: _timestamp,
-}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -50,13 +50,16 @@ class ValueSource(
 _SourceSpec = str | ValueSource | tuple[str | ValueSource, ...]
 
 
+DictionaryType = Literal["Collection", "DateTimeOffset", "Decimal", "Int64"]
+
+
 class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An entity of the Data Dictionary, and its mapping to our resources.
 
     `fields` is keyed by our names, `features` by display name, `status` and `type` by the source's spelling;
     `refers_to` and `part_of` are keyed by the field that holds a key; their values name an entity, in `part_of` also a
     field that names it. Lookups of values in another entity are added to `refers_to`. `filter` is the OData
-    filter of the records to read.
+    filter of the records to read. `types` are the types of fields that are not those of ours, by the fields' names.
     """
 
     key: str
@@ -66,6 +69,7 @@ class DictionaryEntity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     features: dict[str, str] = {}
     status: dict[str, str] = {}
     type: dict[str, int] = {}
+    types: dict[str, DictionaryType] = {}
     refers_to: dict[str, str] = {}
     part_of: dict[str, str] = {}
     inactive: ValueSource | None = None

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 # Tables and members that cannot be overridden.
 _FIXED_TABLES = {"private": "the private fields cannot be overridden"}
-_FIXED_MEMBERS = {"aliases": "the resources of an entity cannot be overridden"}
+_FIXED_MEMBERS = {
+    "aliases": "the resources of an entity cannot be overridden",
+    "types": "the types are those of the Data Dictionary",
+}
 
 
 def _exact(name: str) -> object:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
 
 from service.errors import NotFound
 from service.http.origin import request_origin
@@ -15,28 +19,31 @@ from service.operation import Operation
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
 from service.reso.entity_sets.declarations import ENTITY_SETS, EntitySet
-from service.reso.entity_sets.entity_query import query_entities, query_entity
+from service.reso.entity_sets.entity_query import count_entities, query_entities, query_entity
 from service.reso.metadata_document import metadata_document, service_document
 from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
 from service.reso.paging.skip_token import SkipToken
 from service.reso.protocol.links import service_root_url
+from service.reso.protocol.option_names import SELECT
 from service.reso.query_options import (
     COLLECTION_OPTIONS,
+    COUNT_OPTIONS,
     ENTITY_OPTIONS,
     METADATA_OPTIONS,
     SERVICE_DOCUMENT_OPTIONS,
+    VALUE_OPTIONS,
     refuse_unimplemented,
 )
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from collections.abc import Iterator, Sequence
 
     from service.keys.record import ApiKey
     from service.request_context import RequestContext
     from service.services import Services
     from service.telemetry.timing import Timer
 
-_XML = "application/xml"
+_XML, _TEXT = "application/xml", "text/plain"
 # An entity is read by its key as a page of one row.
 _SINGLE_ROW = SkipToken(b"", 1)
 
@@ -73,16 +80,37 @@ async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Resp
     return await page_response(call, query_entities(call, entity_set))
 
 
+async def show_count(entity_set: EntitySet, call: RequestContext) -> web.Response:
+    """Return the number of entities that the filter selects, as plain text."""
+    return json_response([b"%d" % await count_entities(call, entity_set)], RESPONSE_HEADERS, _TEXT)
+
+
 async def show_entity(entity_set: EntitySet, call: RequestContext) -> web.Response:
     """Return the entity with a key, or raise NotFound, also for a record outside the scope."""
+    return entity_response(call, entity_set.name, await _read_entity(entity_set, call, call.parameters[SELECT]))
+
+
+async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Response:
+    """Return one property of an entity, 204 if it is null, or raise NotFound."""
+    name = call.path["property"]
+    if name not in entity_set.properties:
+        raise NotFound(f"{entity_set.name} has no property {name[:40]!r}.")
+    value = orjson.loads(await _read_entity(entity_set, call, (name,)))[name]
+    if value is None:
+        return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
+    context = f"{service_root_url(call)}$metadata#{entity_set.name}('{call.path['key']}')/{name}"
+    return json_response([orjson.dumps({"@odata.context": context, "value": value})], RESPONSE_HEADERS)
+
+
+async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Sequence[str] | None) -> bytes:
     key = call.path["key"].replace("''", "'")
-    source = query_entity(call, entity_set, key)
+    source = query_entity(call, entity_set, key, names)
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
         for resource in entity_set.resources:
             call.audit.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
-    return entity_response(call, entity_set.name, *source.encode_rows(rows))
+    return source.encode_rows(rows)[0]
 
 
 async def list_events(call: RequestContext) -> web.Response:
@@ -92,7 +120,7 @@ async def list_events(call: RequestContext) -> web.Response:
 
 async def show_event(call: RequestContext) -> web.Response:
     """Return the event with a number, quoted or not, or raise NotFound."""
-    number = call.path["key"].strip("'")
+    number = call.path["key"].removeprefix(f"{event_rows.SEQUENCE_PROPERTY}=").strip("'")
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
@@ -100,11 +128,12 @@ async def show_event(call: RequestContext) -> web.Response:
     raise NotFound(f"There is no {event_rows.EVENT_ENTITY_SET} with {event_rows.SEQUENCE_PROPERTY} {number!r}.")
 
 
-def _entity_set_operations(name: str, entity_set: EntitySet) -> tuple[Operation, ...]:
-    return (
-        ResoOperation(f"/reso/{name}", COLLECTION_OPTIONS, partial(list_entities, entity_set)),
-        ResoOperation(f"/reso/{name}('{{key}}')", ENTITY_OPTIONS, partial(show_entity, entity_set)),
-    )
+def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operation]:
+    yield ResoOperation(f"/reso/{name}", COLLECTION_OPTIONS, partial(list_entities, entity_set))
+    yield ResoOperation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set))
+    for path in (f"/reso/{name}('{{key}}')", f"/reso/{name}({entity_set.key}='{{key}}')"):
+        yield ResoOperation(path, ENTITY_OPTIONS, partial(show_entity, entity_set))
+        yield ResoOperation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
 
 
 RESO_OPERATIONS: tuple[Operation, ...] = (

@@ -189,6 +189,8 @@ _COLLECTION_FIELDS: dict[str, Parameter] = {
     FORMAT: _JSON,
 }
 COLLECTION_OPTIONS: Schema = Schema.from_dict(dict(_COLLECTION_FIELDS))()
+COUNT_OPTIONS: Schema = Schema.from_dict({FILTER: _COLLECTION_FIELDS[FILTER]})()
+VALUE_OPTIONS: Schema = Schema.from_dict({FORMAT: _JSON})()
 ENTITY_OPTIONS: Schema = Schema.from_dict({SELECT: _SELECT, FORMAT: _JSON})()
 SERVICE_DOCUMENT_OPTIONS: Schema = Schema.from_dict({FORMAT: _JSON})()
 METADATA_OPTIONS: Schema = Schema.from_dict({FORMAT: FormatOption("The format: xml.", "xml", "application/xml")})()

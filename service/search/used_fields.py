@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.
-_FIELD_QUERIES = frozenset({"term", "terms", "range"})
+_FIELD_QUERIES = frozenset({"term", "terms", "range", "wildcard"})
 _FIELD = "field"
 # Members that list fields; `sort` may also list objects with a field as their only key.
 _FIELD_LISTS = frozenset({"sort", "docvalue_fields", "_source"})

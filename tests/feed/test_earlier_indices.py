@@ -1,4 +1,4 @@
-"""Indices that were built before documents had a content hash for keys without some field groups."""
+"""Indices that were built before documents had all hashes and search fields of this version."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from indexer.documents.content_hashes import restricted_hashes
 from indexer.documents.coverage import EVERY_COMPANY
+from indexer.documents.search_values import missing_values
 from indexer.errors import RefusedError
-from mappings import COMPANY, LISTING
+from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.display import OPT_OUTS
-from mappings.search_fields import SYSTEM_FIELDS
+from mappings.search_fields import SYSTEM_FIELDS, Conversion
 from service.health.probes import HEALTH_MONITOR
 from tests.feed.feed_client import ConsumerCopy, company, listing
 
@@ -23,13 +24,24 @@ if TYPE_CHECKING:
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient
 
+_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE})
 _PATHS = ("changes", "snapshot/listings", "digest/listings")
 
 
 @contextmanager
-def earlier_version(monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True) -> Iterator[None]:
-    """Declare listings as that version did; without `has_display` as one that knew no display licence either."""
-    fields = tuple(field for field in LISTING.search_fields if has_display or field not in OPT_OUTS)
+def earlier_version(
+    monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True, has_numbers: bool = True
+) -> Iterator[None]:
+    """Declare listings as that version did.
+
+    Without `has_display` as one that knew no display licence either, without `has_numbers` as one that did not search
+    by numbers and features.
+    """
+    fields = tuple(
+        field
+        for field in LISTING.search_fields
+        if (has_display or field not in OPT_OUTS) and (has_numbers or field.conversion not in _ADDED)
+    )
     with monkeypatch.context() as patch:
         for name, value in (
             ("search_fields", fields),
@@ -40,8 +52,10 @@ def earlier_version(monkeypatch: pytest.MonkeyPatch, *, has_display: bool = True
         ):
             patch.setitem(LISTING.__dict__, name, value)
         restricted_hashes.cache_clear()
+        missing_values.cache_clear()
         yield
     restricted_hashes.cache_clear()
+    missing_values.cache_clear()
 
 
 async def _build(feed: FeedClient, *, price: int) -> None:
@@ -89,3 +103,25 @@ async def test_updates_are_refused_until_the_rebuild(feed: FeedClient, monkeypat
         await feed.bench.update(changed)
     await _build(feed, price=5)
     assert (await feed.bench.update(changed)).report_for("listings").indexed == 1
+
+
+_BY_NUMBER = ("$filter=ListPrice eq 7", "$filter=Heating/any() or ListPrice eq 7", "$orderby=ListPrice desc&$top=1")
+
+
+async def test_odata_waits_for_the_rebuild_that_completes_documents_it_copies(
+    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with earlier_version(monkeypatch, has_numbers=False):
+        await _build(feed, price=5)
+        await feed.update(listing("L1", "a", 9, price=7))
+    await feed.bench.build({SOLD_LISTING: []}, force=True)
+    await check_health(feed)
+    for options in _BY_NUMBER:
+        status, body = await feed.get(f"reso/Property?{options}")
+        assert (status, "brokerage index reindex" in orjson.loads(body)["error"]["message"]) == (503, True), options
+    assert (await feed.get("reso/Property?$filter=StandardStatus eq 'Active'&$orderby=ListingKey"))[0] == 200
+    await _build(feed, price=5)
+    await check_health(feed)
+    for options in _BY_NUMBER:
+        status, body = await feed.get(f"reso/Property?{options}")
+        assert (status, [each["ListingKey"] for each in orjson.loads(body)["value"]]) == (200, ["L1"]), options

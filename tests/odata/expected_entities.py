@@ -31,6 +31,21 @@ _TYPE = {
     "Business Opportunity": (11,),
     "Commercial Lease": (15,),
 }
+# Members that the Data Dictionary calls the same.
+_SAME_NAME = (
+    "BedroomsTotal",
+    "BathroomsTotalInteger",
+    "LivingArea",
+    "LotSizeAcres",
+    "GarageSpaces",
+    "YearBuilt",
+    "TaxAnnualAmount",
+    "ListingContractDate",
+    "StateOrProvince",
+    "PostalCode",
+    "WaterfrontYN",
+    "ViewYN",
+)
 _NUMBERS = {name: number for number, name in PROPERTY_TYPES.items()}
 PROPERTY_TYPE_NAMES = {number: name for name, numbers in _TYPE.items() for number in numbers}
 
@@ -60,6 +75,10 @@ def _listing(envelope: Envelope) -> dict[str, Any]:
         "BuyerOfficeKey": record.get("BuyerAgentPlatformOfficeID"),
         "NewConstructionYN": record.get("NewConstructionYN"),
         "Heating": _feature(record, "Heating"),
+        "Appliances": _feature(record, "Appliances"),
+        "OriginalEntryTimestamp": record["CreatedDate"] and f"{record['CreatedDate']}T00:00:00Z",
+        "Latitude": record["Latitude"] and float(record["Latitude"]),
+        **{name: record.get(name) for name in _SAME_NAME},
     }
 
 

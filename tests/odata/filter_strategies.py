@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -56,18 +56,90 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def comparisons(
-    entities: list[Entity], texts: tuple[str, ...], ordered: tuple[str, ...], moments: tuple[str, ...]
-) -> st.SearchStrategy[FilterCase]:
+class Searched(NamedTuple):
+    """The names of properties by how they can be compared."""
+
+    texts: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
+    moments: tuple[str, ...] = ()
+    days: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()
+
+
+def comparisons(entities: list[Entity], searched: Searched) -> st.SearchStrategy[FilterCase]:
     """Return comparisons with values that there are, and some that there are not."""
-    found = [_equal(name, _values(entities, name), quoted) for name in texts]
-    for name in ordered:
+    found = [_equal(name, _values(entities, name), quoted) for name in searched.texts]
+    for name in searched.ordered:
         values = [*_values(entities, name), "", "7", "it's", "~"]
         found += [_equal(name, values, quoted), _compared(name, values, quoted, _identity)]
-    for name in moments:
+    for name in searched.moments:
         values = _values(entities, name)
         found += [_equal(name, values, _identity), _compared(name, values, _identity, dt.datetime.fromisoformat)]
+    for name in (*searched.moments, *searched.days):
+        found.append(_by_year(name, sorted({value[:4] for value in _values(entities, name)})))
+    for name in (*searched.days, *searched.numbers):
+        values = [*_values(entities, name), *([0, -1, 2.5, 1e300] if name in searched.numbers else [])]
+        found += [_equal(name, values, str), _compared(name, values, str, _identity)]
+    found += [_equal(name, [True, False], lambda value: str(value).lower()) for name in searched.flags]
+    found += [_pattern(name, _values(entities, name)) for name in searched.patterns]
+    for name in searched.collections:
+        found.append(_elements(name, sorted({value for each in entities for value in each[name]})))
     return st.one_of(found)
+
+
+def _by_year(name: str, years: list[str]) -> st.SearchStrategy[FilterCase]:
+    ways = _ORDERED | {"eq": operator.eq}
+
+    def made(way: str, year: str) -> FilterCase:
+        return f"year({name}) {way} {year}", lambda each: bool(each[name] and ways[way](each[name][:4], year))
+
+    return st.builds(made, st.sampled_from(sorted(ways)), st.sampled_from(years))
+
+
+_TESTS: dict[str, Callable[[str, str], bool]] = {
+    "contains": operator.contains,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+}
+
+
+def _pattern(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
+    """Return tests of a text by a piece of one, as it is or in lower case."""
+    pieces = sorted({value[at : at + 3] for value in values for at in (0, 1, -3)} | {"*", "?", "\\", "a*"})
+
+    def made(test: str, piece: str, is_folded: bool) -> FilterCase:
+        fold = str.lower if is_folded else str
+        field = f"tolower({name})" if is_folded else name
+        return (
+            f"{test}({field},{quoted(piece)})",
+            lambda each: each[name] is not None and _TESTS[test](fold(each[name]), piece),
+        )
+
+    return st.builds(made, st.sampled_from(sorted(_TESTS)), st.sampled_from(pieces), st.booleans())
+
+
+def _elements(name: str, values: list[str]) -> st.SearchStrategy[FilterCase]:
+    """Return any and all with conditions on the element."""
+    value = st.sampled_from([*values, "", "~"])
+    one = st.one_of(
+        value.map(lambda text: (f"x eq {quoted(text)}", lambda element: element == text)),
+        value.map(lambda text: (f"{quoted(text)} ne x", lambda element: element != text)),
+        st.lists(value, min_size=1, max_size=3).map(
+            lambda texts: (f"x in ({','.join(map(quoted, texts))})", lambda element: element in texts)
+        ),
+    )
+    condition: st.SearchStrategy[Any] = filter_expressions(one)
+
+    def made(word: str, given: Any) -> FilterCase:
+        text, holds = given
+        judge = any if word == "any" else all
+        return f"{name}/{word}(x:{text})", lambda each: judge(map(holds, each[name]))
+
+    present: FilterCase = (f"{name}/any()", lambda each: bool(each[name]))
+    return st.one_of(st.builds(made, st.sampled_from(["all", "any"]), condition), st.just(present))
 
 
 def _values(entities: list[Entity], name: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -87,6 +87,11 @@ async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata:
     assert "@odata.count" not in await odata.page("Property", count="false")
 
 
+def _rank(value: Any) -> tuple[bool, Any]:
+    """Return a sort key: null is before everything."""
+    return value is not None, value
+
+
 @pytest.mark.parametrize(
     ("order", "by"),
     [
@@ -97,14 +102,49 @@ async def test_the_count_is_of_all_that_match_on_every_page(world: World, odata:
         ("ModificationTimestamp desc,ListingKey desc", ["-ModificationTimestamp", "-ListingKey"]),
         ("ModificationTimestamp asc , ListingKey DESC", ["ModificationTimestamp", "-ListingKey"]),
         ("ListingKey asc,ModificationTimestamp desc", ["ListingKey"]),
+        ("ListPrice", ["ListPrice", "ListingKey"]),
+        ("ClosePrice desc", ["-ClosePrice", "ListingKey"]),
+        ("CloseDate", ["CloseDate", "ListingKey"]),
+        ("BedroomsTotal desc,City,Latitude desc", ["-BedroomsTotal", "City", "-Latitude", "ListingKey"]),
+        ("BedroomsTotal,ClosePrice", ["BedroomsTotal", "ClosePrice", "ListingKey"]),
+        ("City desc,ClosePrice desc,ListingKey desc", ["-City", "-ClosePrice", "-ListingKey"]),
+        ("PostalCode desc,ListingContractDate", ["-PostalCode", "ListingContractDate", "ListingKey"]),
     ],
 )
 async def test_rows_come_in_the_requested_order(world: World, odata: ODataClient, order: str, by: list[str]) -> None:
     expected = expected_entities(world, "Property")
     for field in reversed(by):
-        expected.sort(key=lambda each, field=field: str(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
+        expected.sort(key=lambda each, field=field: _rank(each[field.lstrip("-")]), reverse=field.startswith("-"))  # type: ignore[misc]
     keys = [each["ListingKey"] for each in expected]
     found = await odata.walk("Property", "all", {"Prefer": "maxpagesize=97"}, orderby=order, select="ListingKey")
     assert [each["ListingKey"] for each in found] == keys
     page = await odata.page("Property", orderby=order, skip=333, top=5, select="ListingKey")
     assert [each["ListingKey"] for each in page["value"]] == keys[333:338]
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_an_entity_and_its_properties_have_addresses(odata: ODataClient, name: str) -> None:
+    first = (await odata.page(name, top=1))["value"][0]
+    key = first[KEYS[name]]
+    for form in (f"{name}('{key}')", f"{name}({KEYS[name]}='{key}')"):
+        assert (await odata.request(form)).body == (await odata.request(f"{name}('{key}')")).body
+        for field, value in first.items():
+            reply = await odata.request(f"{form}/{field}")
+            if value is None:
+                assert (reply.status, reply.raw) == (204, b"")
+            else:
+                context = f"{odata.root}/$metadata#{name}('{key}')/{field}"
+                assert reply.body == {"@odata.context": context, "value": value}
+        assert (await odata.request(f"{form}/Nothing")).status == 404
+    assert (await odata.request(f"{name}('nobody')/ModificationTimestamp")).status == 404
+    assert (await odata.request(f"{name}(Other='{key}')")).status == 404
+
+
+async def test_a_count_alone_is_a_number(world: World, odata: ODataClient) -> None:
+    expected = expected_entities(world, "Property")
+    reply = await odata.get("Property/$count")
+    assert (reply.headers["Content-Type"].partition(";")[0], int(reply.raw)) == ("text/plain", len(expected))
+    reply = await odata.get("Property/$count", filter="StandardStatus eq 'Closed'")
+    assert int(reply.raw) == sum(each["StandardStatus"] == "Closed" for each in expected)
+    assert (await odata.get("Property/$count", top=1)).problem == (501, "not-implemented", "$top")
+    assert (await odata.get("Property/$count", filter="Nothing eq 1")).status == 400

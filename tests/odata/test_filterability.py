@@ -15,15 +15,16 @@ from service.reso.filter.matchers import Matcher, UnsupportedComparison
 
 if TYPE_CHECKING:
     from mappings.search_fields import SearchField
+    from service.reso.entity_sets.edm_types import EdmType
 
 NULL = FilterLiteral(LiteralType.NULL, "null")
 
 
-def found(resource: Resource, name: str, *indexed: SearchField) -> Matcher | None:
+def found(resource: Resource, name: str, *indexed: SearchField, edm: EdmType | None = None) -> Matcher | None:
     """Return how a member is found once these search fields are declared."""
     declared = replace(resource, search_fields=indexed)
     [member] = [field for field in resource.fields if field.name == name]
-    return field_column(declared, member).matcher
+    return field_column(declared, member, edm).search.matcher
 
 
 CASES: list[tuple[Resource, str, SearchField, FilterLiteral, dict[str, Any], dict[str, Any] | None]] = [
@@ -100,7 +101,7 @@ def test_an_indexed_member_is_compared_with_literals_of_its_type(
 
 @pytest.mark.parametrize("text", ["1e400", "-1e400"])
 def test_a_number_beyond_any_record_is_a_bound_that_json_has(text: str) -> None:
-    how = found(AGENT, "gci_goal", decimal("goal", "gci_goal"))
+    how = found(AGENT, "buyer_commission_rate", decimal("goal", "buyer_commission_rate"))
     assert how is not None
     clause: Any = how.match_comparison(ComparisonOperator.GE, FilterLiteral(LiteralType.NUMBER, text))
     assert abs(clause["range"]["goal"]["gte"]) < float("inf")
@@ -108,6 +109,7 @@ def test_a_number_beyond_any_record_is_a_bound_that_json_has(text: str) -> None:
 
 
 def test_what_is_not_the_member_itself_cannot_be_filtered_by() -> None:
+    assert found(LISTING, "LotSizeAcres", decimal("acres", "LotSizeAcres")) is None, "whole numbers are shown"
     assert found(LISTING, "City") is None
     assert found(AGENT, "company_programs", presence("has_programs", "company_programs")) is None
     assert found(LISTING, "ListAgentUUID", keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID")) is None

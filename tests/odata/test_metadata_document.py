@@ -74,6 +74,7 @@ async def test_events_have_the_properties_that_the_specification_names(odata: OD
 _FIT: dict[str, Callable[[Any], bool]] = {
     "Edm.String": lambda value: type(value) is str,
     "Edm.Int64": lambda value: type(value) is int,
+    "Edm.Decimal": lambda value: type(value) in {int, float},
     "Edm.Boolean": lambda value: type(value) is bool,
     "Edm.Date": lambda value: bool(_DAY.fullmatch(value) and dt.date.fromisoformat(value)),
     "Edm.DateTimeOffset": lambda value: bool(_MOMENT.fullmatch(value) and dt.datetime.fromisoformat(value)),
@@ -107,9 +108,11 @@ async def test_declared_unfilterable_properties_are_refused_and_others_accepted(
             each for each in entity_set if str(each.get("Term")) == f"Org.OData.Capabilities.V1.{kind}Restrictions"
         ]
         refused = {each.text for each in annotation.iter(f"{_EDM}PropertyPath")}
-        for field in types:
-            status = (await odata.get(name, **{option: text.format(field), "top": 1})).status
-            assert status == (400 if field in refused else 200), (kind, field)
+        status = 400 if name == "EntityEvent" else 501
+        for field, (edm, _) in types.items():
+            asked = f"{field}/any()" if kind == "Filter" and edm.startswith("Collection") else text.format(field)
+            reply = await odata.get(name, **{option: asked, "top": 1})
+            assert reply.status == (status if field in refused else 200), (kind, field)
 
 
 async def test_nothing_private_is_named(odata: ODataClient) -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mappings import AGENT
+from service.reso.entity_sets.column_search import ColumnSearch
 from service.reso.entity_sets.declarations import ENTITY_SETS, EntityProperty
 from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.property_columns import PropertyColumn, field_column
+from service.reso.entity_sets.sort_fields import CLOCK
 from service.reso.filter.matchers import KeywordMatcher
 from tests.contract.world import PARENT
 from tests.odata.expected_entities import KEYS, expected_entities
@@ -112,11 +114,12 @@ async def test_what_a_key_may_not_see_is_empty_and_no_filter(
     """No property is of a guarded member by now: one is made of such a member."""
     (member,) = [each for each in AGENT.fields if each.name == "access_level"]
     made = field_column(AGENT, member)
-    column = PropertyColumn(made.read, made.source_member, KeywordMatcher("office"), made.group)
+    column = PropertyColumn(made.source_member, search=ColumnSearch(KeywordMatcher("office"), CLOCK), group=made.group)
     known = ENTITY_SETS["Member"].properties
     monkeypatch.setitem(known, "Access", EntityProperty("Access", EdmType.STRING, {AGENT: column}))
     assert (await market.get("Member", "poor", filter="Access ne null")).problem == (403, "forbidden", "$filter")
-    assert (await market.get("Member", "a", filter="Access ne null")).status == 200
+    assert (await market.get("Member", "poor", orderby="Access")).problem == (403, "forbidden", "$orderby")
+    assert (await market.get("Member", "a", filter="Access ne null", orderby="Access")).status == 200
     seen = {key: (await market.page("Member", key))["value"][0] for key in ("a", "poor")}
     assert seen["a"]["Access"] == "access_level of a test"
     assert seen["poor"] == seen["a"] | {"Access": None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.reso.filter.filter_parser import MAX_COMPARISONS, MAX_VALUES
+from service.reso.filter.token_reader import MAX_COMPARISONS, MAX_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,7 +31,8 @@ from service.reso.filter.expression import (
     FilterLiteral,
     LiteralType,
 )
-from service.reso.filter.matchers import MATCH_ALL, ConstantMatcher
+from service.reso.filter.lookup_matchers import ConstantMatcher
+from service.reso.filter.matchers import MATCH_ALL
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
 from service.search.query import spellings
 

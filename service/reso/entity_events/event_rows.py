@@ -16,6 +16,7 @@ import orjson
 from mappings.stored_document import split_document_id
 from service.reso.entity_sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.entity_sets.doc_values import DocumentPosition, count_documents, read_doc_values
+from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.protocol.links import entity_url, service_root_url
 from service.reso.protocol.odata_errors import EventsForgotten
 from service.search.query import scope_clauses
@@ -61,7 +62,7 @@ class EventPageSource:
     is_descending: bool
     names: tuple[str, ...]
     name = EVENT_ENTITY_SET
-    position_types = (int,)
+    position_kinds = (SortKind.LONG,)
 
     async def start(self, cursor: SkipToken) -> SkipToken:
         """Start a cursor: a reader without a lower bound never needs deletions from before it started."""
@@ -113,9 +114,9 @@ class EventPageSource:
         alias = resource.alias
         low, high = 0, self.ledger.published_sequence(alias)
         if position and self.is_descending:
-            high = self.ledger.sequence_at(alias, int(position[0]) - 1)
+            high = self.ledger.sequence_at(alias, int(position[0] or 0) - 1)
         elif position:
-            low = self.ledger.sequence_at(alias, int(position[0]))
+            low = self.ledger.sequence_at(alias, int(position[0] or 0))
         if low >= high:
             return []
         order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
@@ -141,7 +142,7 @@ class EventPageSource:
 
         It is checked after the search: marks are updated before the first tombstone is pruned.
         """
-        reached = 0 if self.is_descending or not cursor.position else int(cursor.position[0])
+        reached = 0 if self.is_descending or not cursor.position else int(cursor.position[0] or 0)
         if not (start := max(self.lower_bound, reached)):
             return
         services = self.call.services

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mappings import RESOURCES
 from mappings.data_dictionary.loader import load_dictionary
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
+from service.reso.entity_sets.edm_types import EDM_TYPE_BY_DICTIONARY_TYPE, EDM_TYPE_BY_KIND, EdmType
 from service.reso.entity_sets.property_columns import (
     PropertyColumn,
     activity_columns,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mappings.data_dictionary.model import DictionaryEntity
     from mappings.fields import Field
     from mappings.resource import Resource
+    from service.reso.entity_sets.sort_fields import SortField
 
 DATA_DICTIONARY = load_dictionary()
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
@@ -46,14 +47,26 @@ class EntityProperty:
     @property
     def is_filterable(self) -> bool:
         """Whether `$filter` accepts it."""
-        return all(column.matcher is not None for column in self.columns.values())
+        return all(column.search.matcher is not None for column in self.columns.values())
+
+    @property
+    def is_sortable(self) -> bool:
+        """Whether `$orderby` accepts it."""
+        return all(column.search.sort is not None for column in self.columns.values())
 
     def matcher(self, resource: Resource) -> Matcher | None:
         """Return its matcher for a resource, None if it cannot be filtered."""
         if resource in self.columns:
-            return self.columns[resource].matcher
-        like = next(iter(self.columns.values())).matcher
+            return self.columns[resource].search.matcher
+        like = next(iter(self.columns.values())).search.matcher
         return MissingPropertyMatcher(like) if like is not None and self.is_filterable else None
+
+    def sort_field(self, resource: Resource) -> SortField | None:
+        """Return the field that sorts the records of a resource, None if they cannot be sorted by it."""
+        if resource in self.columns:
+            return self.columns[resource].search.sort
+        like = next(iter(self.columns.values())).search.sort
+        return like._replace(is_absent=True) if like is not None else None
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class EntitySet:
     @property
     def sortable(self) -> tuple[str, ...]:
         """The properties that `$orderby` accepts."""
-        return (self.key, MODIFICATION_TIMESTAMP)
+        return tuple(name for name, declared in self.properties.items() if declared.is_sortable)
 
 
 def _entity_set(name: str, entity: DictionaryEntity) -> EntitySet:
@@ -95,9 +108,11 @@ def _columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str
     for name, column in (*activity_columns(entity, resource), *lookup_columns(entity, resource)):
         yield name, EdmType.STRING, column
     for name, member in _copied_fields(entity, resource).items():
-        yield name, EDM_TYPE_BY_KIND[member.kind], field_column(resource, member)
+        declared = entity.types.get(name)
+        edm = EDM_TYPE_BY_DICTIONARY_TYPE[declared] if declared else EDM_TYPE_BY_KIND[member.kind]
+        yield name, edm, field_column(resource, member, edm)
     for feature, name in entity.features.items():
-        yield name, EdmType.STRINGS, feature_column(feature)
+        yield name, EdmType.STRINGS, feature_column(resource, feature)
 
 
 def _copied_fields(entity: DictionaryEntity, resource: Resource) -> dict[str, Field]:

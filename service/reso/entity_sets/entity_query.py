@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
-
 from mappings.fields import View
 from service.errors import Forbidden, InvalidRequest
+from service.reso.entity_sets.entity_encoder import entity_encoder
 from service.reso.entity_sets.entity_rows import EntityRecords
-from service.reso.entity_sets.ordering import BY_KEY, build_sort_order
+from service.reso.entity_sets.order_options import build_sort_order
+from service.reso.entity_sets.ordering import BY_KEY
 from service.reso.filter.address_matcher import ShownAddressMatcher
 from service.reso.filter.clause_builder import build_clause
+from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
 from service.search.query import by_id
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from service.request_context import RequestContext
     from service.reso.entity_sets.declarations import EntityProperty, EntitySet
     from service.reso.entity_sets.entity_rows import EntityRow
+    from service.reso.entity_sets.ordering import SortOrder
+    from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.filter.matchers import Matcher
     from service.reso.paging.skip_token import Position, SkipToken
 
@@ -43,9 +46,9 @@ class EntityPageSource:
         return self.entity_set.name
 
     @property
-    def position_types(self) -> tuple[type, ...]:
+    def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
-        return self.records.ordering.position_types
+        return self.records.ordering.position_kinds
 
     async def start(self, cursor: SkipToken) -> SkipToken:
         """Return the cursor unchanged."""
@@ -75,34 +78,43 @@ class EntityPageSource:
         encoded: dict[int, bytes] = {}
         for resource in {row.resource for row in rows}:
             own = [(at, row) for at, row in enumerate(rows) if row.resource == resource]
-            records = self.call.variant(resource, View.INDEX, all_flags=True).encode(
-                [row.record or b"" for _, row in own]
-            )
-            self.call.audit.names(resource, [row.sort_values.id for _, row in own])
+            records = self.call.variant(resource, View.INDEX, all_flags=True).encode([row.record for _, row in own])
+            self.call.audit.names(resource, [row.id for _, row in own])
+            encode = entity_encoder(resource, self.properties).encode
             for (at, row), record in zip(own, records, strict=True):
-                encoded[at] = _encode_entity(self.properties, resource, row, orjson.loads(record))
+                encoded[at] = encode(record, row.header)  # type: ignore[arg-type]
         return [encoded[at] for at in range(len(rows))]
 
 
 def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
     """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
+    ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
+    properties = _selected_properties(call, entity_set, call.parameters[SELECT])
+    return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
+
+
+async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
+    """Return the number of entities that `$filter` selects; raise InvalidRequest or Forbidden."""
+    return await _selected_records(call, entity_set, BY_KEY).count()
+
+
+def _selected_records(call: RequestContext, entity_set: EntitySet, ordering: SortOrder) -> EntityRecords:
     sent = call.parameters[FILTER]
     selections = []
     for resource in entity_set.resources:
         matcher_for = partial(_matcher_for, call, entity_set, resource)
         clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
         selections.append(call.selection(resource, clauses))
-    ordering = build_sort_order(entity_set, call.parameters[ORDER_BY] or ())
-    return EntityPageSource(
-        call, entity_set, EntityRecords(call, tuple(selections), ordering), _selected_properties(call, entity_set)
-    )
+    return EntityRecords(call, tuple(selections), ordering)
 
 
-def query_entity(call: RequestContext, entity_set: EntitySet, key: str) -> EntityPageSource:
-    """Return the entity with a key."""
+def query_entity(
+    call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None
+) -> EntityPageSource:
+    """Return the entity with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
     selections = tuple(call.selection(resource, (by_id(key),)) for resource in entity_set.resources)
     return EntityPageSource(
-        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set)
+        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set, names)
     )
 
 
@@ -116,14 +128,20 @@ def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource
     matcher = declared.matcher(resource)
     if matcher is None:
         filterable = ", ".join(entity_set.filterable)
-        raise InvalidRequest.of(FILTER, f"{name} cannot be used in $filter; these can: {filterable}.")
-    is_address = resource in declared.columns and declared.columns[resource].source_member in resource.address
+        raise OptionNotImplemented(FILTER, f"a filter by {name} (possible by {filterable})")
+    if resource not in declared.columns:
+        return matcher
+    column = declared.columns[resource]
+    call.require(resource, column.search.fields)
+    is_address = column.source_member in resource.address
     return ShownAddressMatcher(matcher) if call.display and is_address else matcher
 
 
-def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[EntityProperty, ...]:
+def _selected_properties(
+    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None
+) -> tuple[EntityProperty, ...]:
     """Return the selected properties, always including the key; raise InvalidRequest."""
-    names, known = call.parameters[SELECT], entity_set.properties
+    known = entity_set.properties
     if unknown := [name for name in names or () if name not in known]:
         raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
     wanted = known.keys() if names is None else {*names}
@@ -132,14 +150,3 @@ def _selected_properties(call: RequestContext, entity_set: EntitySet) -> tuple[E
         for resource, column in declared.columns.items():
             call.require(resource, column.reads)
     return selected
-
-
-def _encode_entity(
-    properties: Sequence[EntityProperty], resource: Resource, row: EntityRow, record: dict[str, object]
-) -> bytes:
-    values = {}
-    for declared in properties:
-        column = declared.columns.get(resource)
-        empty: list[str] | None = [] if declared.edm.is_collection else None
-        values[declared.name] = empty if column is None else column.read(record, row.sort_values)  # type: ignore[arg-type]
-    return orjson.dumps(values)

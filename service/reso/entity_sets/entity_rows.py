@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.feed import hit_parser
+from service.feed.hit_parser import ExactHeader
 from service.reso.entity_sets.distinct_count import count_distinct
 from service.reso.entity_sets.doc_values import count_documents, read_doc_values
 from service.reso.entity_sets.ordering import BY_KEY
+from service.reso.entity_sets.sorted_hits import sort_values
 from service.search.query import Selection, terms
+from service.search.search_response import parse_hits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -23,25 +27,26 @@ if TYPE_CHECKING:
     from service.http.payload import JsonBytes
     from service.request_context import RequestContext
     from service.reso.entity_sets.ordering import SortOrder
+    from service.reso.entity_sets.sort_fields import SortValue
     from service.reso.paging.skip_token import Position
 
     _Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
 
 
-class SortValues(NamedTuple):
-    """The sort values of a record."""
+class _Identifier(NamedTuple):
+    """The doc values of a position."""
 
     id: str
-    clock: int
 
 
 class EntityRow(NamedTuple):
-    """A record, or the position of one."""
+    """A record, or the position of one, which has neither header nor record."""
 
     position: Position
     resource: Resource
-    sort_values: SortValues | DocumentHeader
-    record: JsonBytes | None = None
+    id: str
+    header: DocumentHeader | None = None
+    record: JsonBytes = b""
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,8 @@ class EntityRecords:
         rows: list[EntityRow] = []
         while (missing := size - len(rows)) > 0:
             page = await read(selection, after, missing)
-            known = await self._known_before(selection, [row.sort_values.id for row in page])
-            rows += [row for row in page if row.sort_values.id not in known]
+            known = await self._known_before(selection, [row.id for row in page])
+            rows += [row for row in page if row.id not in known]
             if len(page) < missing:
                 break
             after = page[-1].position
@@ -97,14 +102,22 @@ class EntityRecords:
             return frozenset()
         everything = self.call.selection(first.resource, (terms("_id", identifiers),))
         body = BY_KEY.search_body(everything, (), len(identifiers))
-        return {row.id for row in await read_doc_values(self.call, first.resource, body, SortValues)}
+        return {row.id for row in await read_doc_values(self.call, first.resource, body, _Identifier)}
 
     async def _read(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
-        position = self.ordering.position
-        return [EntityRow(position(hit.header), selection.resource, *hit) for hit in hit_parser.decode_hits(response)]
+        hits = hit_parser.decode_hits(response, header_type=ExactHeader)
+        sorts = repeat(()) if self.ordering.is_by_key else sort_values(response)
+        return [
+            self._row(selection, sort, hit.header.id)._replace(header=hit.header, record=hit.record or b"")
+            for hit, sort in zip(hits, sorts, strict=not self.ordering.is_by_key)
+        ]
 
     async def _read_positions(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         body = self.ordering.search_body(selection, after, size)
-        found = await read_doc_values(self.call, selection.resource, body, SortValues)
-        return [EntityRow(self.ordering.position(values), selection.resource, values) for values in found]
+        fields = {"stored_fields": "_none_", "docvalue_fields": ["id"]}
+        hits = parse_hits(await self.call.search(selection.resource, body | fields))
+        return [self._row(selection, hit["sort"], hit["fields"]["id"][0]) for hit in hits]
+
+    def _row(self, selection: Selection, sort: Sequence[SortValue], identifier: str) -> EntityRow:
+        return EntityRow(self.ordering.position(selection.resource, sort, identifier), selection.resource, identifier)

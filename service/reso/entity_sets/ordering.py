@@ -3,93 +3,98 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-from service.errors import InvalidRequest
-from service.reso.protocol.option_names import ORDER_BY
+from service.reso.entity_sets.sort_fields import ID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from service.reso.entity_sets.declarations import EntitySet
+    from mappings.resource import Resource
+    from service.reso.entity_sets.sort_fields import SortField, SortKind, SortValue
     from service.reso.paging.skip_token import Position
-    from service.reso.protocol.option_names import OrderBy
-    from service.search.query import Body, Clause, Selection
-
-_ID, _CLOCK = "id", "clock"
-_TYPES: dict[str, type] = {_ID: str, _CLOCK: int}
+    from service.search.query import Body, Selection
 
 
-class Sortable(Protocol):
-    """Anything with the sort values of a record."""
+class SortKey(NamedTuple):
+    """A property to sort by: its field in each resource. An empty mapping is the identifier."""
 
-    @property
-    def id(self) -> str:
-        """The identifier."""
-
-    @property
-    def clock(self) -> int:
-        """The time of the last change, in milliseconds since 1970."""
-
-
-class _SortKey(NamedTuple):
-    field: str
+    kind: SortKind
     is_descending: bool
+    by_resource: Mapping[Resource, SortField]
+
+    def field(self, resource: Resource) -> SortField:
+        """Return the field that sorts the records of a resource."""
+        return self.by_resource.get(resource, ID)
 
 
 @dataclass(frozen=True)
 class SortOrder:
     """The sort keys, most significant first; the identifier is the last, so that positions are unique."""
 
-    keys: tuple[_SortKey, ...]
+    keys: tuple[SortKey, ...]
 
     @property
-    def position_types(self) -> tuple[type, ...]:
+    def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
-        return tuple(_TYPES[key.field] for key in self.keys)
+        return tuple(key.kind for key in self.keys)
 
-    def position(self, record: Sortable) -> Position:
-        """Return the sort values of a record."""
-        return tuple(getattr(record, key.field) for key in self.keys)
+    @property
+    def is_by_key(self) -> bool:
+        """Whether it is the order of the feeds."""
+        return self.keys == BY_KEY.keys
 
     def sorted_indices(self, positions: Sequence[Position]) -> list[int]:
         """Return the indices of positions in this order; strings compare by code point, as in Elasticsearch."""
         indices = list(range(len(positions)))
         for at, key in reversed(list(enumerate(self.keys))):
-            indices.sort(key=lambda index, at=at: positions[index][at], reverse=key.is_descending)  # type: ignore[misc]
+            # None, a keyword that a record lacks, is before every text.
+            values = [(position[at] is not None, position[at]) for position in positions]
+            indices.sort(key=values.__getitem__, reverse=key.is_descending)
         return indices
 
     def search_body(self, selection: Selection, after: Position, size: int) -> Body:
         """Return the body for the next `size` records after a position; empty: from the first."""
         body: Body = {"size": size, "track_total_hits": False}
-        if self.keys == (_SortKey(_ID, is_descending=False),):
+        if self.is_by_key:
             # As in the feeds: within one company a single range of the index sort key.
             identifier = str(after[0]) if after else ""
             body |= {"query": selection.query(identifier), "sort": [selection.sort_field]}
             return body | ({"search_after": [selection.sort_value(identifier)]} if after else {})
-        body["sort"] = [{key.field: "desc" if key.is_descending else "asc"} for key in self.keys]
+        fields = [(key, key.field(selection.resource)) for key in self.keys]
+        # A field that the resource lacks, null in all of its records, does not order them.
+        body["sort"] = [field.clause(is_descending=key.is_descending) for key, field in fields if not field.is_absent]
         if not after:
             return body | {"query": selection.query()}
-        first = self.keys[0]
-        bound: Clause = {"range": {first.field: {"lte" if first.is_descending else "gte": after[0]}}}
-        return body | {"query": selection.filtered(bound).query(), "search_after": list(after)}
+        bound = fields[0][1].bound(after[0], is_descending=self.keys[0].is_descending)
+        within = selection if bound is None else selection.filtered(bound)
+        return body | {"query": within.query(), "search_after": _values_after(fields, after)}
+
+    def position(self, resource: Resource, sort_values: Sequence[SortValue], identifier: str) -> Position:
+        """Return the position of a record, from the sort values of a hit."""
+        if self.is_by_key:
+            return (identifier,)
+        found, fields = iter(sort_values), [key.field(resource) for key in self.keys]
+        return tuple(field.kind.null if field.is_absent else next(found) for field in fields)
 
 
-BY_KEY = SortOrder((_SortKey(_ID, is_descending=False),))
+def _values_after(fields: Sequence[tuple[SortKey, SortField]], after: Position) -> list[SortValue]:
+    """Return the sort values to continue after, of the fields that a resource has.
+
+    A position may have a value of a field that the resource lacks: of the records that are equal up to there, all or
+    none are after it, as null is before every value.
+    """
+    values: list[SortValue] = []
+    is_decided = is_after = False
+    for (key, field), value in zip(fields, after, strict=True):
+        if field.is_absent:
+            if not is_decided and value != field.kind.null:
+                is_decided, is_after = True, key.is_descending
+        elif is_decided:
+            values.append(field.kind.limit(is_upper=is_after is key.is_descending))
+        else:
+            values.append(value)
+    return values
 
 
-def build_sort_order(entity_set: EntitySet, orders: Sequence[OrderBy]) -> SortOrder:
-    """Return the requested order; raise InvalidRequest for a property that is not sortable."""
-    fields = {entity_set.key: _ID, MODIFICATION_TIMESTAMP: _CLOCK}
-    keys: list[_SortKey] = []
-    for order in orders:
-        if order.name not in entity_set.properties:
-            raise InvalidRequest.of(ORDER_BY, f"{entity_set.name} has no property {order.name!r}.")
-        if order.name not in fields:
-            known = ", ".join(entity_set.sortable)
-            raise InvalidRequest.of(ORDER_BY, f"{order.name} cannot be used in $orderby; these can: {known}.")
-        keys.append(_SortKey(fields[order.name], order.is_descending))
-    names = [key.field for key in keys]
-    # Keys after the identifier, which is unique, change nothing.
-    return SortOrder((*keys[: names.index(_ID) + 1],)) if _ID in names else SortOrder((*keys, *BY_KEY.keys))
+BY_KEY = SortOrder((SortKey(ID.kind, is_descending=False, by_resource={}),))

@@ -1,80 +1,61 @@
-"""The columns of properties: how one resource reads a property from a record, and how it matches it."""
+"""The columns of properties: how one resource reads a property from a record."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mappings import SOLD_LISTING
 from mappings.fields import FieldKind
 from mappings.legends import PROPERTY_TYPES
-from mappings.search_fields import Conversion, FieldOrigin
-from service.reso.entity_sets.edm_types import converter_for, to_texts, to_timestamp
-from service.reso.filter.matchers import (
-    BooleanMatcher,
-    CodeMatcher,
-    ConstantMatcher,
-    IdentifierMatcher,
-    KeywordMatcher,
-    Matcher,
-    PresenceMatcher,
-)
-from service.reso.filter.numeric_matchers import (
-    DateMatcher,
-    DecimalMatcher,
-    OptionalIntegerMatcher,
-    OptionalTimestampMatcher,
-    TimestampMatcher,
-)
+from service.reso.entity_sets.column_search import ColumnSearch, feature_search, member_search
+from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
+from service.reso.entity_sets.sort_fields import CLOCK, ID
+from service.reso.entity_sets.value_converters import converter_for, to_timestamp
+from service.reso.filter.lookup_matchers import CodeMatcher, ConstantMatcher, PresenceMatcher
+from service.reso.filter.matchers import IdentifierMatcher
+from service.reso.filter.numeric_matchers import TimestampMatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mappings.data_dictionary.model import DictionaryEntity
     from mappings.fields import Field
     from mappings.resource import Resource
-    from mappings.search_fields import SearchField
     from service.feed.hit_parser import DocumentHeader
-
-Record = dict[str, Any]
-# From a record and its search fields to the value of the property.
-ReadValue = Callable[[Record, "DocumentHeader"], object]
 
 STATUS_PROPERTY = "StandardStatus"
 TYPE_PROPERTY = "PropertyType"
-# By the type of a search field that holds a member verbatim.
-_BY_MAPPING: dict[str, Callable[[str], Matcher]] = {
-    "keyword": KeywordMatcher,
-    "long": OptionalIntegerMatcher,
-    "double": DecimalMatcher,
-    "boolean": BooleanMatcher,
-}
+FEATURES_MEMBER = "PropertyFeatures"
 _SOLD = "Sold"
 # Of the Data Dictionary's lookups MemberStatus and OfficeStatus; the other one is in the table.
 _ACTIVE = "Active"
+_NOT_SEARCHED = ColumnSearch()
 
 
 @dataclass(frozen=True)
 class PropertyColumn:
     """A property in one resource; `source_member` is the field of ours that it is made of.
 
-    `group` is the field group that a key needs to see it or to filter by it; `reads` are the search fields it is read
-    from.
+    The value is the member's, through `convert`; with `of_header` it is read from the search fields, with `feature` it
+    is the values of that property feature. `group` is the field group that a key needs to see it or to search by it;
+    `reads` are the search fields it is read from.
     """
 
-    read: ReadValue
     source_member: str
-    matcher: Matcher | None = None
+    convert: Callable[[Any], object] | None = None
+    of_header: Callable[[DocumentHeader], object] | None = None
+    feature: str = ""
+    is_exact: bool = False  # the source's fraction counts, which the member may have lost
+    search: ColumnSearch = _NOT_SEARCHED
     group: str = ""
     reads: tuple[str, ...] = ()
 
 
 def key_column(resource: Resource) -> PropertyColumn:
     """Return the column of the key: our identifier."""
-    name = resource.identifier
-    return PropertyColumn(lambda record, _: record[name], name, IdentifierMatcher())
+    return PropertyColumn(resource.identifier, search=ColumnSearch(IdentifierMatcher(), ID))
 
 
 def modification_column() -> PropertyColumn:
@@ -83,35 +64,23 @@ def modification_column() -> PropertyColumn:
     The source's own timestamp does not serve: a consumer that has passed it would miss a record that arrives late. It
     also is a string of any precision and offset, which Elasticsearch cannot compare.
     """
-    return PropertyColumn(lambda _, header: to_timestamp(header.clock), "updated_since", TimestampMatcher("clock"))
-
-
-def field_column(resource: Resource, member: Field) -> PropertyColumn:
-    """Return the column of a member of our records."""
-    name, convert = member.name, converter_for(member.kind)
     return PropertyColumn(
-        lambda record, _: convert(record.get(name)), name, _matcher_for(resource, member), member.group
+        "updated_since",
+        of_header=lambda header: to_timestamp(header.clock),
+        search=ColumnSearch(TimestampMatcher("clock"), CLOCK),
     )
 
 
-def _matcher_for(resource: Resource, member: Field) -> Matcher | None:
-    """Return the matcher of a member: of a search field that is read from this member alone."""
-    for indexed in resource.search_fields:
-        if indexed.origin is FieldOrigin.RECORD and indexed.sources == (member.name,):
-            return _comparison(indexed, member)
-    return None
-
-
-def _comparison(indexed: SearchField, member: Field) -> Matcher | None:
-    """Return the matcher of a search field for literals of the member's type; None for a presence flag."""
-    if indexed.conversion is Conversion.VERBATIM:
-        if member.kind is FieldKind.UNIX:
-            return None  # OData compares it as a timestamp: declare it with `timestamp`
-        matcher_type = _BY_MAPPING.get(str(indexed.mapping["type"]))
-        return matcher_type(indexed.name) if matcher_type else None
-    if indexed.conversion is Conversion.DAY:
-        return DateMatcher(indexed.name)
-    return OptionalTimestampMatcher(indexed.name) if indexed.conversion is Conversion.TIMESTAMP else None
+def field_column(resource: Resource, member: Field, edm: EdmType | None = None) -> PropertyColumn:
+    """Return the column of a member of our records, as its own EDM type or another."""
+    of_type = edm or EDM_TYPE_BY_KIND[member.kind]
+    return PropertyColumn(
+        member.name,
+        converter_for(member.kind, of_type),
+        is_exact=of_type is EdmType.DECIMAL and member.kind is FieldKind.INTEGER,
+        search=member_search(resource, member, of_type),
+        group=member.group,
+    )
 
 
 def activity_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tuple[str, PropertyColumn]]:
@@ -121,13 +90,12 @@ def activity_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[t
         return
     if any(indexed.name == "deactivated" for indexed in resource.search_fields):
         deactivated = inactive.among[0]
-        matcher = PresenceMatcher("deactivated", deactivated, _ACTIVE)
         yield (
             inactive.field,
             PropertyColumn(
-                lambda _, header: _ACTIVE if header.deactivated is None else deactivated,
                 "deactivated",
-                matcher,
+                of_header=lambda header: _ACTIVE if header.deactivated is None else deactivated,
+                search=ColumnSearch(PresenceMatcher("deactivated", deactivated, _ACTIVE)),
                 reads=("deactivated",),
             ),
         )
@@ -147,12 +115,13 @@ def _status_column(entity: DictionaryEntity, resource: Resource) -> PropertyColu
         ours.setdefault(status, name)
     if resource is SOLD_LISTING:
         closed = ours[_SOLD]
-        return PropertyColumn(lambda *_: closed, "Status", ConstantMatcher(closed, tuple(entity.status)))
+        matcher = ConstantMatcher(closed, tuple(entity.status))
+        return PropertyColumn("Status", of_header=lambda _: closed, search=ColumnSearch(matcher))
     # Only the first name of a status is returned; the other names match nothing.
     codes = {name: (status,) if status and ours[status] == name else () for name, status in entity.status.items()}
     names = {status: name for status, name in ours.items() if status}
     return PropertyColumn(
-        lambda record, _: names.get(str(record.get("Status"))), "Status", CodeMatcher("status", codes)
+        "Status", lambda value: names.get(str(value)), search=ColumnSearch(CodeMatcher("status", codes))
     )
 
 
@@ -165,14 +134,9 @@ def _type_column(entity: DictionaryEntity) -> PropertyColumn:
         codes[name].append(number)
     names = {PROPERTY_TYPES[number]: name for number, name in name_by_number.items()}
     matcher = CodeMatcher("property_type_id", {name: tuple(map(str, numbers)) for name, numbers in codes.items()})
-    return PropertyColumn(lambda record, _: names.get(str(record.get("PropertyType"))), "PropertyType", matcher)
+    return PropertyColumn("PropertyType", lambda value: names.get(str(value)), search=ColumnSearch(matcher))
 
 
-def feature_column(feature: str) -> PropertyColumn:
+def feature_column(resource: Resource, feature: str) -> PropertyColumn:
     """Return the column of a feature: all of its values in a record."""
-
-    def read(record: Record, _: DocumentHeader) -> list[str]:
-        matching = [item for item in record.get("PropertyFeatures") or () if item["PropertyFeatureName"] == feature]
-        return [value for item in matching for value in to_texts(item["PropertyFeatureValues"])]
-
-    return PropertyColumn(read, f"PropertyFeatures: {feature}")
+    return PropertyColumn(FEATURES_MEMBER, feature=feature, search=feature_search(resource, feature))

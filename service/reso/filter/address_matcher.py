@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
+from service.reso.filter.expression import ComparisonOperator, LiteralType
 from service.reso.filter.matchers import Matcher
 from service.search.display import HIDDEN_ADDRESS, with_shown_address
 from service.search.query import Clause, match_any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from service.reso.filter.expression import FieldFunction, FilterLiteral, TextCondition
 
 
 @dataclass(frozen=True)
@@ -29,3 +31,12 @@ class ShownAddressMatcher(Matcher):
     def match_comparison(self, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
         """Match values greater or less than a value; raise UnsupportedComparison."""
         return with_shown_address(self.found.match_comparison(operator, value))
+
+    def match_text(self, condition: TextCondition) -> Clause:
+        """Match texts that pass a test; raise UnansweredFunction."""
+        return with_shown_address(self.found.match_text(condition))
+
+    def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
+        """Match a function of the value compared with a literal; null differs from every literal."""
+        found = self.found.match_function(function, operator, value)
+        return match_any(found, HIDDEN_ADDRESS) if operator is ComparisonOperator.NE else with_shown_address(found)

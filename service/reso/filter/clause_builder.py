@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 from service.errors import InvalidRequest
 from service.reso.filter.expression import (
     And,
+    AnyElement,
     ComparisonOperator,
     FieldComparison,
+    FieldCondition,
     FilterExpression,
     FilterLiteral,
+    FunctionComparison,
+    HasValue,
     InList,
     Negation,
     Or,
+    TextCondition,
 )
-from service.reso.filter.matchers import Matcher, UnsupportedComparison
+from service.reso.filter.matchers import Matcher, UnansweredFunction, UnsupportedComparison
+from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
 from service.search.query import Clause, match_any, match_none
 
@@ -44,27 +50,37 @@ def build_clause(expression: FilterExpression, matcher_for: MatcherLookup, *, is
             return match_none(clause) if is_negated else clause
 
 
-def _comparison_clause(expression: FieldComparison | InList, matcher_for: MatcherLookup) -> Clause:
-    match expression:
-        case InList(name, values):
-            return _in_clause(name, values, matcher_for)
-        case FieldComparison(name, ComparisonOperator.EQ, value):
-            return _in_clause(name, (value,), matcher_for)
-        case FieldComparison(name, ComparisonOperator.NE, value):
-            return match_none(_in_clause(name, (value,), matcher_for))
-        case FieldComparison(name, operator, value):
-            return _match(name, lambda matcher: matcher.match_comparison(operator, value), matcher_for)
-
-
-def _in_clause(name: str, values: tuple[FilterLiteral, ...], matcher_for: MatcherLookup) -> Clause:
-    return _match(name, lambda matcher: matcher.match_any(values), matcher_for)
-
-
-def _match(name: str, build: Callable[[Matcher], Clause], matcher_for: MatcherLookup) -> Clause:
+def _comparison_clause(condition: FieldCondition, matcher_for: MatcherLookup) -> Clause:
     try:
-        return build(matcher_for(name))
+        return _matched(condition, matcher_for(condition.field))
     except UnsupportedComparison as fault:
-        raise InvalidRequest.of(FILTER, f"{name} {fault}.") from None
+        raise InvalidRequest.of(FILTER, f"{condition.field} {fault}.") from None
+    except UnansweredFunction as fault:
+        raise OptionNotImplemented(FILTER, f"{fault} for {condition.field}") from None
+
+
+def _matched(condition: FieldCondition, matcher: Matcher) -> Clause:
+    match condition:
+        case InList(_, values):
+            return matcher.match_any(values)
+        case FieldComparison(_, operator, value):
+            return _compared(matcher, operator, value)
+        case HasValue(_, value):
+            return matcher.match_has(value)
+        case AnyElement(_, elements):
+            return matcher.match_elements(elements)
+        case TextCondition():
+            return matcher.match_text(condition)
+        case FunctionComparison(function, _, operator, value):
+            return matcher.match_function(function, operator, value)
+
+
+def _compared(matcher: Matcher, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
+    if operator is ComparisonOperator.EQ:
+        return matcher.match_any((value,))
+    if operator is ComparisonOperator.NE:
+        return match_none(matcher.match_any((value,)))
+    return matcher.match_comparison(operator, value)
 
 
 def _merge_equalities(parts: tuple[FilterExpression, ...]) -> list[FilterExpression]:

@@ -43,8 +43,12 @@ class LiteralType(StrEnum):
     OTHER = "of another type"
 
 
+# The text of the timestamp literal `now()`.
+NOW = "now()"
+
+
 class FilterLiteral(NamedTuple):
-    """A literal: its type and text; strings without quotes and unescaped."""
+    """A literal: its type and text; strings without quotes and unescaped, lookup values without their type."""
 
     type: LiteralType
     text: str
@@ -65,6 +69,84 @@ class InList:
 
     field: str
     values: tuple[FilterLiteral, ...]
+
+
+class TextTest(StrEnum):
+    """A function that tests a text."""
+
+    CONTAINS = "contains"
+    STARTS_WITH = "startswith"
+    ENDS_WITH = "endswith"
+
+
+class FieldFunction(StrEnum):
+    """A function of one field, whose value is compared."""
+
+    TO_LOWER = "tolower"
+    TO_UPPER = "toupper"
+    YEAR = "year"
+    DATE = "date"
+
+
+@dataclass(frozen=True)
+class TextCondition:
+    """A test of a text, possibly after `tolower` or `toupper`."""
+
+    field: str
+    test: TextTest
+    text: str
+    function: FieldFunction | None = None
+
+
+@dataclass(frozen=True)
+class FunctionComparison:
+    """A function of a field compared with one value."""
+
+    function: FieldFunction
+    field: str
+    operator: ComparisonOperator
+    value: FilterLiteral
+
+
+@dataclass(frozen=True)
+class HasValue:
+    """`has`: a lookup is, or a collection contains, a value."""
+
+    field: str
+    value: FilterLiteral
+
+
+@dataclass(frozen=True)
+class ElementSet:
+    """The texts that satisfy the condition of `any` or `all`: these, or with `is_complement` all but these."""
+
+    texts: frozenset[str]
+    is_complement: bool = False
+
+    def __and__(self, other: ElementSet) -> ElementSet:
+        """Return the texts that satisfy both."""
+        return ~(~self | ~other)
+
+    def __or__(self, other: ElementSet) -> ElementSet:
+        """Return the texts that satisfy either."""
+        if self.is_complement and other.is_complement:
+            return ElementSet(self.texts & other.texts, is_complement=True)
+        if self.is_complement or other.is_complement:
+            excluded, given = (self, other) if self.is_complement else (other, self)
+            return ElementSet(excluded.texts - given.texts, is_complement=True)
+        return ElementSet(self.texts | other.texts)
+
+    def __invert__(self) -> ElementSet:
+        """Return the texts that do not satisfy it."""
+        return ElementSet(self.texts, not self.is_complement)
+
+
+@dataclass(frozen=True)
+class AnyElement:
+    """A collection has an element of a set. `all` is the negation of `any` for the complement."""
+
+    field: str
+    elements: ElementSet
 
 
 @dataclass(frozen=True)
@@ -88,4 +170,5 @@ class Negation:
     part: FilterExpression
 
 
-FilterExpression = FieldComparison | InList | And | Or | Negation
+FieldCondition = FieldComparison | InList | TextCondition | FunctionComparison | HasValue | AnyElement
+FilterExpression = FieldCondition | And | Or | Negation

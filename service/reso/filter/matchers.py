@@ -5,18 +5,28 @@ Comparisons with null follow OData: nothing is greater or less than null, and nu
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from mappings.normalization import alphanumeric_key
-from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
-from service.search.query import Clause, lacks_field, match_any, match_none, spellings, term, terms
+from service.reso.filter.expression import (
+    ComparisonOperator,
+    ElementSet,
+    FieldFunction,
+    FilterLiteral,
+    LiteralType,
+    TextCondition,
+    TextTest,
+)
+from service.search.query import Clause, lacks_field, match_any, match_none, spellings, term, term_in_any_case, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping, Sequence
+    from collections.abc import Sequence
 
+# A longer pattern takes Elasticsearch too long to compile.
+_MAX_PATTERN_LENGTH = 100
+_WILDCARDS = re.compile(r"[*?\\]")
 MATCH_ALL: Clause = {"match_all": {}}
 MATCH_NONE: Clause = {"match_none": {}}
 RANGE_OPERATORS = {
@@ -27,24 +37,24 @@ RANGE_OPERATORS = {
 }
 
 
-# Characters of a lookup value; names have up to 50.
-_MAX_LOOKUP_LENGTH = 128
-
-
 class UnsupportedComparison(Exception):
     """A value or an operator that a property does not support; the message names what it supports."""
 
 
-def _lookup_keys(values: Sequence[str], names: Collection[str], known: Container[str]) -> set[str]:
-    """Return the normal forms of lookup values, without case and punctuation.
+class UnansweredFunction(Exception):
+    """A function that the index of a property cannot answer."""
 
-    `known` are those of the valid names; raise UnsupportedComparison for any other value.
+
+def _is_folded(text: str, function: FieldFunction) -> bool:
+    """Whether a text equals itself after `tolower` or `toupper`: otherwise no value does.
+
+    Raise UnansweredFunction for letters beyond ASCII, whose case Elasticsearch does not know.
     """
-    # One by one and each once: normalization takes 0.1 µs per character.
-    keys = {value: alphanumeric_key(value) if len(value) <= _MAX_LOOKUP_LENGTH else "" for value in {*values}}
-    if unknown := [value for value, key in keys.items() if key not in known]:
-        raise UnsupportedComparison(f"has no value {unknown[0][:40]!r}; it is one of {', '.join(names)}")
-    return {*keys.values()}
+    if function not in {FieldFunction.TO_LOWER, FieldFunction.TO_UPPER}:
+        raise UnansweredFunction(function)
+    if not text.isascii():
+        raise UnansweredFunction(f"{function} of letters other than a to z")
+    return text == (text.lower() if function is FieldFunction.TO_LOWER else text.upper())
 
 
 class Matcher(ABC):
@@ -57,6 +67,27 @@ class Matcher(ABC):
     @abstractmethod
     def match_comparison(self, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
         """Match values greater or less than a value; raise UnsupportedComparison."""
+
+    def match_has(self, value: FilterLiteral) -> Clause:
+        """Match a lookup that is, or a collection that contains, a value; raise UnsupportedComparison."""
+        return self.match_any((value,))
+
+    def match_text(self, condition: TextCondition) -> Clause:
+        """Match texts that pass a test; raise UnansweredFunction."""
+        raise UnansweredFunction(condition.test)
+
+    def match_function(
+        self,
+        function: FieldFunction,
+        operator: ComparisonOperator,  # noqa: ARG002 - matchers that answer functions read both
+        value: FilterLiteral,  # noqa: ARG002
+    ) -> Clause:
+        """Match a function of the value compared with a literal; raise UnsupportedComparison or UnansweredFunction."""
+        raise UnansweredFunction(function)
+
+    def match_elements(self, elements: ElementSet) -> Clause:  # noqa: ARG002 - only collections have elements
+        """Match collections with an element of a set; raise UnsupportedComparison."""
+        raise UnsupportedComparison("has one value, so any and all cannot be used")
 
 
 class EqualityMatcher(Matcher):
@@ -117,6 +148,21 @@ class MissingPropertyMatcher(Matcher):
         self.like.match_comparison(operator, value)
         return MATCH_NONE
 
+    def match_text(self, condition: TextCondition) -> Clause:
+        """Match nothing."""
+        self.like.match_text(condition)
+        return MATCH_NONE
+
+    def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
+        """Match nothing; all records if the value must differ."""
+        self.like.match_function(function, operator, value)
+        return MATCH_ALL if operator is ComparisonOperator.NE else MATCH_NONE
+
+    def match_elements(self, elements: ElementSet) -> Clause:
+        """Match nothing: there is no element."""
+        self.like.match_elements(elements)
+        return MATCH_NONE
+
 
 @dataclass(frozen=True)
 class IdentifierMatcher(RangeMatcher):
@@ -146,6 +192,31 @@ class KeywordMatcher(EqualityMatcher):
         """Match records without the text."""
         return lacks_field(self.name)
 
+    def match_text(self, condition: TextCondition) -> Clause:
+        """Match texts that contain, start or end with a text; raise UnsupportedComparison or UnansweredFunction."""
+        if len(condition.text) > _MAX_PATTERN_LENGTH:
+            raise UnsupportedComparison(f"is tested for at most {_MAX_PATTERN_LENGTH} characters")
+        if condition.function is None:
+            return self._pattern(condition)
+        if not _is_folded(condition.text, condition.function):
+            return MATCH_NONE
+        return self._pattern(condition, is_folded=True)
+
+    def _pattern(self, condition: TextCondition, *, is_folded: bool = False) -> Clause:
+        text = _WILDCARDS.sub(r"\\\g<0>", condition.text)
+        before = "" if condition.test is TextTest.STARTS_WITH else "*"
+        after = "" if condition.test is TextTest.ENDS_WITH else "*"
+        return {"wildcard": {self.name: {"value": f"{before}{text}{after}", "case_insensitive": is_folded}}}
+
+    def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
+        """Match texts by `tolower` or `toupper`; raise UnsupportedComparison or UnansweredFunction."""
+        if operator not in {ComparisonOperator.EQ, ComparisonOperator.NE}:
+            raise UnansweredFunction(f"{function} with {operator}")
+        if value.type is not LiteralType.TEXT:
+            raise UnsupportedComparison(f"is compared with {LiteralType.TEXT} in {function}")
+        same = term_in_any_case(self.name, value.text) if _is_folded(value.text, function) else MATCH_NONE
+        return same if operator is ComparisonOperator.EQ else match_none(same)
+
 
 @dataclass(frozen=True)
 class BooleanMatcher(EqualityMatcher):
@@ -161,64 +232,3 @@ class BooleanMatcher(EqualityMatcher):
     def match_missing(self) -> Clause:
         """Match records without a value."""
         return lacks_field(self.name)
-
-
-@dataclass(frozen=True)
-class CodeMatcher(EqualityMatcher):
-    """A lookup whose names are indexed as codes: `codes` maps each name to its codes."""
-
-    name: str
-    codes: Mapping[str, tuple[object, ...]] = field(hash=False)
-
-    @cached_property
-    def _known(self) -> dict[str, tuple[object, ...]]:
-        return {alphanumeric_key(name): codes for name, codes in self.codes.items()}
-
-    def match_values(self, values: Sequence[str]) -> Clause:
-        """Match records with these names; raise UnsupportedComparison for an unknown name."""
-        matching = [code for key in sorted(_lookup_keys(values, self.codes, self._known)) for code in self._known[key]]
-        return terms(self.name, matching) if matching else MATCH_NONE
-
-    def match_missing(self) -> Clause:
-        """Match records whose code has no name."""
-        return match_none(terms(self.name, [code for codes in self.codes.values() for code in codes]))
-
-
-@dataclass(frozen=True)
-class ConstantMatcher(EqualityMatcher):
-    """The same text on all records of a resource; `names` are the valid names, empty if any text is."""
-
-    value: str
-    names: tuple[str, ...] = ()
-
-    def match_values(self, values: Sequence[str]) -> Clause:
-        """Match all records or none; raise UnsupportedComparison for an unknown name."""
-        if not self.names:
-            return MATCH_ALL if self.value in values else MATCH_NONE
-        keys = _lookup_keys(values, self.names, self._known)
-        return MATCH_ALL if alphanumeric_key(self.value) in keys else MATCH_NONE
-
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(map(alphanumeric_key, self.names))
-
-
-@dataclass(frozen=True)
-class PresenceMatcher(EqualityMatcher):
-    """A text that depends on whether a field exists: `present_value` or `absent_value`."""
-
-    name: str
-    present_value: str
-    absent_value: str
-
-    def match_values(self, values: Sequence[str]) -> Clause:
-        """Match records with or without the field; raise UnsupportedComparison for any other text."""
-        names: dict[str, Clause] = {
-            self.present_value: {"exists": {"field": self.name}},
-            self.absent_value: lacks_field(self.name),
-        }
-        if unknown := [value for value in values if value not in names]:
-            raise UnsupportedComparison(
-                f"has no value {unknown[0][:40]!r}; it is {self.present_value} or {self.absent_value}"
-            )
-        return match_any(*(clause for name, clause in names.items() if name in values))

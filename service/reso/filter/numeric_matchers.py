@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
 from sys import float_info
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from service.reso.filter.expression import ComparisonOperator, LiteralType
-from service.reso.filter.matchers import MATCH_NONE, RANGE_OPERATORS, RangeMatcher, UnsupportedComparison
-from service.search.query import lacks_field, terms
+from service.reso.filter.expression import NOW, ComparisonOperator, FieldFunction, FilterLiteral, LiteralType
+from service.reso.filter.matchers import (
+    MATCH_NONE,
+    RANGE_OPERATORS,
+    RangeMatcher,
+    UnansweredFunction,
+    UnsupportedComparison,
+)
+from service.search.query import lacks_field, match_none, terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,13 +66,68 @@ class IntegerMatcher(RangeMatcher):
 
 
 @dataclass(frozen=True)
-class TimestampMatcher(IntegerMatcher):
+class MomentMatcher(IntegerMatcher):
+    """Milliseconds since 1970, whose year and day (UTC) can be compared."""
+
+    def match_function(self, function: FieldFunction, operator: ComparisonOperator, value: FilterLiteral) -> Clause:
+        """Match by year or day; raise UnsupportedComparison or UnansweredFunction."""
+        if (read := _PERIODS.get(function)) is None:
+            raise UnansweredFunction(function)
+        start, end = read(value)
+        within: Clause = {"range": {self.name: {"gte": start, "lt": end}}}
+        bounds = {
+            ComparisonOperator.GT: {"gte": end},
+            ComparisonOperator.GE: {"gte": start},
+            ComparisonOperator.LT: {"lt": start},
+            ComparisonOperator.LE: {"lt": end},
+        }
+        if operator in bounds:
+            return {"range": {self.name: bounds[operator]}}
+        return within if operator is ComparisonOperator.EQ else match_none(within)
+
+
+def _year(value: FilterLiteral) -> tuple[int, int]:
+    """Return the start of a year and that of the next."""
+    if value.type is not LiteralType.NUMBER or not value.text.isdecimal() or not 1 <= int(value.text) < dt.MAXYEAR:
+        raise UnsupportedComparison(f"is compared with a whole number in {FieldFunction.YEAR}")
+    year = int(value.text)
+    return _start_of_day(dt.date(year, 1, 1)), _start_of_day(dt.date(year + 1, 1, 1))
+
+
+def _day(value: FilterLiteral) -> tuple[int, int]:
+    """Return the start of a day and that of the next."""
+    start = _parse_day(value.text if value.type is LiteralType.DATE else "")
+    return start, start + _MILLISECONDS_PER_DAY
+
+
+_PERIODS = {FieldFunction.YEAR: _year, FieldFunction.DATE: _day}
+
+
+def _start_of_day(day: dt.date) -> int:
+    return (day - _EPOCH.date()).days * _MILLISECONDS_PER_DAY
+
+
+def _parse_day(text: str) -> int:
+    try:
+        return _start_of_day(dt.date.fromisoformat(text))
+    except ValueError:
+        _refuse_day(text)
+
+
+def _refuse_day(text: str) -> NoReturn:
+    raise UnsupportedComparison(f"is compared with {LiteralType.DATE}; {text[:40]!r} is not valid")
+
+
+@dataclass(frozen=True)
+class TimestampMatcher(MomentMatcher):
     """A timestamp in milliseconds since 1970."""
 
     literal_type = LiteralType.TIMESTAMP
 
     def parse_number(self, text: str) -> Decimal:
         """Return the milliseconds of a timestamp, with fractions for finer precision."""
+        if text == NOW:
+            return Decimal(time.time_ns() // 1_000_000)
         if (milliseconds := _parse_timestamp(text)) is None:
             raise UnsupportedComparison(
                 f"is compared with {self.literal_type}; {text[:40]!r} is not valid (Z or an offset is required)"
@@ -125,14 +187,11 @@ class DecimalMatcher(RangeMatcher):
 
 
 @dataclass(frozen=True)
-class DateMatcher(OptionalIntegerMatcher):
+class DateMatcher(MomentMatcher, OptionalIntegerMatcher):
     """A date, indexed as the milliseconds of its start."""
 
     literal_type = LiteralType.DATE
 
     def parse_number(self, text: str) -> Decimal:
         """Return the milliseconds of the start of a day."""
-        try:
-            return Decimal((dt.date.fromisoformat(text) - _EPOCH.date()).days * _MILLISECONDS_PER_DAY)
-        except ValueError:
-            raise UnsupportedComparison(f"is compared with {self.literal_type}; {text[:40]!r} is not valid") from None
+        return Decimal(_parse_day(text))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from service.request_context import RequestContext
+    from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.paging.skip_token import Position
 
 RowT = TypeVar("RowT")
@@ -45,7 +46,7 @@ class PageSource(Protocol[RowT]):
         """The name of the entity set."""
 
     @property
-    def position_types(self) -> tuple[type, ...]:
+    def position_kinds(self) -> tuple[SortKind, ...]:
         """The types of the sort values of a position."""
 
     async def start(self, cursor: SkipToken) -> SkipToken:
@@ -105,7 +106,7 @@ async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> Ski
                 SKIP, f"cannot be sent with {SKIP_TOKEN}: follow @odata.nextLink exactly as received."
             )
         contents = await open_skip_token(text, call.services.tokens)
-        return decode_skip_token(contents, fingerprint, source.position_types)
+        return decode_skip_token(contents, fingerprint, source.position_kinds)
     cursor = await source.start(
         SkipToken(fingerprint, effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP]))
     )

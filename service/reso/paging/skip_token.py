@@ -14,6 +14,7 @@ from service.reso.protocol.option_names import SKIP_TOKEN
 
 if TYPE_CHECKING:
     from service.feed.token_sealing import TokenVault
+    from service.reso.entity_sets.sort_fields import SortKind
 
 # Increase it when tokens of the previous layout can no longer be read.
 _TOKEN_VERSION = 1
@@ -22,7 +23,7 @@ _DIGEST_BYTES = 8
 # Integers that every JSON reader keeps exactly.
 _SafeInteger = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 # The sort values of the last row that was returned.
-Position = tuple[str | _SafeInteger, ...]
+Position = tuple[str | int | float | None, ...]
 
 
 class SkipToken(msgspec.Struct, frozen=True, array_like=True):
@@ -66,19 +67,23 @@ async def open_skip_token(text: str, tokens: TokenVault) -> bytes:
     return await tokens.open(text, SKIP_TOKEN) if is_sealed(text) else decode_base64(text)
 
 
-def decode_skip_token(contents: bytes, query_fingerprint: bytes, position_types: tuple[type, ...]) -> SkipToken:
+def decode_skip_token(contents: bytes, query_fingerprint: bytes, position_kinds: tuple[SortKind, ...]) -> SkipToken:
     """Decode a token; raise InvalidRequest for a malformed one, or for one that was issued for another query.
 
-    `position_types` are the types of the sort values.
+    `position_kinds` are the types of the sort values.
     """
     try:
         cursor = _decode(contents)
     except msgspec.DecodeError:
         cursor = None
-    if cursor is None or cursor.version != _TOKEN_VERSION or tuple(map(type, cursor.position)) != position_types:
+    if cursor is None or cursor.version != _TOKEN_VERSION or not _fits(cursor.position, position_kinds):
         raise InvalidRequest.of(
             SKIP_TOKEN, "is not a token of this service: follow @odata.nextLink exactly as received."
         )
     if cursor.query_fingerprint != query_fingerprint:
         raise InvalidRequest.of(SKIP_TOKEN, "was issued for another $filter or $orderby: follow @odata.nextLink.")
     return cursor
+
+
+def _fits(position: Position, kinds: tuple[SortKind, ...]) -> bool:
+    return len(position) == len(kinds) and all(kind.accepts(value) for kind, value in zip(kinds, position, strict=True))

@@ -23,6 +23,12 @@ SINCE = "platform_company_id=a&updated_since=1"
 EVERYTHING: Sent = {
     (alias, LIVE): names for alias, names in {**ALL, "listings": LISTINGS, "sold_listings": SOLD}.items()
 }
+_BY_NAMED_KEY: list[tuple[str, str, str, Sent]] = [
+    ("Property", "ListingKey='{key}'", "reso/Property('sold-1')", {("sold_listings", LIVE): SOLD}),
+    ("Member", "MemberKey='{key}'", f"reso/Member('{UUID_OF_A_TEST}')", {("agents", LIVE): ALL["agents"]}),
+    ("Office", "OfficeKey='{key}'", "reso/Office('O1')", {("offices", LIVE): ["O1"]}),
+    ("Teams", "TeamKey='{key}'", "reso/Teams('team-1')", {("teams", LIVE): ["team-1"]}),
+]
 # What a request is sent, by the path of its operation.
 CASES: list[tuple[str, str, Sent]] = [
     ("/listings", f"listings?{SINCE}", {("listings", LIVE): OF_A}),
@@ -62,6 +68,16 @@ CASES: list[tuple[str, str, Sent]] = [
     ("/reso/Office('{key}')", "reso/Office('O1')", {("offices", LIVE): ["O1"]}),
     ("/reso/Teams", "reso/Teams", {("teams", LIVE): ["team-1"]}),
     ("/reso/Teams('{key}')", "reso/Teams('team-1')", {("teams", LIVE): ["team-1"]}),
+    *(
+        (f"/reso/{name}({form})", path.replace("('", f"({form.partition('=')[0]}='"), sent)
+        for name, form, path, sent in _BY_NAMED_KEY
+    ),
+    *(
+        (f"/reso/{name}({form}'{{key}}')/{{property}}", f"{path}/ModificationTimestamp", sent)
+        for name, named, path, sent in _BY_NAMED_KEY
+        for form in ("", f"{named.partition('=')[0]}=")
+    ),
+    *((f"/reso/{name}/$count", f"reso/{name}/$count", {}) for name, *_ in _BY_NAMED_KEY),
     ("/reso/EntityEvent", "reso/EntityEvent?$filter=ResourceRecordKey eq 'L1'", {("listings", EVENT): ["L1"]}),
     # They send no record: digests have identifiers and hashes, the others are about the service.
     ("/digest/{resource}", "digest/listings", {}),

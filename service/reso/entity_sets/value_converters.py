@@ -1,0 +1,95 @@
+"""The conversion of our values to EDM types; a value that does not fit its type is null."""
+
+from __future__ import annotations
+
+import datetime as dt
+from math import floor
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mappings.fields import FieldKind
+from mappings.numbers import number_in
+from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Converter = Callable[[object], object]
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EMPTY_VALUES: tuple[object, ...] = (None, {}, [])
+
+
+def to_text(value: object) -> str | None:
+    """Return a value of any type as a string; None for null and for an empty object or list."""
+    if isinstance(value, str):
+        return value
+    return None if value in _EMPTY_VALUES else msgspec.json.encode(value).decode()
+
+
+def to_texts(value: object) -> list[str]:
+    """Return the elements of a list as strings, without null and empty ones."""
+    texts = map(to_text, value) if isinstance(value, list) else ()
+    return [text for text in texts if text is not None]
+
+
+def to_split_texts(value: object) -> list[str]:
+    """Return the elements of a list, or of a text between its commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    return [text.strip() for text in to_texts(parts) if text.strip()]
+
+
+def to_timestamp(milliseconds: int) -> str | None:
+    """Return milliseconds since 1970 as an ISO 8601 timestamp in UTC; None beyond the year 9999."""
+    try:
+        at = _EPOCH + dt.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _unix_to_timestamp(value: object) -> str | None:
+    return to_timestamp(value * 1000) if isinstance(value, int) else None
+
+
+def _date_to_timestamp(value: object) -> str | None:
+    """Return the start of a day in UTC."""
+    return f"{value}T00:00:00Z" if isinstance(value, str) else None
+
+
+def _text_to_timestamp(value: object) -> str | None:
+    """Return an ISO 8601 date or date-time as a timestamp in UTC, which is assumed if there is no offset."""
+    try:
+        at = dt.datetime.fromisoformat(value) if isinstance(value, str) and value.isascii() else None
+        in_utc = at and (at.replace(tzinfo=at.tzinfo or dt.UTC).astimezone(dt.UTC))
+    except (ValueError, OverflowError):
+        return None
+    return in_utc.isoformat().replace("+00:00", "Z") if in_utc else None
+
+
+def _whole(value: object) -> int | None:
+    """Return a number, rounded half up."""
+    number = number_in(value)
+    return None if number is None else floor(number + 0.5)
+
+
+_BY_KIND: dict[FieldKind, Converter] = {
+    FieldKind.UNTYPED: to_text,
+    FieldKind.UNIX: _unix_to_timestamp,
+    FieldKind.STRINGS: to_texts,
+    FieldKind.UNTYPED_LIST: to_texts,
+}
+_BY_TYPE: dict[tuple[FieldKind, EdmType], Converter] = {
+    (FieldKind.DATE, EdmType.DATE_TIME): _date_to_timestamp,
+    (FieldKind.STRING, EdmType.DATE_TIME): _text_to_timestamp,
+    (FieldKind.STRING, EdmType.DECIMAL): number_in,
+    (FieldKind.UNTYPED, EdmType.DECIMAL): number_in,
+    (FieldKind.UNTYPED, EdmType.INT64): _whole,
+    (FieldKind.UNTYPED, EdmType.STRINGS): to_split_texts,
+}
+
+
+def converter_for(kind: FieldKind, edm: EdmType) -> Converter | None:
+    """Return the conversion of a field's values to an EDM type, None if they need none."""
+    return _BY_KIND.get(kind) if EDM_TYPE_BY_KIND[kind] is edm else _BY_TYPE.get((kind, edm))

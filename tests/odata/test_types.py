@@ -1,0 +1,111 @@
+"""Values have the types of the Data Dictionary, and are exact where the contract rounds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mappings import AGENT, LISTING
+from service.reso.entity_sets.value_converters import converter_for
+from tests.odata.conftest import agent
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from service.reso.entity_sets.edm_types import EdmType
+    from tests.odata.conftest import MarketClient
+
+_EXACT: dict[str, Any] = {
+    "LotSizeAcres": 0.23,
+    "LivingArea": 2100.5,
+    "ListPrice": 450_000.5,
+    "GarageSpaces": 2.5,
+    "TaxAnnualAmount": 4321.12,
+    "BathroomsTotalInteger": 2.5,
+    "LotSizeSquareFeet": "10018.8",
+    "AssociationFee": 250.25,
+    "Latitude": "47.6062",
+    "Longitude": "-122.3321",
+    "BathroomsPartial": "1",
+    "CreatedDate": "2026-05-01",
+    "ImagesLastModified": "2026-05-02",
+    "StatusChangeDate": "2026-05-03T10:00:00+02:00",
+}
+_SHOWN: dict[str, Any] = {
+    "LotSizeAcres": 0.23,
+    "LivingArea": 2100.5,
+    "ListPrice": 450_000.5,
+    "GarageSpaces": 2.5,
+    "TaxAnnualAmount": 4321.12,
+    "BathroomsTotalInteger": 3,
+    "LotSizeSquareFeet": 10018.8,
+    "AssociationFee": 250.25,
+    "Latitude": 47.6062,
+    "Longitude": -122.3321,
+    "BathroomsPartial": 1,
+    "OriginalEntryTimestamp": "2026-05-01T00:00:00Z",
+    "PhotosChangeTimestamp": "2026-05-02T00:00:00Z",
+    "StatusChangeTimestamp": "2026-05-03T08:00:00Z",
+}
+_FOUND_BY = (
+    "LotSizeAcres eq 0.23",
+    "LotSizeAcres gt 0.22 and LotSizeAcres lt 0.24",
+    "LivingArea gt 2100",
+    "ListPrice eq 450000.5",
+    "GarageSpaces eq 2.5",
+    "TaxAnnualAmount ge 4321.12 and TaxAnnualAmount lt 4321.13",
+    "LotSizeSquareFeet eq 10018.8",
+    "AssociationFee eq 250.25",
+    "Latitude eq 47.6062 and Longitude lt -122.33",
+    "BathroomsTotalInteger eq 3 and ListingKey ge 'E' and ListingKey lt 'F'",
+    "OriginalEntryTimestamp eq 2026-05-01T00:00:00Z",
+    "date(PhotosChangeTimestamp) eq 2026-05-02",
+)
+
+
+async def test_decimals_are_exact_here_and_whole_numbers_elsewhere(market: MarketClient) -> None:
+    line = envelope(LISTING, {"PlatformListingId": "E1", **_EXACT}, platform_company_id="a")
+    await market.update(line)
+    shown = (await market.request("Property('E1')")).body
+    assert {name: shown[name] for name in _SHOWN} == _SHOWN
+    for text in _FOUND_BY:
+        page = await market.page("Property", "all", MAX_PAGE_SIZE_PREFERENCE, filter=text, select="ListingKey")
+        assert [each["ListingKey"] for each in page["value"]] == ["E1"], text
+    ordered = await market.walk("Property", "all", {"Prefer": "maxpagesize=2"}, orderby="LotSizeAcres desc")
+    assert ordered[0]["ListingKey"] == "E1"
+    async with market.session.get(
+        f"{market.base}/v1/listings/E1", headers={"x-api-key": market.keys["all"]}
+    ) as response:
+        record = await response.json()
+    assert (record["LotSizeAcres"], record["ListPrice"], record["Latitude"]) == (0, 450_001, "47.6062")
+
+
+async def test_designations_are_a_collection(market: MarketClient) -> None:
+    identifier = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"
+    line = agent(identifier, "a")
+    line["record"]["designations"] = "CRS, ABR"
+    await market.update(line, resource=AGENT)
+    assert (await market.request(f"Member('{identifier}')")).body["MemberDesignation"] == ["CRS", "ABR"]
+
+
+@pytest.mark.parametrize(
+    ("name", "edm", "value", "expected"),
+    [
+        ("Latitude", "Edm.Decimal", "47.61", 47.61),
+        ("Latitude", "Edm.Decimal", " 47 ", 47),
+        ("Latitude", "Edm.Decimal", "north", None),
+        ("Latitude", "Edm.Decimal", "1e5", None),
+        ("AssociationFee", "Edm.Decimal", {}, None),
+        ("AssociationFee", "Edm.Decimal", True, None),
+        ("BathroomsPartial", "Edm.Int64", 1.5, 2),
+        ("StatusChangeDate", "Edm.DateTimeOffset", "2026-05-03", "2026-05-03T00:00:00Z"),
+        ("StatusChangeDate", "Edm.DateTimeOffset", "last week", None),
+        ("StatusChangeDate", "Edm.DateTimeOffset", "0001-01-01T00:00:00+14:00", None),
+    ],
+)
+def test_a_value_that_does_not_fit_its_type_is_null(name: str, edm: EdmType, value: object, expected: object) -> None:
+    [member] = [field for field in LISTING.fields if field.name == name]
+    convert = converter_for(member.kind, edm)
+    assert convert is not None
+    assert convert(value) == expected
