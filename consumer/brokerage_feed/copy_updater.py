@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from brokerage_feed.copies.copy_store import CopyStore
     from brokerage_feed.feed import Feed
-    from brokerage_feed.file_updater import FileUpdater
+    from brokerage_feed.files.file_updater import FileUpdater
     from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 
     TouchedRecords = set[tuple[str, str]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 import msgspec
 
 from brokerage_feed.errors import NoProgress
-from brokerage_feed.file_download import FileDownload
+from brokerage_feed.files.file_download import FileDownload
 from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
 from brokerage_feed.messages import (
     Change,

@@ -1,6 +1,6 @@
 """A part of a file as a response body: the kernel copies it from the page cache to the connection.
 
-`loop.sendfile` would do that, but uvloop has none. Slow clients are treated as those of other responses are: within
+`loop.sendfile` would do that, but uvloop has none. The rule for slow clients is that of other responses: within
 BROKERAGE_STALL_SECONDS they take what BROKERAGE_LEAST_BYTES_PER_SECOND asks for, or their connection is closed. No byte
 of the file is kept in this process, so there is no bound on unread ones.
 """

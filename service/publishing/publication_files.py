@@ -57,7 +57,7 @@ class _OpenFile:
 
 
 class PublicationFiles:
-    """The files of a publication in a folder. Without a manifest that lists them, nobody sees them."""
+    """The files of a publication in a folder. Without a manifest that lists them, they are not served."""
 
     def __init__(self, target: TargetFolder, folder: Path, publication: str) -> None:
         """Write nothing yet."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from service.settings import ServiceSettings
 
 _CONNECTIONS = 8
-# Of one search: nobody waits for a response meanwhile.
+# Of one search: no client waits for a response meanwhile.
 _DEADLINE_SECONDS = 60.0
 
 
@@ -46,7 +46,7 @@ async def publish(
 
 @asynccontextmanager
 async def _services(connection: ConnectionSettings, settings: ServiceSettings) -> AsyncIterator[Services]:
-    """Open services as those of a worker, and check the indices once: what is unusable is not published."""
+    """Open the services of a worker, and check the indices once: what is unusable is not published."""
     CURRENT_OBSERVATION.set(RequestObservation())
     client = connect(
         connection,

@@ -34,7 +34,7 @@ __all__ = ["bench", "exports"]
 
 
 class Silence:
-    """A display that keeps what it is told."""
+    """A display that keeps what is reported."""
 
     def __init__(self) -> None:
         self.shown: list[PublishProgress] = []

@@ -13,7 +13,7 @@ from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
 from brokerage_feed.exit_codes import ExitCode, fail
 from brokerage_feed.feed import Feed
-from brokerage_feed.file_updater import FileUpdater
+from brokerage_feed.files.file_updater import FileUpdater
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
 from brokerage_feed.pull_status import VerificationOutcome

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
-from brokerage_feed.file_records import FORMAT, is_beyond, read_batch, read_records
+from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_records
 from brokerage_feed.messages import SnapshotHeader
 from brokerage_feed.private_files import make_folder
 

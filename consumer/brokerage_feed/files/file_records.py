@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from brokerage_feed.errors import NoProgress
+from brokerage_feed.files.zstd import zstd
 from brokerage_feed.messages import SnapshotRecord
 from brokerage_feed.response_bodies import MAX_LINE_BYTES, MalformedResponse, decode_message
-from brokerage_feed.zstd import zstd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
