@@ -1,10 +1,10 @@
 """Published files compared with walks: `python -m bench.exports --service URL --key KEY --company COMPANY --pid PID`.
 
-The service has BROKERAGE_EXPORTS, and `brokerage index publish` has run; the key has no rate limit. Prints, measured in
-interleaved rounds: records per second and processor time of the service per record, of files, snapshots and walks with
-the largest page, all in zstd. Then many consumers at once, with the growth of the service's memory and the pages of an
-honest walker meanwhile, and downloads that are cut at random. With `--publish FOLDER` also a publication to an empty
-folder, which connects as the environment says.
+The service has BROKERAGE_EXPORTS and BROKERAGE_KEY_CONCURRENCY=0, `brokerage index publish` has run, and the key was
+created with `--rate unlimited`. Prints, measured in interleaved rounds: records per second and processor time of the
+service per record, of files, snapshots and walks with the largest page, all in zstd. Then many consumers at once, with
+the growth of the service's memory and the pages of an honest walker meanwhile, and downloads that are cut at random.
+With `--publish FOLDER` also a publication to an empty folder, which connects as the environment says.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ async def _crowd(given: argparse.Namespace, downloads: Downloads, pool: Pool) ->
     (walker,) = await pool.take(given.service, 1)
     peace = await _pages(given, walker, time.perf_counter() + given.peace_seconds)
     at_rest = resident_bytes(given.pid)
-    connections = await pool.take(given.service, given.consumers)
+    # The pool gives the same connections again.
+    walker, *connections = await pool.take(given.service, given.consumers + 1)
     reading = asyncio.gather(*(downloads.read(connection) for connection in connections))
     crowded, most = list[float](), at_rest
-    (honest,) = await pool.take(given.service, 1)
     while not reading.done():
-        crowded += await _pages(given, honest, 0.0)
+        crowded += await _pages(given, walker, 0.0)
         most = max(most, resident_bytes(given.pid))
         await asyncio.sleep(0.01)
     lengths = await reading
