@@ -19,6 +19,7 @@ from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http_writer import StreamWriter
@@ -90,7 +91,7 @@ class FilePayload(Payload):
         """Send bytes, as many as the connection takes at once; wait until it takes some."""
         while not transport.is_closing():
             try:
-                sent = await asyncio.to_thread(os.sendfile, connection, self._value.fileno(), first, count)
+                sent = await _in_thread(os.sendfile, connection, self._value.fileno(), first, count)
             except BlockingIOError:
                 await _wait_writable(connection)
                 continue
@@ -104,6 +105,16 @@ class FilePayload(Payload):
         self._slot.release()
         self._value.close()
         await super().close()
+
+
+async def _in_thread(send: Callable[..., int], *arguments: int) -> int:
+    """Call in a thread, which ends before this is cancelled: closed descriptors give their numbers to others."""
+    sending = asyncio.create_task(asyncio.to_thread(send, *arguments))
+    try:
+        return await asyncio.shield(sending)
+    finally:
+        if not sending.done():
+            await asyncio.wait([sending])
 
 
 async def _wait_writable(connection: int) -> None:

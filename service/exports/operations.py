@@ -20,6 +20,7 @@ from service.exports.export_folder import ExportFolder
 from service.exports.file_audit import record_download
 from service.exports.file_payload import FilePayload
 from service.exports.manifest import MEDIA_TYPES
+from service.exports.whole_company import company_view
 from service.feed import token
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.published_mark import published_mark
@@ -119,12 +120,14 @@ async def _require_current(call: RequestContext, resource: Resource, manifest: M
         raise NotLoaded(resource.title)
     try:
         opened = await call.services.tokens.open(manifest.token, "token")
-        positions = token.decode_tokens([opened], "token").positions
+        tokens = token.decode_tokens([opened], "token")
     except (FeedTokenExpired, InvalidRequest):
         raise NotPublished(resource.alias) from None
-    if positions[resource].is_expired(mark):
+    # Of another version, whose content hashes cover other members.
+    is_foreign = tokens.views != {company_view(call.services, call.directory, manifest.company).fingerprint}
+    if is_foreign or tokens.positions[resource].is_expired(mark):
         raise NotPublished(resource.alias)
-    return positions
+    return tokens.positions
 
 
 def _response(call: RequestContext, manifest: Manifest, text: str) -> _ManifestResponse:
@@ -164,7 +167,11 @@ async def _send(call: RequestContext, resource: Resource, found: FoundFile, sequ
     slot = call.services.admission.lane(RequestKind.DOWNLOAD).slot(call.key_id).hold()
     try:
         opened = await asyncio.to_thread(_open, found.path)
-        await record_download(call, resource, found, sequence)
+        try:
+            await record_download(call, resource, found, sequence)
+        except BaseException:
+            opened.close()
+            raise
     except FileNotFoundError:
         slot.release()
         raise NotPublished(resource.alias) from None

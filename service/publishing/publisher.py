@@ -15,13 +15,13 @@ from mappings import RESOURCES
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.export_folder import ExportFolder
 from service.exports.manifest import FORMAT_VERSION, LATEST_NAME, Manifest, encode_manifest, manifest_name
+from service.exports.whole_company import company_view
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import stream_snapshot
 from service.publishing.errors import PublishError, PublishUnavailable, report_folder_errors
 from service.publishing.pruning import prune_companies, prune_publications
 from service.publishing.publication_files import PublicationFiles
 from service.publishing.run_log import RunLog
-from service.publishing.whole_company import company_view
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -68,7 +68,7 @@ class Publisher:
         """Publish the given companies, by default all; return the manifests of this run. Raises PublishError."""
         directory = await self._directory()
         chosen = _chosen(directory, companies)
-        log = RunLog(self.target.root)
+        log = RunLog(self.target.root, is_kept=not companies)
         if log.done:
             self.display.note(f"Resuming a run that was stopped: {len(log.done):,} publications are complete.")
         published = [

@@ -14,12 +14,15 @@ RESUME_SECONDS = 6 * 3600
 
 
 class RunLog:
-    """The company and resource of each publication of a run: lines of a file that is deleted at its end."""
+    """The company and resource of each publication of a run: lines of a file that is deleted at its end.
 
-    def __init__(self, root: Path) -> None:
+    A run of some companies keeps none: it publishes them, whatever was published before.
+    """
+
+    def __init__(self, root: Path, *, is_kept: bool = True) -> None:
         """Read what a run has left that was killed not long ago."""
-        self._path = root / _NAME
-        self.done = self._read()
+        self._path, self._is_kept = root / _NAME, is_kept
+        self.done = self._read() if is_kept else set[str]()
 
     def _read(self) -> set[str]:
         if not self._path.exists() or time.time() - self._path.stat().st_mtime > RESUME_SECONDS:
@@ -31,8 +34,9 @@ class RunLog:
     def add(self, company: str, resource: str) -> None:
         """Note a publication."""
         self.done.add(_line(company, resource))
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{_line(company, resource)}\n")
+        if self._is_kept:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(f"{_line(company, resource)}\n")
 
     def has(self, company: str, resource: str) -> bool:
         """Whether the run has published a company's resource."""
@@ -40,7 +44,8 @@ class RunLog:
 
     def finish(self) -> None:
         """Forget the run."""
-        self._path.unlink(missing_ok=True)
+        if self._is_kept:
+            self._path.unlink(missing_ok=True)
 
 
 def _line(company: str, resource: str) -> str:

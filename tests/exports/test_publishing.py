@@ -158,6 +158,16 @@ async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
     assert exports.latest("a").previous == before.publication
 
 
+async def test_companies_that_are_named_are_published_whatever_was_before(exports: Exports) -> None:
+    """And a stopped run of all resumes afterwards."""
+    await exports.publish()
+    RunLog(exports.root).add("a", "listings")
+    before = exports.latest("a")
+    assert (await exports.publish("a")).notes == []
+    assert exports.latest("a").previous == before.publication
+    assert RunLog(exports.root).has("a", "listings")
+
+
 async def test_earlier_publications_and_companies_that_are_gone_are_pruned(exports: Exports) -> None:
     """Files of others in the folder are left alone."""
     manifests = []

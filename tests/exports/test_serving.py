@@ -8,6 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -17,6 +18,7 @@ import service.exports.file_payload
 from mappings import LISTING
 from service.app import SERVICES, create_app
 from service.audit.audit_writer import WrittenAudit
+from service.exports.manifest import encode_manifest
 from service.keys.store import KeyStore
 from service.limits.admission import RequestKind
 from tests.feed.feed_client import listing
@@ -135,7 +137,7 @@ async def test_no_name_leads_to_another_file(exports: Exports, name: str) -> Non
 
 
 async def test_without_current_files_the_snapshot_is_named(exports: Exports) -> None:
-    """Before anything is published, without a folder, and after a restore, which voids the token."""
+    """Before anything is published, without a folder, after a restore, and if the token is of another view."""
     assert await exports.feed.problem("exports/listings") == (404, "not-published")
     await exports.publish()
     (file,) = (await exports.feed.json("exports/listings"))["files"]
@@ -151,6 +153,10 @@ async def test_without_current_files_the_snapshot_is_named(exports: Exports) -> 
     assert await exports.feed.problem(file["href"].removeprefix("/v1/")) == (404, "not-published")
     await exports.publish()
     assert (await exports.feed.json("exports/listings"))["records"] == 5
+    manifest = exports.latest("a")
+    foreign = msgspec.structs.replace(manifest, token=await exports.feed.token("ab", resources="listings"))
+    (exports.root / "a" / "listings" / "manifest.json").write_bytes(encode_manifest(foreign))
+    assert await exports.feed.problem("exports/listings") == (404, "not-published")
 
 
 async def test_files_of_the_publication_before_are_served_until_it_is_pruned(exports: Exports) -> None:
