@@ -18,6 +18,7 @@ from service.audit.audit_log import AuditLog
 from service.audit.audit_writer import Audit, WrittenAudit
 from service.compatible_requests import COMPATIBLE_ROOT
 from service.errors import EngineUnavailable
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.operations import FEED_OPERATIONS
 from service.feed.token_sealing import TokenVault, read_token_sealer
@@ -92,7 +93,7 @@ def create_app(
     with_profile = {
         root + operation.path: operation
         for root in (API_ROOT, COMPATIBLE_ROOT)
-        for operation in (*OPERATIONS, *FEED_OPERATIONS)
+        for operation in (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS)
     }
     for path, operation in with_profile.items():
         _route(app, path, _operation_handler(operation))

@@ -186,6 +186,15 @@ class ServiceSettings:
         0,
         "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
     )
+    exports: str = setting(
+        "BROKERAGE_EXPORTS",
+        "",
+        "Folder to which `brokerage index publish` writes files of whole companies, and from which they are served.",
+    )
+    exports_kept: int = setting(
+        "BROKERAGE_EXPORTS_KEPT", 2, "Publications of each company and resource that stay, the latest one included."
+    )
+    downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
     compact_deleted: float = deleted_setting()
     compact_segments: int = segments_setting()
     trusted_proxies: tuple[str, ...] = setting(

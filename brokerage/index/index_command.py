@@ -1,4 +1,4 @@
-"""`brokerage index`: build, update, inspect, verify, compact, roll back and prune the indices."""
+"""`brokerage index`: build, update, inspect, verify, compact, publish, roll back and prune the indices."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from brokerage.index.index_check import check
 from brokerage.index.index_compact import compact
 from brokerage.index.index_load import reindex, update
 from brokerage.index.index_map import map_files
+from brokerage.index.index_publish import publish
 from brokerage.index.index_repair_clock import repair_clock
 from brokerage.index.index_replicate import replicate
 from brokerage.index.index_runner import (
@@ -43,7 +44,7 @@ def index() -> None:
     """Build and maintain the indices that the service reads."""
 
 
-for command in (map_files, check, reindex, update, replicate, verify, compact, repair_clock):
+for command in (map_files, check, reindex, update, replicate, verify, compact, publish, repair_clock):
     index.add_command(command)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from brokerage_feed.copies.copy_store import CopyStore
     from brokerage_feed.feed import Feed
+    from brokerage_feed.files.file_updater import FileUpdater
     from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 
     TouchedRecords = set[tuple[str, str]]
@@ -30,9 +32,15 @@ class CopyUpdater:
     """Keeps a copy of some resources up to date. `show` is called with the status at every step."""
 
     def __init__(
-        self, feed: Feed, copy: CopyStore, resources: Sequence[str], show: Callable[[PullStatus], None]
+        self,
+        feed: Feed,
+        copy: CopyStore,
+        resources: Sequence[str],
+        show: Callable[[PullStatus], None],
+        files: FileUpdater | None = None,
     ) -> None:
-        """Take the resources in the order of the feed, referenced ones first."""
+        """Take the resources in the order of the feed, referenced ones first; `files` replace first snapshots."""
+        self._files = files
         self.feed, self.copy, self.resources = feed, copy, resources
         self.statuses = {resource: PullStatus(resource) for resource in resources}
         self._show = show
@@ -64,7 +72,7 @@ class CopyUpdater:
             if self._token(resource) is not None or (asked_at and time.monotonic() < asked_at + _ABSENT_SECONDS):
                 continue
             try:
-                await self.take_snapshot(resource)
+                await self._take_copy(resource)
             except ResourceNotLoaded:
                 self._absent[resource] = time.monotonic()
                 self.report_stage(resource, PullStage.ABSENT)
@@ -87,7 +95,7 @@ class CopyUpdater:
             try:
                 await self._apply([self._token(resource) or ""], [resource], 0, touched)
             except TokenExpired:
-                await self.take_snapshot(resource)
+                await self._take_copy(resource)
 
     async def _apply(
         self, tokens: Sequence[str], resources: Sequence[str], wait: int, touched: TouchedRecords | None
@@ -113,6 +121,13 @@ class CopyUpdater:
         """Return the token to read changes from, None if there is none or a snapshot is in progress."""
         checkpoint = self.copy.checkpoint(resource)
         return None if checkpoint.pending_token else checkpoint.token
+
+    async def _take_copy(self, resource: str) -> None:
+        """Load the published files of a resource, or else take a snapshot."""
+        status = self.statuses[resource]
+        report = partial(self.report_stage, resource, PullStage.SNAPSHOT)
+        if self._files is None or not await self._files.load(status, report):
+            await self.take_snapshot(resource)
 
     async def take_snapshot(self, resource: str) -> None:
         """Take a snapshot, or resume one. Records that it lacks are removed once it is complete."""

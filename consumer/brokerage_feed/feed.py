@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 import msgspec
 
 from brokerage_feed.errors import NoProgress
+from brokerage_feed.files.file_download import FileDownload
 from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
-from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord, SnapshotTrailer
+from brokerage_feed.messages import (
+    Change,
+    ChangeBatch,
+    DigestResponse,
+    ListedFile,
+    PublishedFiles,
+    SnapshotHeader,
+    SnapshotRecord,
+    SnapshotTrailer,
+)
 from brokerage_feed.record_hashes import RunningDigest
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from pathlib import Path
 
     from brokerage_feed.http_client import OnWait
 
@@ -167,6 +178,26 @@ class Feed:
         """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the scope has no filter besides companies, as published files have none."""
+        return self._scope.keys() <= _COMPANY_PARAMETERS
+
+    async def published(self, resource: str) -> PublishedFiles:
+        """Return the published files of one company's resource; raise FeedRequestRejected with 404 if there are none.
+
+        With filters in the scope the request is rejected, too.
+        """
+        return await self._get(f"exports/{resource}", self._scope, _PUBLISHED)
+
+    async def download(self, resource: str, file: ListedFile, path: Path) -> None:
+        """Download a published file to `path`, where its first bytes may be from before, and verify its SHA-256.
+
+        Raise NoProgress if the file is not as listed, and CopyError if `path` cannot be written.
+        """
+        backoff = AttemptBackoff(self._attempts, self.on_wait)
+        await FileDownload(self._client, file, path).run(f"exports/{resource}/{file.name}", self._scope, backoff)
+
     async def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
         """Return the digest of a resource and of its 256 buckets, or of the buckets below at most 64 prefixes."""
         return await self._get(f"digest/{resource}", self._scope | {"prefixes": ",".join(prefixes)}, _DIGEST)
@@ -183,6 +214,8 @@ class Feed:
 
 _HEADER = msgspec.json.Decoder(SnapshotHeader)
 _RECORD, _TRAILER = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(SnapshotTrailer)
+_PUBLISHED = msgspec.json.Decoder(PublishedFiles)
+_COMPANY_PARAMETERS = frozenset({"platform_company_id", "parent_company_id"})
 _CHANGES, _DIGEST = msgspec.json.Decoder(ChangeBatch), msgspec.json.Decoder(DigestResponse)
 # Pages without changes in a row: a service ends such a stream with the first or second one.
 MAX_EMPTY_PAGES = 1_000

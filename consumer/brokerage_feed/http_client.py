@@ -110,14 +110,17 @@ class FeedHttpClient:
         await self._session.close()
 
     @asynccontextmanager
-    async def get(self, path: str, parameters: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def get(
+        self, path: str, parameters: Mapping[str, str], headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send one request; empty parameters are omitted. Raises FeedRequestRejected, TokenExpired or one of RETRYABLE.
 
-        Redirects are not followed, since they would receive the key.
+        The status is 200, or 206 for a range. Redirects are not followed, since they would receive the key.
         """
         given = {name: value for name, value in parameters.items() if value}
-        async with self._session.get(self._root + path, params=given, allow_redirects=False) as response:
-            if response.status != HTTPStatus.OK:
+        asked = self._session.get(self._root + path, params=given, headers=headers, allow_redirects=False)
+        async with asked as response:
+            if response.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
                 raise _error(response, await read_error_body(response))
             yield response
 

@@ -114,6 +114,39 @@ class DigestResponse(msgspec.Struct):
     buckets: list[BucketSummary]
 
 
+class ListedFile(msgspec.Struct):
+    """A published file. `last` is the cursor of its last record; files and records are in the order of a snapshot."""
+
+    href: Annotated[str, msgspec.Meta(pattern=r"\A/[A-Za-z0-9_./-]{1,512}(\?[^\x00-\x20]{0,512})?\Z")]
+    format: Annotated[str, msgspec.Meta(max_length=40)]
+    bytes: Count
+    records: Count
+    sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    last: Annotated[str, msgspec.Meta(max_length=1024)]
+
+    @property
+    def name(self) -> str:
+        """Its name, the last part of the path."""
+        return self.href.partition("?")[0].rpartition("/")[2]
+
+
+class PublishedFiles(msgspec.Struct):
+    """The files with all records of one company's resource at one moment; changes continue from the token."""
+
+    resource: Identifier
+    token: Token
+    published: Time
+    records: Count
+    digest: Hash
+    files: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)]
+
+    def __post_init__(self) -> None:
+        """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
+        dt.datetime.fromisoformat(self.published)
+        if sum(file.records for file in self.files) != self.records:
+            raise ValueError("the files do not have as many records as there are")
+
+
 class ProblemDetails(msgspec.Struct):
     """The body of an error (RFC 9457)."""
 

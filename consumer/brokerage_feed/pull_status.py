@@ -39,6 +39,7 @@ class PullStatus:
     resumed_at: int = 0
     records: int = 0
     snapshots: int = 0
+    files: int = 0  # published files that were loaded
     changed: int = 0
     removed: int = 0
     proof: VerificationOutcome = VerificationOutcome.NONE

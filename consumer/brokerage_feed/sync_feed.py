@@ -11,9 +11,18 @@ from brokerage_feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import AsyncGeneratorType
 
-    from brokerage_feed.messages import Change, ChangeBatch, DigestResponse, SnapshotHeader, SnapshotRecord
+    from brokerage_feed.messages import (
+        Change,
+        ChangeBatch,
+        DigestResponse,
+        ListedFile,
+        PublishedFiles,
+        SnapshotHeader,
+        SnapshotRecord,
+    )
 
 Item = TypeVar("Item")
 # Changing threads costs more than reading a record, so many are taken at once.
@@ -82,6 +91,14 @@ class SyncFeed:
     def __iter__(self) -> Iterator[Change]:
         """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
+
+    def published(self, resource: str) -> PublishedFiles:
+        """Return the published files of one company's resource, as `Feed.published` does."""
+        return self._wait(self._feed.published(resource))
+
+    def download(self, resource: str, file: ListedFile, path: Path) -> None:
+        """Download a published file and verify it, as `Feed.download` does."""
+        self._wait(self._feed.download(resource, file, path))
 
     def digest(self, resource: str, prefixes: Sequence[str] = ()) -> DigestResponse:
         """Return the digest of a resource, as `Feed.digest` does."""

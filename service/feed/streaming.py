@@ -142,9 +142,9 @@ class StreamPayload(Payload):
 class StreamedResponse(web.Response):
     """A response whose body is a stream, closed also if it is never sent."""
 
-    def __init__(self, stream: StreamPayload, headers: Mapping[str, str]) -> None:
+    def __init__(self, stream: Payload, headers: Mapping[str, str], status: int = 200) -> None:
         """Send `stream` as the body."""
-        super().__init__(body=stream, headers=headers)
+        super().__init__(body=stream, headers=headers, status=status)
         self._stream = stream
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:

@@ -63,11 +63,11 @@ class FeedView:
 
     @property
     def _on_market(self) -> bool:
-        return bool(self.call.parameters["market_status"] == ON_MARKET)
+        return bool(self.call.parameters.get("market_status") == ON_MARKET)
 
     @property
     def _with_deactivated(self) -> bool:
-        return bool(self.call.parameters["include_deactivated"])
+        return bool(self.call.parameters.get("include_deactivated"))
 
     def variant(self, resource: Resource) -> Variant:
         """Return the record form: the index variant with every optional field."""

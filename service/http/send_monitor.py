@@ -29,7 +29,7 @@ _SWEEP_SECONDS = 1.0
 _TCP_INFO_BYTES, _ACKNOWLEDGED_OFFSET = 128, 120
 _uint64 = struct.Struct("Q")
 
-_STALLED = ABORTED_CONNECTIONS.labels("stalled")
+STALLED = ABORTED_CONNECTIONS.labels("stalled")
 _CROWDED = ABORTED_CONNECTIONS.labels("unsent")
 _UNREAD_REFUSALS = LIMIT_REFUSALS.labels("unread")
 
@@ -158,7 +158,7 @@ class SendMonitor:
         for connection in stalled:
             _abort(connection)
         if stalled:
-            _STALLED.inc(len(stalled))
+            STALLED.inc(len(stalled))
             _log.warning("Closed %d connections whose clients read too slowly.", len(stalled))
 
     def _has_stalled(self, connection: SendingConnection, now: float) -> bool:

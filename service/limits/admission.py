@@ -32,6 +32,7 @@ class RequestKind(StrEnum):
     CHANGES = "change"
     LONG_POLL = "long-poll"
     SNAPSHOT = "snapshot"
+    DOWNLOAD = "download"
     STRANGER = "stranger"
 
 
@@ -42,8 +43,8 @@ class AdmissionControl:
     is written, so a quarter as many large ones are made at a time. A request for changes does no work while it waits,
     and takes the slot of a page to read them, or one of the lane for long polls if it waits for changes: a change wakes
     thousands of them at once, which are served one after the other and not refused. A snapshot is a series of searches
-    that takes minutes: few run at a time, and none is queued. Strangers, whose keys are not in memory, take no slot of
-    the others.
+    that takes minutes: few run at a time, and none is queued. A download is work of the kernel, for as long as a client
+    reads. Strangers, whose keys are not in memory, take no slot of the others.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -57,6 +58,7 @@ class AdmissionControl:
             AdmissionLane(RequestKind.CHANGES, polls, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.LONG_POLL, -(-settings.concurrency // 2), polls, math.inf),
             AdmissionLane(RequestKind.SNAPSHOT, settings.snapshots, 0, patience, is_held_long=True),
+            AdmissionLane(RequestKind.DOWNLOAD, settings.downloads, 0, patience, is_held_long=True),
             AdmissionLane(RequestKind.STRANGER, _STRANGERS, 0, patience),
         )
         self._lanes = {RequestKind(lane.kind): lane for lane in lanes}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from apispec import APISpec
 
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER, LINK
 from service.http.negotiation import GEOJSON, JSON
-from service.openapi import feed_schemas, problem_responses
+from service.openapi import export_schemas, feed_schemas, problem_responses
 from service.openapi.descriptions import operation_names
 from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, feature_bodies
 from service.openapi.header_components import (
@@ -93,6 +94,8 @@ def document(contact: str = "") -> dict[str, Any]:
         spec.path(operation.path, operations={"get": _contract_operation(operation)})
     for operation in FEED_OPERATIONS:
         spec.path(operation.path, operations={"get": _feed_operation(operation)})
+    for operation in EXPORT_OPERATIONS:
+        spec.path(operation.path, operations={"get": _export_operation(operation)})
     for path, description in SERVICE_PATHS.items():
         spec.path(path, operations={"get": description})
     content = spec.to_dict()
@@ -128,7 +131,14 @@ def _schemas() -> dict[str, dict[str, Any]]:
     named = extract_titled_schemas(
         {"Problem": problem_responses.PROBLEM_SCHEMA, "ProbeState": PROBE_STATE_SCHEMA} | records
     )
-    return named | pages | {POINT_SCHEMA_NAME: POINT_SCHEMA} | features | feed_schemas.FEED_SCHEMAS
+    return (
+        named
+        | pages
+        | {POINT_SCHEMA_NAME: POINT_SCHEMA}
+        | features
+        | feed_schemas.FEED_SCHEMAS
+        | export_schemas.EXPORT_SCHEMAS
+    )
 
 
 def _tag(operation: Operation) -> str:
@@ -148,6 +158,14 @@ def _feed_operation(operation: Operation) -> dict[str, Any]:
     is_tagged = feed_schemas.has_etag(operation.path)
     return _request_part(operation, FEED_TAG) | {
         "responses": {"200": response, **({"304": unchanged} if is_tagged else {}), **_problem_responses(operation)}
+    }
+
+
+def _export_operation(operation: Operation) -> dict[str, Any]:
+    successful = export_schemas.export_responses(operation)
+    unchanged = {"description": _NOT_MODIFIED, "headers": successful["200"]["headers"]}
+    return _request_part(operation, FEED_TAG) | {
+        "responses": {**successful, "304": unchanged, **_problem_responses(operation)}
     }
 
 

@@ -25,9 +25,9 @@ Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _HASH: Schema = {"type": "string", "pattern": "^[0-9a-f]{16}$"}
-_TOKEN: Schema = _TEXT | {"description": "The position to continue from: send it as since of /changes."}
+TOKEN: Schema = _TEXT | {"description": "The position to continue from: send it as since of /changes."}
 # No `enum`: generated clients reject values that a later version adds.
-_RESOURCE: Schema = _TEXT | {"description": f"One of: {', '.join(RESOURCE_NAMES)}."}
+RESOURCE_NAME: Schema = _TEXT | {"description": f"One of: {', '.join(RESOURCE_NAMES)}."}
 _RECORD: Schema = {
     "type": "object",
     "description": "The record in the form of its index, with all optional fields.",
@@ -45,7 +45,8 @@ _REASON = _TEXT | {
 }
 
 
-def _object(properties: dict[str, Schema], *optional: str, description: str = "") -> Schema:
+def object_schema(properties: dict[str, Schema], *optional: str, description: str = "") -> Schema:
+    """Return the schema of an object; all of its properties are required except the optional ones."""
     required = [name for name in properties if name not in optional]
     described = {"description": description} if description else {}
     return {"type": "object", **described, "properties": properties, "required": required}
@@ -55,38 +56,39 @@ def _reference(name: str) -> Schema:
     return {"$ref": SCHEMA_REFERENCE.format(name)}
 
 
+DIGEST: Schema = _HASH | {"description": "The sum of the hashes of the records, modulo 2**64."}
 _DIGEST_MEMBERS: dict[str, Schema] = {
     "count": _COUNT,
-    "digest": _HASH | {"description": "The sum of the hashes of the records, modulo 2**64."},
+    "digest": DIGEST,
     "unsettled": _COUNT | {"description": "Documents newer than what is published: compare again later."},
 }
 FEED_SCHEMAS: dict[str, Schema] = {
-    "Change": _object(
-        {"resource": _RESOURCE, **_IDENTITY, **_CONTENT, "reason": _REASON},
+    "Change": object_schema(
+        {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, "reason": _REASON},
         "content",
         "record",
         "reason",
         description="A record in its current state, with content and record, or one that leaves the copy, with reason.",
     ),
-    "ChangesPage": _object(
+    "ChangesPage": object_schema(
         {
             "changes": {"type": "array", "items": _reference("Change")},
-            "next": _TOKEN,
+            "next": TOKEN,
             "at_end": {"type": "boolean", "description": "True if nothing more was published when the page was read."},
         }
     ),
-    "SnapshotHead": _object(
+    "SnapshotHead": object_schema(
         {
-            "resource": _RESOURCE,
-            "token": _TOKEN,
+            "resource": RESOURCE_NAME,
+            "token": TOKEN,
             "as_of": _TEXT | {"format": "date-time"},
             "count": _COUNT,
             "schema": _HASH,
             "after": {"type": ["string", "null"]},
         }
     ),
-    "SnapshotLine": _object({**_IDENTITY, **_CONTENT}),
-    "SnapshotTail": _object(
+    "SnapshotLine": object_schema({**_IDENTITY, **_CONTENT}),
+    "SnapshotTail": object_schema(
         {
             "count": _COUNT,
             "digest": _HASH,
@@ -95,8 +97,8 @@ FEED_SCHEMAS: dict[str, Schema] = {
         },
         description="The last line; without it the snapshot is incomplete. Count and digest are of this response.",
     ),
-    "BucketRecord": _object({"id": _TEXT, "content": _HASH}),
-    "Bucket": _object(
+    "BucketRecord": object_schema({"id": _TEXT, "content": _HASH}),
+    "Bucket": object_schema(
         {
             "prefix": _TEXT | {"pattern": "^([0-9a-f]{2}|[0-9a-f]{4})$"},
             **_DIGEST_MEMBERS,
@@ -104,10 +106,10 @@ FEED_SCHEMAS: dict[str, Schema] = {
         },
         "records",
     ),
-    "Digest": _object(
+    "Digest": object_schema(
         {
-            "resource": _RESOURCE,
-            "token": _TOKEN,
+            "resource": RESOURCE_NAME,
+            "token": TOKEN,
             **_DIGEST_MEMBERS,
             "buckets": {
                 "type": "array",

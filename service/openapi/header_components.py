@@ -44,6 +44,9 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
         "description": "There are more records than numbered pages reach, or unknown parameters were ignored.",
         "schema": _TEXT,
     },
+    "Accept-Ranges": {"description": "The unit of ranges: bytes.", "schema": _TEXT},
+    "Content-Range": {"description": "Which bytes of the file these are, and its size.", "schema": _TEXT},
+    "Repr-Digest": {"description": "The SHA-256 of the whole file (RFC 9530).", "schema": _TEXT},
     "X-Next-Updated-Since": {
         "description": "With the first page of a walk: the updated_since of the next walk.",
         "schema": _COUNT,
@@ -61,6 +64,7 @@ RATE_LIMIT_HEADERS = (
     "X-RateLimit-Reset",
 )
 CACHE_HEADERS = ("ETag", "Cache-Control")
+FILE_HEADERS = (*CACHE_HEADERS, "Accept-Ranges", "Repr-Digest")
 NUMBERED_PAGE_HEADERS = ("Link", "X-Page-Number", "X-Total-Pages", "X-Total-Count", "Warning")
 CURSOR_PAGE_HEADERS = ("Link", "X-Next-Updated-Since")
 

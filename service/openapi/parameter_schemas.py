@@ -52,7 +52,8 @@ def _whole_number(field: Any) -> Schema:
 
 _IDENTIFIER: Schema = {"description": "The identifier.", "schema": _TEXT}
 _IN_PATH: dict[str, Schema] = {
-    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(RESOURCE_NAMES)}}
+    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(RESOURCE_NAMES)}},
+    "file": {"description": "The name of a file, as the list of files has it.", "schema": _TEXT},
 }
 
 # By exact parameter type: a type that is missing here fails when the document is built.

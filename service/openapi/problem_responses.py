@@ -38,10 +38,12 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 _PROBLEMS_BY_STATUS: dict[int, tuple[str, tuple[str, ...]]] = {
     400: ("Parameters are missing or invalid: correct the request.", RATE_LIMIT_HEADERS),
     401: ("The key is missing, malformed, unknown, expired or revoked.", ("WWW-Authenticate",)),
-    403: ("The key may not read what a parameter names.", RATE_LIMIT_HEADERS),
-    404: ("The key may read no such record.", RATE_LIMIT_HEADERS),
+    403: ("The key may not read what a parameter names, or not all of what files hold.", RATE_LIMIT_HEADERS),
+    404: ("The key may read no such record, or no files are published.", RATE_LIMIT_HEADERS),
     410: ("The token is no longer valid: take a snapshot.", RATE_LIMIT_HEADERS),
+    412: ("The file is not the one in If-Match.", RATE_LIMIT_HEADERS),
     414: ("The URL is longer than 8 KiB.", ()),
+    416: ("The range lies outside the file.", (*RATE_LIMIT_HEADERS, "Content-Range")),
     429: ("Too many requests: retry after Retry-After seconds.", (*RATE_LIMIT_HEADERS, "Retry-After")),
     431: ("There are too many header fields, or they are too long.", ()),
     503: (
@@ -64,6 +66,8 @@ def problem_statuses(operation: Operation) -> list[int]:
         absent.add(404)
     if "since" not in operation.schema.fields:
         absent.add(410)
+    if "{file}" not in operation.path:
+        absent |= {412, 416}
     return [status for status in _PROBLEMS_BY_STATUS if status not in absent]
 
 

@@ -49,6 +49,7 @@ PAGE_GROUPS: dict[str, tuple[SitePage, ...]] = {
         SitePage("walk", "Walk a whole feed"),
         SitePage("sync", "Stay in sync"),
         SitePage("changes", "Changes, snapshots, digests"),
+        SitePage("everything", "Copy everything"),
         SitePage("copy", "Keep a copy"),
         SitePage("reso", "RESO Web API"),
         SitePage("resume", "Resume"),

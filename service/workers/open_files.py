@@ -20,7 +20,8 @@ def raise_file_limit(settings: ServiceSettings) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    needed = settings.waiting + settings.connections + _OTHER_FILES
+    # Each download has the file and a second descriptor of its connection.
+    needed = settings.waiting + settings.connections + 3 * settings.downloads + _OTHER_FILES
     if hard != resource.RLIM_INFINITY and hard < needed:
         _log.warning(
             "At most %d open files are allowed, and BROKERAGE_WAITING=%d needs %d. Raise the hard limit "

@@ -13,6 +13,7 @@ import orjson
 
 from brokerage_feed.record_hashes import RunningDigest, bucket_of
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
+from tests.consumer.stand_in_files import PublishedStandIn, publish
 from tests.network.http import HANG_UP, Reply
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class StandInService:
         self.lost: dict[str, set[str]] = defaultdict(set)  # changes of these are not sent
         self.unsettled = 0
         self.absent: set[str] = set()  # resources that were never loaded
+        self.published: dict[str, PublishedStandIn] = {}  # by resource
         self.endless = ""  # the snapshot of this resource never comes to its last lines
         self.on_request: Callable[[int], None] = lambda _: None
 
@@ -77,6 +79,13 @@ class StandInService:
         """Return the records, with rising identifiers."""
         return sorted((e for e in self.held[resource].values() if e.reason is None), key=lambda entry: entry.id)
 
+    def publish(self, resource: str, records_a_file: int) -> PublishedStandIn:
+        """Publish files of what is live."""
+        lines = [_line(entry) for entry in self.live(resource)]
+        token = f"{resource}.{self.epochs[resource]}.{self.sequences[resource]}"
+        self.published[resource] = publish(resource, token, lines, records_a_file)
+        return self.published[resource]
+
     def contents(self) -> dict[str, dict[str, tuple[str, Any]]]:
         """Return what a copy must hold."""
         return {name: {e.id: (e.content, e.record) for e in self.live(name)} for name in RESOURCES}
@@ -95,6 +104,9 @@ class StandInService:
         _, _, operation, *rest = request.path.split("/")
         if operation == "changes":
             return self._changes(request.query)
+        if operation == "exports":
+            found = self.published.get(rest[0])
+            return problem(404, "not-published") if found is None else found.reply(request, *rest[1:])
         if rest[0] in self.absent:
             return problem(503, "not-loaded")
         return (self._snapshot if operation == "snapshot" else self._digest)(rest[0], request.query)

@@ -248,7 +248,8 @@ async def test_texts_of_the_service_reach_the_terminal_visibly(served: ServedSta
     async def refuse(_: Request) -> Reply:
         return Reply(status=403, body=orjson.dumps({"code": "x\x1b]0;title\x07", "detail": "[/red]\x9b31m\u202e"}))
 
-    served.stand_in.faults = [refuse]
+    # The list of files, and then the snapshot.
+    served.stand_in.faults = [refuse, refuse]
     code, out, err = await run(tmp_path / "copy", "--url", served.url)
     assert (code, out) == (1, "")
     assert err == "/v1/snapshot/companies returned 403 x\\u001b]0;title\\u0007: [/red]\\u009b31m\\u202e\n"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from service.errors import MAX_FAULTS
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.openapi.response_bodies import response_bodies
 from service.reso.operations import RESO_OPERATIONS
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _ROOT = "/v1"
 _NO_PARAMETER = "is not a parameter of this operation."
-_ALL = (*OPERATIONS, *FEED_OPERATIONS)
+_ALL = (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS)
 # The operations of the contract by path; resources beyond it have no table.
 _VARIANTS = {
     "/listings": "listings",
@@ -103,8 +104,8 @@ async def test_parameters(world: World, served: dict[str, Any]) -> None:
     }
     implemented = {path: {("path", name) for name in re.findall(r"{(\w+)}", path)} for path in described}
     for operation in _ALL:
-        path = operation.path.replace("{resource}", "listings")
-        path = path if operation in FEED_OPERATIONS else request_paths(world, operation)[0]
+        path = operation.path.replace("{resource}", "listings").replace("{file}", "any")
+        path = request_paths(world, operation)[0] if operation in OPERATIONS else path
         unknown = set[str]()
         # Faults beyond the limit are not listed.
         for at in range(0, len(names), MAX_FAULTS - 1):

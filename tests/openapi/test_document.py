@@ -17,6 +17,7 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError
 from service import errors
 from service.app import create_app
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.openapi.document import document, encoded_document
 from service.openapi.document_handler import create_document_handler
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 _RENEW = "`python -m tests.openapi.regenerate` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect; of OData alone.
 _NOT_PROMISED = {405, 500, 501}
-_ALL = (*OPERATIONS, *FEED_OPERATIONS)
+_ALL = (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS)
 _operations = pytest.mark.parametrize("operation", _ALL, ids=lambda operation: operation.path)
 _of_the_contract = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 

@@ -16,6 +16,7 @@ from marshmallow import Schema
 
 from mappings import RESOURCES
 from service.errors import InvalidRequest
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.openapi.parameter_schemas import parameter_plugin
 from service.parameters.parser import parse_query
@@ -62,7 +63,9 @@ _LISTS: dict[str, Callable[[list[str]], Any]] = {
     "resources": lambda sent: [resource for resource in RESOURCES if resource.alias in sent],
     "prefixes": lambda sent: sorted({*sent}),
 }
-operations = pytest.mark.parametrize("operation", [*OPERATIONS, *FEED_OPERATIONS], ids=lambda operation: operation.path)
+operations = pytest.mark.parametrize(
+    "operation", [*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS], ids=lambda operation: operation.path
+)
 
 
 def wire(schema: dict[str, Any], text: str) -> Any:

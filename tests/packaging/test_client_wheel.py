@@ -77,7 +77,8 @@ def test_it_says_what_it_is(wheel: Path) -> None:
 
 def test_it_needs_little() -> None:
     project = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert len(project["dependencies"]) <= 4
+    # A backport leaves with the Python that needs it.
+    assert len([name for name in project["dependencies"] if "python_version <" not in name]) <= 4
     assert {*requirements("brokerage-feed")} & {"elasticsearch", "cryptography", "uvloop", "rich", "redis"} == set()
 
 

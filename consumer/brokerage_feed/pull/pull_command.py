@@ -78,9 +78,16 @@ _EPILOG = "\n\n".join(
     show_default=True,
     help="Verify the copy by the digests of the service.",
 )
+@click.option(
+    "--files/--no-files",
+    "takes_files",
+    default=True,
+    show_default=True,
+    help="Begin with the published files of a company where there are any, instead of a snapshot.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of progress bars.")
 def pull(**options: Any) -> None:
-    """Copy the data that an API key can read to DIR: first a snapshot, then changes.
+    """Copy the data that an API key can read to DIR: first published files or a snapshot, then changes.
 
     The copy is DIR/copy.sqlite3, with a table for each resource, and can be read at any time. An interrupted pull
     leaves the copy consistent and resumes. Digests verify that the copy equals the data of the service; records that

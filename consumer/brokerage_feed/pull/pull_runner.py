@@ -13,6 +13,7 @@ from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
 from brokerage_feed.exit_codes import ExitCode, fail
 from brokerage_feed.feed import Feed
+from brokerage_feed.files.file_updater import FileUpdater
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
 from brokerage_feed.pull_status import VerificationOutcome
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from brokerage_feed.copies.copy_store import CopyStore
     from brokerage_feed.pull_progress import PullDisplay
     from brokerage_feed.pull_status import PullStatus
+
+
+# Of files that are not loaded yet.
+_FILES_FOLDER = ".files"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class PullArguments:
     export_format: str
     is_once: bool
     is_verified: bool
+    takes_files: bool
     attempts: int
     allow_http: bool
     verify_seconds: float
@@ -85,7 +91,8 @@ async def _run_pull(arguments: PullArguments, copy: CopyStore, shown: PullDispla
     feed = Feed(
         arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
     )
-    pull = CopyUpdater(feed, copy, arguments.resources, shown.show)
+    files = FileUpdater(feed, copy, arguments.directory / _FILES_FOLDER) if arguments.takes_files else None
+    pull = CopyUpdater(feed, copy, arguments.resources, shown.show, files)
     feed.on_wait = pull.report_waiting
     with cancel_on_signal():
         async with feed:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from service.audit.audit_rows import ABSENT, EVENT, LIVE
+from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
@@ -100,8 +101,10 @@ async def test_each_form_of_response_is_recorded_exactly(audited: AuditedService
 
 
 def test_no_operation_is_forgotten() -> None:
-    operations = {operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS, *RESO_OPERATIONS)}
-    assert operations - {path for path, _, _ in CASES} == {"/reso/EntityEvent({key})"}
+    operations = {operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS, *RESO_OPERATIONS)}
+    # Files are downloaded in tests/exports/test_serving.py.
+    elsewhere = {"/reso/EntityEvent({key})", *(operation.path for operation in EXPORT_OPERATIONS)}
+    assert operations - {path for path, _, _ in CASES} == elsewhere
 
 
 async def test_one_event_is_recorded(audited: AuditedService) -> None:

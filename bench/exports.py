@@ -1,0 +1,187 @@
+"""Published files compared with walks: `python -m bench.exports --service URL --key KEY --company COMPANY --pid PID`.
+
+The service has BROKERAGE_EXPORTS and BROKERAGE_KEY_CONCURRENCY=0, `brokerage index publish` has run, and the key was
+created with `--rate unlimited`. Prints, measured in interleaved rounds: records per second and processor time of the
+service per record, of files, snapshots and walks with the largest page, all in zstd. Then many consumers at once, with
+the growth of the service's memory and the pages of an honest walker meanwhile, and downloads that are cut at random.
+With `--publish FOLDER` also a publication to an empty folder, which connects as the environment says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import resource
+import sys
+import time
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import uvloop
+
+from bench.accounting import processor_seconds, resident_bytes
+from bench.client import Pool, get
+from bench.snapshots import Paces
+from bench.spread import quantile
+from bench.walks import Company
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from bench.client import Connection
+
+_MICROSECONDS = 1e6
+_PAGE = 200
+
+
+@dataclass
+class Downloads:
+    """Downloads of a company's files by a client that only counts bytes."""
+
+    given: argparse.Namespace
+    targets: list[str] = field(default_factory=list)
+    records: int = 0
+
+    async def load(self, connection: Connection) -> None:
+        """Read the list of files."""
+        target = f"/v1/exports/listings?platform_company_id={self.given.company}"
+        answer = await connection.fetch(self._request(target), keep=True)
+        listed: dict[str, Any] = orjson.loads(answer.body)
+        self.targets, self.records = [file["href"] for file in listed["files"]], listed["records"]
+
+    async def read(self, connection: Connection) -> int:
+        """Download all files, one after the other; return the bytes."""
+        return sum([(await connection.fetch(self._request(target))).length for target in self.targets])
+
+    def _request(self, target: str) -> bytes:
+        return get(self.given.service, target, {"x-api-key": self.given.key})
+
+
+async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> None:
+    (connection,) = await pool.take(given.service, 1)
+    paces = Paces(given, Company(given.company, downloads.records, ""), connection)
+    arms: dict[str, Callable[[], Awaitable[int]]] = {
+        "files": lambda: downloads.read(connection),
+        "snapshot": paces.snapshot,
+        "walk": paces.walk,
+    }
+    rates, costs = {name: list[float]() for name in arms}, {name: list[float]() for name in arms}
+    for _ in range(given.rounds):
+        for name, read in arms.items():
+            began, before = time.perf_counter(), processor_seconds({"": given.pid})[""]
+            length = await read()
+            rates[name].append(downloads.records / (time.perf_counter() - began))
+            costs[name].append((processor_seconds({"": given.pid})[""] - before) / downloads.records * _MICROSECONDS)
+            line = (
+                f"{length:16,} bytes {rates[name][-1]:12,.0f} records per second {costs[name][-1]:8.3f} µs per record"
+            )
+            print(f"{name:9} {line}", flush=True)
+    for other in ("walk", "snapshot"):
+        print(f"files are {median(rates['files']) / median(rates[other]):.1f} times as fast as a {other}", end=", ")
+        print(f"and take {median(costs['files']) / median(costs[other]):.3f} of its processor time")
+
+
+async def _crowd(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> None:
+    """Let many consumers copy the company at once, next to a walker of small pages."""
+    (walker,) = await pool.take(given.service, 1)
+    peace = await _pages(given, walker, time.perf_counter() + given.peace_seconds)
+    at_rest = resident_bytes(given.pid)
+    # The pool gives the same connections again.
+    walker, *connections = await pool.take(given.service, given.consumers + 1)
+    reading = asyncio.gather(*(downloads.read(connection) for connection in connections))
+    crowded, most = list[float](), at_rest
+    while not reading.done():
+        crowded += await _pages(given, walker, 0.0)
+        most = max(most, resident_bytes(given.pid))
+        await asyncio.sleep(0.01)
+    lengths = await reading
+    print(f"{given.consumers} consumers at once: {len({*lengths})} size(s) of {lengths[0]:,} bytes, ", end="")
+    print(f"memory {most / at_rest:.2f} of that at rest, ", end="")
+    print(f"p95 of a page {quantile(crowded, 0.95) / quantile(peace, 0.95):.2f} times that in peace")
+
+
+async def _pages(given: argparse.Namespace, connection: Connection, until: float) -> list[float]:
+    """Return the milliseconds of pages, at least one, until a moment."""
+    target = f"/v1/listings?platform_company_id={given.company}&market_status=all&updated_since=1&page_size={_PAGE}"
+    request, taken = get(given.service, target, {"x-api-key": given.key}), list[float]()
+    while not taken or time.perf_counter() < until:
+        began = time.perf_counter()
+        await connection.fetch(request)
+        taken.append((time.perf_counter() - began) * 1000)
+    return taken
+
+
+async def _cut(given: argparse.Namespace, downloads: Downloads) -> None:
+    """Cut downloads at random and continue them: no byte comes twice, and the hash is that of the ETag."""
+    chance, received, cuts = random.Random(1), 0, given.cuts  # noqa: S311 - repeatable
+    async with aiohttp.ClientSession(given.service, headers={"x-api-key": given.key}) as http:
+        for target in downloads.targets:
+            digest, tag, present, size = sha256(), "", 0, 1
+            while present < size:
+                headers = {"Range": f"bytes={present}-", "If-Range": tag} if present else {}
+                async with http.get(target, headers=headers) as response:
+                    tag, size = response.headers["ETag"], present + int(response.headers["Content-Length"])
+                    share = chance.random() / given.cuts * 2 if cuts else 1.0
+                    cuts = max(0, cuts - 1)
+                    wanted = min(size - present, max(1, int(share * size)))
+                    part = await response.content.readexactly(wanted)
+                    if present + wanted < size:
+                        response.close()
+                digest.update(part)
+                present, received = present + wanted, received + wanted
+            if tag != f'"{digest.hexdigest()}"':
+                raise SystemExit(f"{target} is not as its ETag says")
+    print(f"cut {given.cuts - cuts} times: {received:,} bytes, each once, every file as its SHA-256 says")
+
+
+async def _measure(given: argparse.Namespace) -> None:
+    pool = Pool()
+    downloads = Downloads(given)
+    await downloads.load((await pool.take(given.service, 1))[0])
+    print(f"{downloads.records:,} listings in {len(downloads.targets)} files")
+    if given.publish:
+        await _published(given, downloads.records)
+    await _compare(given, downloads, pool)
+    await _crowd(given, downloads, pool)
+    pool.close()
+    await _cut(given, downloads)
+
+
+async def _published(given: argparse.Namespace, records: int) -> None:
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    command = (Path(sys.executable).with_name("brokerage"), "index", "publish", given.publish, "--json")
+    process = await asyncio.create_subprocess_exec(
+        *command, "--company", given.company, stdout=asyncio.subprocess.DEVNULL
+    )
+    if await process.wait():
+        raise SystemExit("the publication failed")
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    million = 1e6 / records
+    print(f"publication: {seconds * million:.1f} s and {used * million:.1f} s of processor time per million listings")
+
+
+def main() -> None:
+    """Measure a service that runs."""
+    parser = argparse.ArgumentParser(description="Published files compared with walks and snapshots.")
+    parser.add_argument("--service", required=True, help="where the API is, http://host:port")
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--company", required=True)
+    parser.add_argument("--pid", type=int, required=True, help="the process of the service, for its time and memory")
+    parser.add_argument("--publish", default="", help="an empty folder, to measure a publication too")
+    parser.add_argument("--encoding", default="zstd")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--consumers", type=int, default=64)
+    parser.add_argument("--peace-seconds", type=float, default=5.0)
+    parser.add_argument("--cuts", type=int, default=50)
+    uvloop.run(_measure(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""`brokerage index publish`: write files of whole companies, for consumers who copy everything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import rich_click as click
+
+from brokerage.exit_codes import ExitCode, exit_on_error, fail
+from brokerage.help_epilogs import epilog
+from brokerage.index.index_runner import JSON_OPTION, print_error_line
+from brokerage.output import echo
+from brokerage_feed.signals import cancel_on_signal, exit_on_signal
+from cluster.connection import ConnectionSettings
+from cluster.settings import load_settings
+from service.publishing import publish_run
+from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
+from service.settings import ServiceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from service.exports.manifest import Manifest
+    from service.publishing.publisher import PublishProgress
+
+_INTERVAL_SECONDS = 5.0
+_STOPPED = "Stopped: what is complete is published, and the same command resumes."
+
+
+@click.command(
+    epilog=epilog(
+        "brokerage index publish",
+        "brokerage index publish /var/lib/brokerage/exports --company acme",
+        exits="0 success, 1 folder unusable or no such company, 2 usage or settings error, 3 Elasticsearch "
+        "unavailable, 4 another publication is running, 130 SIGINT, 143 SIGTERM",
+    )
+)
+@click.argument("target", required=False, type=click.Path(path_type=Path, file_okay=False), metavar="[TARGET]")
+@click.option(
+    "--company",
+    "companies",
+    multiple=True,
+    metavar="C",
+    help="A company to publish, by key or numeric id; repeatable. Default: all.",
+)
+@JSON_OPTION
+def publish(*, target: Path | None, companies: tuple[str, ...], as_json: bool) -> None:
+    """Write files of each company and resource to the folder TARGET, by default BROKERAGE_EXPORTS.
+
+    The files hold what a snapshot has that a key without restrictions takes, with the token to read changes from and
+    the digest. The service sends them if BROKERAGE_EXPORTS names the folder. Each publication replaces the one before
+    once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. A run that is stopped resumes. Updates, rebuilds and readers
+    may run meanwhile.
+    """
+    display = _Display(as_json=as_json)
+    with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
+        settings = load_settings(ServiceSettings, os.environ)
+        connection = load_settings(ConnectionSettings, os.environ)
+        root = target or (Path(settings.exports) if settings.exports else None)
+        if root is None:
+            raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+        display.finish(asyncio.run(_run(connection, settings, root, companies, display)))
+
+
+async def _run(
+    connection: ConnectionSettings,
+    settings: ServiceSettings,
+    root: Path,
+    companies: tuple[str, ...],
+    display: _Display,
+) -> Sequence[Manifest]:
+    with cancel_on_signal():
+        return await publish_run.publish(connection, settings, root, companies, display)
+
+
+@contextmanager
+def _exit_on_publish_error() -> Iterator[None]:
+    try:
+        yield
+    except PublishLocked as error:
+        fail(str(error), ExitCode.LOCKED)
+    except PublishUnavailable as error:
+        fail(str(error), ExitCode.UNAVAILABLE)
+    except PublishError as error:
+        fail(str(error))
+
+
+class _Display:
+    """Writes JSON lines, or lines of text: one at the end of each publication, and every five seconds within."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._written = time.monotonic()
+
+    def show(self, progress: PublishProgress) -> None:
+        """Write how far a publication is, if it is complete or the interval has passed."""
+        now = time.monotonic()
+        if not progress.is_complete and now - self._written < _INTERVAL_SECONDS:
+            return
+        self._written = now
+        if self._as_json:
+            echo(orjson.dumps({"event": "progress", **progress._asdict()}).decode())
+        elif progress.is_complete:
+            echo(f"{progress.company}: {progress.resource} published, {_records(progress.records)}.")
+        else:
+            echo(f"{progress.company}: {progress.resource}, {progress.records:,} of {_records(progress.total)}.")
+
+    def note(self, sentence: str) -> None:
+        """Write what the operator should know."""
+        if self._as_json:
+            echo(orjson.dumps({"event": "note", "note": sentence}).decode())
+        else:
+            print_error_line(sentence)
+
+    def finish(self, published: Sequence[Manifest]) -> None:
+        """Write the totals."""
+        files = [file for manifest in published for file in manifest.files]
+        records, size = sum(file.records for file in files), sum(file.bytes for file in files)
+        totals = {"publications": len(published), "files": len(files), "records": records, "bytes": size}
+        if self._as_json:
+            echo(orjson.dumps({"event": "summary", "exit_code": 0, **totals}).decode())
+        else:
+            echo(f"Published {_records(records)} in {len(files):,} files, {size / 1e6:,.1f} MB.")
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"

@@ -1,0 +1,1 @@
+"""Published files: downloads, their records, and copies that begin with them."""

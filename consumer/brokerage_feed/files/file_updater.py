@@ -1,0 +1,95 @@
+"""A copy that begins with published files: they cost the service nothing, and are resumed within a file."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import shutil
+from typing import TYPE_CHECKING
+
+from brokerage_feed.errors import FeedRequestRejected, NoProgress
+from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_records
+from brokerage_feed.messages import SnapshotHeader
+from brokerage_feed.private_files import make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyStore
+    from brokerage_feed.feed import Feed
+    from brokerage_feed.messages import ListedFile, PublishedFiles
+    from brokerage_feed.pull_status import PullStatus
+
+_BATCH_RECORDS = 1000
+# The changes since an older publication can take longer than a snapshot.
+_FRESH = dt.timedelta(days=7)
+# The scope cannot be published, the key may not see all fields, or nothing is published.
+_NOT_AVAILABLE = frozenset({400, 403, 404})
+
+
+class FileUpdater:
+    """Loads published files into a copy; `folder` keeps them until they are loaded."""
+
+    def __init__(self, feed: Feed, copy: CopyStore, folder: Path) -> None:
+        """Use an open feed."""
+        self._feed, self._copy, self._folder = feed, copy, folder
+
+    async def load(self, status: PullStatus, on_progress: Callable[[], None]) -> bool:
+        """Copy a resource from its files; return False if there are none that fit: take a snapshot instead."""
+        checkpoint = await asyncio.to_thread(self._copy.checkpoint, status.resource)
+        published = await self._published(status.resource)
+        # What an interrupted run has stored continues with files of the same moment only.
+        if published is None or checkpoint.pending_token not in {None, published.token}:
+            return False
+        if checkpoint.pending_token is None:
+            await asyncio.to_thread(self._copy.begin_snapshot, status.resource, _header(published))
+        status.total = status.resumed_at = published.records
+        await self._load_files(published, checkpoint, status, on_progress)
+        status.removed += await asyncio.to_thread(self._copy.complete_snapshot, status.resource)
+        status.files += len(published.files)
+        return True
+
+    async def _published(self, resource: str) -> PublishedFiles | None:
+        """Return what is published of a resource, None if a snapshot is better."""
+        if not self._feed.is_whole:
+            return None
+        try:
+            published = await self._feed.published(resource)
+        except FeedRequestRejected as error:
+            if error.status in _NOT_AVAILABLE:
+                return None
+            raise
+        age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(published.published)
+        is_known = all(file.format == FORMAT for file in published.files)
+        return published if is_known and age < _FRESH else None
+
+    async def _load_files(
+        self, published: PublishedFiles, checkpoint: CopyCheckpoint, status: PullStatus, on_progress: Callable[[], None]
+    ) -> None:
+        left = [file for file in published.files if is_beyond(file.last, checkpoint.after)]
+        status.done = status.resumed_at = published.records - sum(file.records for file in left)
+        await asyncio.to_thread(make_folder, self._folder)
+        for file in left:
+            # Not its name, which the service chose.
+            path = self._folder / f"{file.sha256}.zst"
+            await self._feed.download(published.resource, file, path)
+            await self._load_file(file, path, checkpoint.after, status, on_progress)
+            await asyncio.to_thread(path.unlink)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _load_file(
+        self, file: ListedFile, path: Path, after: str | None, status: PullStatus, on_progress: Callable[[], None]
+    ) -> None:
+        before, records = status.done, read_records(path, after)
+        while batch := await asyncio.to_thread(read_batch, records, _BATCH_RECORDS):
+            await asyncio.to_thread(self._copy.add_snapshot_records, status.resource, batch)
+            status.done += len(batch)
+            on_progress()
+        if after is None and status.done - before != file.records:
+            raise NoProgress(f"{file.name} has {status.done - before} records, and not {file.records}.")
+        status.done = before + file.records
+
+
+def _header(published: PublishedFiles) -> SnapshotHeader:
+    return SnapshotHeader(published.resource, published.token, published.records)

@@ -1,0 +1,1 @@
+"""Published files of whole companies: their manifests and their bytes (decision 49)."""

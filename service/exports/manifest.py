@@ -1,0 +1,91 @@
+"""The manifest of a publication: what its files hold, and the position from which changes continue.
+
+A publication is one company's records of one resource at one moment. Its files and its manifest lie in
+`<company>/<resource>/` and begin with its name; `manifest.json` is a copy of the manifest of the latest one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+
+# Increase it when readers of the previous layout can no longer read it.
+FORMAT_VERSION = 1
+LATEST_NAME = "manifest.json"
+NDJSON_ZSTD = "ndjson.zst"
+MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd"}
+# The time of its start in UTC, and eight random digits: names sort by time, and never repeat.
+_PUBLICATION = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
+# What may follow in the name of a file.
+FILE_NAME = re.compile(
+    rf"(?P<publication>{_PUBLICATION})-\d{{5}}\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
+)
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class PublishedFile(msgspec.Struct, frozen=True):
+    """One file: its name, format, size in bytes, records, and SHA-256 in hexadecimal digits.
+
+    `last` is the feed key of its last record: files and their records are in the order of a snapshot.
+    """
+
+    name: str
+    format: str
+    bytes: Count
+    records: Count
+    sha256: str
+    last: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A publication. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
+
+    `token` is the position of the moment, sealed: changes continue from it. `schema` is the fingerprint of the form of
+    records, `previous` the name of the publication before. Times are ISO 8601.
+    """
+
+    format: int
+    publication: str
+    company: str
+    resource: str
+    published: str
+    as_of: str
+    schema: str
+    token: str
+    records: Count
+    digest: str
+    files: tuple[PublishedFile, ...]
+    previous: str | None = None
+
+    def file(self, name: str) -> PublishedFile | None:
+        """Return the file of a name, None if the publication has no such file."""
+        return next((file for file in self.files if file.name == name), None)
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def manifest_name(publication: str) -> str:
+    """Return the name of the manifest of a publication."""
+    return f"{publication}.json"
+
+
+def identifiers_name(file: str) -> str:
+    """Return the name of the file with the identifiers of a file's records, one a line, compressed with zstd."""
+    return f"{file}.ids"
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
+
+
+def decode_manifest(text: bytes) -> Manifest:
+    """Return the manifest in a text; raise ValueError if it is not one of this version."""
+    manifest = _decoder.decode(text)
+    if manifest.format != FORMAT_VERSION:
+        raise ValueError(f"its format is {manifest.format}, not {FORMAT_VERSION}")
+    return manifest

@@ -1,0 +1,193 @@
+"""`/exports/{resource}` and its files: copies of whole companies that were published beforehand (decision 49)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+
+from mappings.fields import View
+from service.errors import InvalidRequest, NotLoaded
+from service.exports.byte_ranges import requested_slice
+from service.exports.errors import FilesForbidden, NotPublished
+from service.exports.export_folder import ExportFolder
+from service.exports.file_audit import record_download
+from service.exports.file_payload import FilePayload
+from service.exports.manifest import MEDIA_TYPES
+from service.exports.whole_company import company_view
+from service.feed import token
+from service.feed.operations.snapshot import resource_from_path
+from service.feed.published_mark import published_mark
+from service.feed.streaming import StreamedResponse
+from service.feed.token_expired import FeedTokenExpired
+from service.feed.view import FeedView
+from service.http.headers import OPERATION_HEADERS
+from service.http.responses import json_response
+from service.limits.admission import RequestKind
+from service.operation import Operation
+from service.parameters.groups import ParentScope
+from service.scope import COMPANY_PARAMETER
+from service.telemetry.observation import CURRENT_OBSERVATION
+
+if TYPE_CHECKING:
+    from mappings.resource import Resource
+    from service.exports.export_folder import FoundFile
+    from service.exports.manifest import Manifest, PublishedFile
+    from service.feed.token import FeedPositions
+    from service.request_context import RequestContext
+
+
+class ExportParameters(ParentScope):
+    """Parameters of a manifest and of its files: the company."""
+
+
+class _File(msgspec.Struct):
+    href: str
+    format: str
+    bytes: int
+    records: int
+    sha256: str
+    last: str
+
+
+class _ManifestResponse(msgspec.Struct):
+    resource: str
+    company: str
+    token: str
+    as_of: str
+    published: str
+    schema: str
+    records: int
+    digest: str
+    files: list[_File]
+
+
+async def show_manifest(call: RequestContext) -> web.Response:
+    """List the published files of a resource.
+
+    They hold all records of one company at one moment; changes continue from the token."""
+    resource = resource_from_path(call)
+    company = _require_readable(call, resource)
+    folder = _export_folder(call)
+    manifest = None if folder is None else await asyncio.to_thread(folder.latest, company, resource.alias)
+    if manifest is None:
+        raise NotPublished(resource.alias)
+    view = FeedView(call)
+    positions = await _require_current(call, resource, manifest)
+    text = await call.services.tokens.seal(token.encode_token(view.fingerprint, positions))
+    return json_response([msgspec.json.encode(_response(call, manifest, text))])
+
+
+async def download_file(call: RequestContext) -> web.Response:
+    """Download a published file.
+
+    Ranges resume a download that was cut, with the ETag in If-Range."""
+    resource = resource_from_path(call)
+    company = _require_readable(call, resource)
+    folder, name = _export_folder(call), call.path["file"]
+    found = None if folder is None else await asyncio.to_thread(folder.find, company, resource.alias, name)
+    if found is None:
+        raise NotPublished(resource.alias)
+    positions = await _require_current(call, resource, found.manifest)
+    return await _send(call, resource, found, positions[resource].sequence)
+
+
+def _require_readable(call: RequestContext, resource: Resource) -> str:
+    """Return the company of a request that may read all of its files; raise InvalidRequest or FilesForbidden."""
+    withheld = any(field.group in call.withheld for field in resource.view(View.INDEX))
+    if withheld or (call.display and resource.address):
+        raise FilesForbidden(resource.alias)
+    if (company := call.scope.single_company) is None:
+        raise InvalidRequest.of(COMPANY_PARAMETER, "name one company: each has files of its own.")
+    return company
+
+
+def _export_folder(call: RequestContext) -> ExportFolder | None:
+    root = call.services.settings.exports
+    return ExportFolder(Path(root)) if root else None
+
+
+async def _require_current(call: RequestContext, resource: Resource, manifest: Manifest) -> FeedPositions:
+    """Return the positions of a manifest's token; raise NotPublished if changes cannot continue from them."""
+    mark = await published_mark(call, resource)
+    if mark is None:
+        raise NotLoaded(resource.title)
+    try:
+        opened = await call.services.tokens.open(manifest.token, "token")
+        tokens = token.decode_tokens([opened], "token")
+    except (FeedTokenExpired, InvalidRequest):
+        raise NotPublished(resource.alias) from None
+    # Of another version, whose content hashes cover other members.
+    is_foreign = tokens.views != {company_view(call.services, call.directory, manifest.company).fingerprint}
+    if is_foreign or tokens.positions[resource].is_expired(mark):
+        raise NotPublished(resource.alias)
+    return tokens.positions
+
+
+def _response(call: RequestContext, manifest: Manifest, text: str) -> _ManifestResponse:
+    root = call.url.path.rstrip("/")
+    sent = {name: value for name in call.schema.fields if (value := call.parameters.get(name)) is not None}
+    query = f"?{urlencode(sent)}" if sent else ""
+
+    def listed(file: PublishedFile) -> _File:
+        return _File(f"{root}/{file.name}{query}", file.format, file.bytes, file.records, file.sha256, file.last)
+
+    return _ManifestResponse(
+        resource=manifest.resource,
+        company=manifest.company,
+        token=text,
+        as_of=manifest.as_of,
+        published=manifest.published,
+        schema=manifest.schema,
+        records=manifest.records,
+        digest=manifest.digest,
+        files=[listed(file) for file in manifest.files],
+    )
+
+
+async def _send(call: RequestContext, resource: Resource, found: FoundFile, sequence: int) -> web.Response:
+    file, tag = found.file, f'"{found.file.sha256}"'
+    part = requested_slice(call.headers, tag, file.bytes)
+    digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
+    headers = {**OPERATION_HEADERS, "ETag": tag, "Accept-Ranges": "bytes", "Repr-Digest": f"sha-256=:{digest}:"}
+    if part.status == HTTPStatus.NOT_MODIFIED:
+        return web.Response(status=part.status, headers=headers)
+    headers |= {
+        **part.headers,
+        "Content-Type": MEDIA_TYPES[file.format],
+        "Content-Disposition": f'attachment; filename="{file.name}"',
+    }
+    # Before the response starts: afterwards it could only be aborted.
+    slot = call.services.admission.lane(RequestKind.DOWNLOAD).slot(call.key_id).hold()
+    try:
+        opened = await asyncio.to_thread(_open, found.path)
+        try:
+            await record_download(call, resource, found, sequence)
+        except BaseException:
+            opened.close()
+            raise
+    except FileNotFoundError:
+        slot.release()
+        raise NotPublished(resource.alias) from None
+    except BaseException:
+        slot.release()
+        raise
+    CURRENT_OBSERVATION.get().rows = file.records
+    payload = FilePayload(opened, part, call.services.sends.limits, slot)
+    return StreamedResponse(payload, headers, status=part.status)
+
+
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb", buffering=0)
+
+
+EXPORT_OPERATIONS: tuple[Operation, ...] = (
+    Operation("/exports/{resource}", ExportParameters(), show_manifest, kind=RequestKind.SHOW),
+    Operation("/exports/{resource}/{file}", ExportParameters(), download_file, kind=RequestKind.SHOW),
+)

@@ -1,0 +1,96 @@
+"""The responses of the operations on published files (decision 49)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.exports.manifest import MEDIA_TYPES
+from service.http.negotiation import JSON
+from service.openapi.feed_schemas import DIGEST, RESOURCE_NAME, TOKEN, object_schema
+from service.openapi.header_components import (
+    CACHE_HEADERS,
+    COMMON_HEADERS,
+    DEPRECATION_HEADERS,
+    FILE_HEADERS,
+    RATE_LIMIT_HEADERS,
+    header_references,
+)
+from service.openapi.nested_schemas import SCHEMA_REFERENCE
+
+if TYPE_CHECKING:
+    from service.operation import Operation
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_TIME: Schema = _TEXT | {"format": "date-time"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_FILES = "PublishedFiles"
+EXPORT_SCHEMAS: dict[str, Schema] = {
+    "PublishedFile": object_schema(
+        {
+            "href": _TEXT | {"description": "The path and query to download it from, without the key."},
+            # No `enum`: generated clients reject values that a later version adds.
+            "format": _TEXT | {"description": f"One of: {', '.join(MEDIA_TYPES)}. Skip files of other formats."},
+            "bytes": _COUNT,
+            "records": _COUNT,
+            "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$"},
+            "last": _TEXT | {"description": "Its last record, as company:id. Records are in the order of a snapshot."},
+        }
+    ),
+    _FILES: object_schema(
+        {
+            "resource": RESOURCE_NAME,
+            "company": _TEXT,
+            "token": TOKEN,
+            "as_of": _TIME,
+            "published": _TIME,
+            "schema": _TEXT,
+            "records": _COUNT,
+            "digest": DIGEST,
+            "files": {"type": "array", "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")}},
+        },
+        description="All records of one company's resource at one moment.",
+    ),
+}
+_NAME = "20261124T021500Z-5f0c9a1e-00001.ndjson.zst"
+_EXAMPLE = {
+    "resource": "listings",
+    "company": "summit-crest",
+    "token": "lAHECB89h1GiDMTTzmsChaWBBJMACAg",
+    "as_of": "2026-11-24T02:14:59.204Z",
+    "published": "2026-11-24T02:15:00Z",
+    "schema": "9f86d081884c7d65",
+    "records": 200_000,
+    "digest": "9f86d081884c7d65",
+    "files": [
+        {
+            "href": f"/v1/exports/listings/{_NAME}?platform_company_id=summit-crest",
+            "format": "ndjson.zst",
+            "bytes": 214_572_811,
+            "records": 200_000,
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "last": "summit-crest:L999",
+        }
+    ],
+}
+
+
+def is_file(operation: Operation) -> bool:
+    """Whether the response is a file."""
+    return "{file}" in operation.path
+
+
+def export_responses(operation: Operation) -> dict[str, Schema]:
+    """Return the successful responses, by status."""
+    if is_file(operation):
+        body = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}
+        part = _response("The requested bytes.", *FILE_HEADERS, "Content-Range")
+        return {"200": _response("The file.", *FILE_HEADERS) | {"content": body}, "206": part | {"content": body}}
+    content = {"schema": {"$ref": SCHEMA_REFERENCE.format(_FILES)}, "examples": {_FILES: {"value": _EXAMPLE}}}
+    return {"200": _response("The files.", *CACHE_HEADERS) | {"content": {JSON: content}}}
+
+
+def _response(description: str, *headers: str) -> Schema:
+    names = (*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *headers)
+    return {"description": description, "headers": header_references(*names)}

@@ -1,0 +1,214 @@
+"""A run that publishes all companies: one publication after another, each of one moment, each visible once whole."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import secrets
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+
+import orjson
+
+from mappings import RESOURCES
+from service.errors import ApiError, EngineUnavailable, NotLoaded
+from service.exports.export_folder import ExportFolder
+from service.exports.manifest import FORMAT_VERSION, LATEST_NAME, Manifest, encode_manifest, manifest_name
+from service.exports.whole_company import company_view
+from service.feed.published_mark import published_mark
+from service.feed.snapshot_stream import stream_snapshot
+from service.publishing.errors import PublishError, PublishUnavailable, report_folder_errors
+from service.publishing.pruning import prune_companies, prune_publications
+from service.publishing.publication_files import PublicationFiles
+from service.publishing.run_log import RunLog
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from mappings.resource import Resource
+    from service.publishing.target_folder import TargetFolder
+    from service.scope import CompanyDirectory
+    from service.services import Services
+
+_ATTEMPTS = 5
+_RETRY_SECONDS = 2.0
+
+
+class PublishProgress(NamedTuple):
+    """How far the publication of a company's resource is: `records` of `total` are written."""
+
+    company: str
+    resource: str
+    records: int
+    total: int
+    is_complete: bool = False
+
+
+class PublishDisplay(Protocol):
+    """Takes what a run reports."""
+
+    def show(self, progress: PublishProgress) -> None:
+        """Take how far a publication is."""
+
+    def note(self, sentence: str) -> None:
+        """Take a sentence for the operator."""
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Publishes to a locked folder; `kept` publications of each company and resource stay."""
+
+    services: Services
+    target: TargetFolder
+    kept: int
+    display: PublishDisplay
+
+    async def run(self, companies: Collection[str] = ()) -> list[Manifest]:
+        """Publish the given companies, by default all; return the manifests of this run. Raises PublishError."""
+        directory = await self._directory()
+        chosen = _chosen(directory, companies)
+        log = RunLog(self.target.root, is_kept=not companies)
+        if log.done:
+            self.display.note(f"Resuming a run that was stopped: {len(log.done):,} publications are complete.")
+        published = [
+            manifest
+            for resource in RESOURCES
+            for company in chosen
+            if not log.has(company, resource.alias)
+            and (manifest := await self._publish(directory, company, resource, log)) is not None
+        ]
+        with report_folder_errors(self.target.root):
+            if not companies:
+                prune_companies(self.target.root, {*chosen})
+            log.finish()
+        return published
+
+    async def _directory(self) -> CompanyDirectory:
+        try:
+            return await self.services.directory.get()
+        except ApiError as error:
+            raise PublishUnavailable(f"The companies cannot be read: {_reason(error)}") from error
+
+    async def _publish(
+        self, directory: CompanyDirectory, company: str, resource: Resource, log: RunLog
+    ) -> Manifest | None:
+        """Publish a company's resource, None if nothing of it was ever loaded."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with report_folder_errors(self.target.root):
+                    manifest = await self._write(directory, company, resource)
+                    log.add(company, resource.alias)
+            except NotLoaded:
+                return None
+            except ApiError as error:
+                if attempt == _ATTEMPTS or not isinstance(error, EngineUnavailable):
+                    raise PublishUnavailable(f"{resource.alias} of {company}: {_reason(error)}") from error
+                self.display.note(f"{resource.alias} of {company}: {_reason(error)} Trying again.")
+                await asyncio.sleep(_RETRY_SECONDS * attempt)
+            else:
+                return manifest
+        return None
+
+    async def _write(self, directory: CompanyDirectory, company: str, resource: Resource) -> Manifest:
+        """Write the files and the manifest of one publication, then let it replace the latest one."""
+        folder = self.target.folder(company, resource.alias)
+        started = dt.datetime.now(dt.UTC)
+        name = f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        files = PublicationFiles(self.target, folder, name)
+        try:
+            first, last = await self._write_records(directory, company, resource, files)
+            manifest = Manifest(
+                format=FORMAT_VERSION,
+                publication=name,
+                company=company,
+                resource=resource.alias,
+                published=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+                as_of=first["as_of"],
+                schema=first["schema"],
+                token=first["token"],
+                records=last["count"],
+                digest=last["digest"],
+                files=await asyncio.to_thread(files.finish),
+                previous=self._previous(company, resource),
+            )
+        finally:
+            files.abandon()
+        _require_whole(manifest)
+        await asyncio.to_thread(self._make_visible, manifest)
+        self.display.show(
+            PublishProgress(company, resource.alias, manifest.records, manifest.records, is_complete=True)
+        )
+        return manifest
+
+    async def _write_records(
+        self, directory: CompanyDirectory, company: str, resource: Resource, files: PublicationFiles
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Write the lines of a snapshot; return its first and its last line, which has the count and the digest."""
+        view, records = company_view(self.services, directory, company), 0
+        mark = await published_mark(view.call, resource)
+        if mark is None:
+            raise NotLoaded(resource.title)
+        async with (
+            aclosing(stream_snapshot(view, resource, mark, None)) as lines,
+            _ThreadedWriter(files) as writer,
+        ):
+            first = page = await anext(lines)
+            total = orjson.loads(first)["count"]
+            async for following in lines:
+                if page is not first:
+                    await writer.add(page)
+                    records += page.count(b"\n")
+                    self.display.show(PublishProgress(company, resource.alias, records, total))
+                page = following
+            await writer.flush()
+        return orjson.loads(first), orjson.loads(page)
+
+    def _previous(self, company: str, resource: Resource) -> str | None:
+        latest = ExportFolder(self.target.root).latest(company, resource.alias)
+        return None if latest is None else latest.publication
+
+    def _make_visible(self, manifest: Manifest) -> None:
+        folder, text = self.target.folder(manifest.company, manifest.resource), encode_manifest(manifest)
+        self.target.replace(folder / manifest_name(manifest.publication), text)
+        self.target.replace(folder / LATEST_NAME, text)
+        prune_publications(folder, self.kept)
+
+
+@dataclass
+class _ThreadedWriter:
+    """Compresses and writes a page in a thread while the next one is read."""
+
+    files: PublicationFiles
+    _writing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_details: object) -> None:
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+
+    async def add(self, page: bytes) -> None:
+        await self.flush()
+        self._writing = asyncio.create_task(asyncio.to_thread(self.files.add, page))
+
+    async def flush(self) -> None:
+        if self._writing is not None:
+            await self._writing
+
+
+def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence[str]:
+    if unknown := sorted(company for company in companies if directory.key(company) is None):
+        raise PublishError(f"There is no company {unknown[0]!r}.")
+    return sorted(directory.keys_of(companies) if companies else {*directory.keys.values()})
+
+
+def _require_whole(manifest: Manifest) -> None:
+    """Raise PublishError unless the files have as many records as the digest covers."""
+    if (written := sum(file.records for file in manifest.files)) != manifest.records:
+        raise PublishError(f"{manifest.resource} of {manifest.company}: {written} of {manifest.records} were written.")
+
+
+def _reason(error: ApiError) -> str:
+    return f"{error.reason} {error.detail}" if isinstance(error, EngineUnavailable) else error.detail

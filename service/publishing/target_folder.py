@@ -1,0 +1,81 @@
+"""The folder that publications are written to: its lock, its new files, and their modes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from cluster.private_files import open_private
+from service.publishing.errors import PublishLocked, report_folder_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOCK_NAME = ".lock"
+_PRIVATE = 0o700
+
+
+class TargetFolder:
+    """A folder that one process publishes to. Its mode decides who may read what is below: private by default."""
+
+    def __init__(self, root: Path) -> None:
+        """Publish below `root`, which `locked` creates."""
+        self.root = root
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder and hold its lock; raise PublishLocked if another process does."""
+        with report_folder_errors(self.root):
+            self.root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            handle = os.open(self.root / _LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise PublishLocked(f"Another `brokerage index publish` is writing to {self.root}.") from None
+        finally:
+            os.close(handle)
+
+    def folder(self, *names: str) -> Path:
+        """Return a folder below, created with the mode of the root."""
+        path = self.root
+        for name in names:
+            path /= name
+            if not path.is_dir():
+                path.mkdir()
+                path.chmod(self.root.stat().st_mode & 0o777)
+        return path
+
+    def create(self, path: Path) -> IO[bytes]:
+        """Open a new file below for writing, readable as the root is."""
+        mode = self.root.stat().st_mode & 0o666
+        file: IO[bytes] = open(path, "wb", opener=open_private)  # noqa: SIM115 - the caller closes it
+        path.chmod(mode)
+        return file
+
+    def replace(self, path: Path, content: bytes) -> None:
+        """Write a small file so that its readers see either the earlier or the new content, whole."""
+        part = path.with_name(f"{path.name}.part")
+        with self.create(part) as file:
+            file.write(content)
+            flush_to_disk(file)
+        part.replace(path)
+        flush_folder(path.parent)
+
+
+def flush_to_disk(file: IO[bytes]) -> None:
+    """Wait until a file is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,90 @@
+"""Published files of the stand-in service: sent in parts, cut on request."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from brokerage_feed.files.zstd import zstd
+from brokerage_feed.record_hashes import RunningDigest
+from tests.network.http import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.network.http import Request
+
+_FRAME_LINES = 100
+
+
+@dataclass
+class PublishedStandIn:
+    """A list of files and their bytes by name; `cuts` are used up, one for each file that is sent."""
+
+    listed: dict[str, Any]
+    files: dict[str, bytes]
+    cuts: list[int] = field(default_factory=list)  # so many bytes are sent, then the connection is closed
+    sent: list[tuple[str, int, int]] = field(default_factory=list)  # name, first byte and number of bytes
+
+    def reply(self, request: Request, *names: str) -> Reply:
+        """Return the list, or a part of a file."""
+        if not names:
+            return Reply(status=200, body=orjson.dumps(self.listed), headers={})
+        (name,) = names
+        data = self.files[name]
+        first = self._first(request, data)
+        part = data[first:]
+        cut = min(self.cuts.pop(0), len(part)) if self.cuts else len(part)
+        self.sent.append((name, first, cut))
+        return _Part(status=206 if first else 200, body=part, cut=cut, content_type="application/zstd")
+
+    def _first(self, request: Request, data: bytes) -> int:
+        tag = f'"{sha256(data).hexdigest()}"'
+        if request.headers.get("if-range", tag) != tag or "range" not in request.headers:
+            return 0
+        return int(request.headers["range"].removeprefix("bytes=").removesuffix("-"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part(Reply):
+    cut: int
+
+    async def send(self, request: Request) -> None:
+        """Send the first bytes; close the connection if they are not all."""
+        send = request.connection.send
+        await send(self.head(**{"Content-Length": str(len(self.body))}) + self.body[: self.cut])
+        if self.cut < len(self.body):
+            request.connection.writer.close()
+
+
+def publish(resource: str, token: str, lines: Sequence[dict[str, Any]], records_a_file: int) -> PublishedStandIn:
+    """Return the published files of some lines."""
+    files, listed, digest = dict[str, bytes](), list[dict[str, Any]](), RunningDigest()
+    for line in lines:
+        digest.add(line["id"], line["content"])
+    for number, start in enumerate(range(0, len(lines), records_a_file), start=1):
+        part, name = lines[start : start + records_a_file], f"{number:05}.ndjson.zst"
+        files[name] = _packed(part)
+        listed.append(
+            {
+                "href": f"/v1/exports/{resource}/{name}?platform_company_id=acme",
+                "format": "ndjson.zst",
+                "bytes": len(files[name]),
+                "records": len(part),
+                "sha256": sha256(files[name]).hexdigest(),
+                "last": f"{part[-1]['company']}:{part[-1]['id']}",
+            }
+        )
+    published = dt.datetime.now(dt.UTC).isoformat()
+    about = {"resource": resource, "token": token, "published": published}
+    return PublishedStandIn(about | {"records": digest.count, "digest": digest.digest, "files": listed}, files)
+
+
+def _packed(lines: Sequence[dict[str, Any]]) -> bytes:
+    texts = [orjson.dumps(line) + b"\n" for line in lines]
+    frames = (b"".join(texts[at : at + _FRAME_LINES]) for at in range(0, len(texts), _FRAME_LINES))
+    return b"".join(map(zstd.compress, frames))

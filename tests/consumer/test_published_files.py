@@ -1,0 +1,249 @@
+"""A pull begins with published files: verified, resumed within a file, and followed by the changes."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from brokerage_feed import SyncFeed
+from brokerage_feed.errors import FeedRequestRejected, NoProgress
+from brokerage_feed.feed import Feed
+from brokerage_feed.files.file_updater import FileUpdater
+from service.site.pages import PAGE_BY_PATH
+from tests.consumer.conftest import command, copied, run
+from tests.consumer.stand_in_service import KEY
+from tests.consumer.test_pull_command import summary
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.consumer.conftest import ServedStandIn
+    from tests.consumer.stand_in_files import PublishedStandIn
+    from tests.consumer.stand_in_service import StandInService
+
+RECORDS = 3_000
+
+
+def fill(stand_in: StandInService, chance: random.Random) -> None:
+    """Write listings that take some bytes, however they are compressed."""
+    for number in range(RECORDS):
+        stand_in.put("listings", f"k{number:05}", text=chance.randbytes(300).hex())
+
+
+def asked(stand_in: StandInService, operation: str) -> int:
+    """Return how many requests there were of an operation."""
+    return sum(path.startswith(f"/v1/{operation}/") for path, _ in stand_in.asked)
+
+
+async def test_files_replace_the_snapshot_and_changes_follow(served: ServedStandIn, tmp_path: Path) -> None:
+    """Of resources that have files; what is not published comes as a snapshot."""
+    fill(served.stand_in, random.Random(1))  # noqa: S311 - repeatable
+    published = served.stand_in.publish("listings", 1_100)
+    assert len(published.files) == 3
+    served.stand_in.put("listings", "k00007", text="later")
+    served.stand_in.drop("listings", "k00008")
+    code, out, err = await run(tmp_path, "--url", served.url)
+    assert (code, err) == (0, "")
+    assert copied(tmp_path) == served.stand_in.contents()
+    listings = summary(out)["listings"]
+    assert (listings["files"], listings["snapshots"], listings["proof"]) == (3, 0, "equal")
+    assert (listings["changed"], listings["removed"]) == (1, 1)
+    assert summary(out)["agents"]["snapshots"] == 1
+    assert not (tmp_path / ".files").exists()
+    assert asked(served.stand_in, "snapshot") == 5
+
+
+@pytest.mark.parametrize(
+    "options", [["--no-files"], ["--market-status", "on-market"], ["--include-deactivated"]], ids=lambda found: found[0]
+)
+async def test_with_filters_or_by_choice_it_is_a_snapshot(
+    served: ServedStandIn, tmp_path: Path, options: list[str]
+) -> None:
+    """Files have no filters."""
+    published = served.stand_in.publish("listings", 1_000)
+    code, _, _ = await run(tmp_path, "--url", served.url, *options)
+    assert (code, published.sent) == (0, [])
+
+
+async def test_old_files_and_those_of_another_format_are_left(served: ServedStandIn, tmp_path: Path) -> None:
+    """Their changes would take longer, or they cannot be read."""
+    old = served.stand_in.publish("listings", 1_000)
+    old.listed["published"] = "2026-01-01T00:00:00Z"
+    other = served.stand_in.publish("agents", 1_000)
+    other.listed["files"][0]["format"] = "cuneiform"
+    code, _, _ = await run(tmp_path, "--url", served.url)
+    assert (code, old.sent, other.sent) == (0, [], [])
+    assert copied(tmp_path) == served.stand_in.contents()
+
+
+async def test_a_download_that_is_cut_continues_where_it_was(
+    served: ServedStandIn, tmp_path: Path, waits: list[float], amount: Callable[[int, int], int]
+) -> None:
+    """Every byte is sent once, whatever is cut, and as often as it makes progress."""
+    chance = random.Random(2)  # noqa: S311 - repeatable
+    fill(served.stand_in, chance)
+    published = served.stand_in.publish("listings", 2 * RECORDS)
+    ((name, data),) = published.files.items()
+    cuts = amount(12, 50)
+    published.cuts = [chance.randint(0, 2 * len(data) // cuts) for _ in range(cuts)]
+    code, _, err = await run(tmp_path, "--url", served.url, "--attempts", "60")
+    assert (code, err) == (0, "")
+    assert copied(tmp_path) == served.stand_in.contents()
+    assert sum(count for _, _, count in published.sent) == len(data)
+    assert [first for _, first, _ in published.sent] == [
+        sum(count for _, _, count in published.sent[:at]) for at in range(len(published.sent))
+    ]
+    assert {each[0] for each in published.sent} == {name}
+    assert len(waits) == len(published.sent) - 1
+
+
+async def test_a_pull_that_is_killed_continues_within_a_file(
+    served: ServedStandIn, tmp_path: Path, amount: Callable[[int, int], int]
+) -> None:
+    """Within a download, and while records are stored: no byte and no record is fetched again."""
+    chance = random.Random(3)  # noqa: S311 - repeatable
+    fill(served.stand_in, chance)
+    published = served.stand_in.publish("listings", 1_000)
+    sizes = [len(data) for data in published.files.values()]
+    for _ in range(amount(2, 30)):
+        published.cuts = [chance.randint(1, sizes[0] // 40)] * 1_000
+        await kill_within_a_download(served, published, tmp_path)
+    published.cuts = []
+    code, out, err = await run(tmp_path, "--url", served.url, "--resources", "listings")
+    assert (code, err) == (0, "")
+    assert summary(out)["listings"]["snapshots"] == 0
+    assert copied_listings(tmp_path) == {entry.id: entry.content for entry in served.stand_in.live("listings")}
+    # What was sent at the moment of a kill may not be stored.
+    assert sum(count for _, _, count in published.sent) < sum(sizes) + 31 * (sizes[0] // 40)
+
+
+async def kill_within_a_download(served: ServedStandIn, published: PublishedStandIn, folder: Path) -> None:
+    """Start a pull, and kill it when it has received a part of a file."""
+    before = len(published.sent)
+    async with command(folder, "--url", served.url, "--resources", "listings") as process:
+        await until(lambda: len(published.sent) > before or process.returncode is not None)
+        process.kill()
+        await process.communicate()
+
+
+def copied_listings(folder: Path) -> dict[str, str]:
+    """Return the content hashes of the copied listings."""
+    with closing(sqlite3.connect(f"file:{folder / 'copy.sqlite3'}?mode=ro", uri=True)) as connection:
+        return dict(connection.execute("SELECT id, content FROM listings"))
+
+
+async def test_a_load_that_was_stopped_continues_after_its_last_record(
+    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are loaded are not fetched again; with other files it continues as a snapshot."""
+    fill(served.stand_in, random.Random(4))  # noqa: S311 - repeatable
+    published = served.stand_in.publish("listings", 1_100)
+    load, names = FileUpdater._load_file, [*published.files]
+
+    async def stopping(updater: FileUpdater, *arguments: object) -> None:
+        if arguments[0].name == names[1]:  # type: ignore[attr-defined]
+            monkeypatch.setattr("brokerage_feed.files.file_updater._BATCH_RECORDS", 100)
+            monkeypatch.setattr(
+                updater._copy, "add_snapshot_records", _stop_after(updater._copy.add_snapshot_records, 3)
+            )
+        await load(updater, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileUpdater, "_load_file", stopping)
+        code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
+    assert code == 1
+    assert len(copied_listings(tmp_path)) == 1_100 + 300
+    published.sent.clear()
+    code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
+    assert code == 0
+    # The second file was complete on the disk.
+    assert [name for name, _, _ in published.sent] == names[2:]
+    assert copied_listings(tmp_path) == {entry.id: entry.content for entry in served.stand_in.live("listings")}
+
+
+def _stop_after(add: Callable[..., None], count: int) -> Callable[..., None]:
+    left = [count]
+
+    def adding(*arguments: object) -> None:
+        if not left[0]:
+            raise NoProgress("a test")
+        left[0] -= 1
+        add(*arguments)
+
+    return adding
+
+
+async def test_a_stopped_load_continues_as_a_snapshot_if_the_files_are_gone(
+    served: ServedStandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its last record, with its first token."""
+    fill(served.stand_in, random.Random(5))  # noqa: S311 - repeatable
+    published = served.stand_in.publish("listings", 1_000)
+    download = Feed.download
+
+    async def broken(feed: Feed, resource: str, file: object, path: Path) -> None:
+        if file.name != "00001.ndjson.zst":  # type: ignore[attr-defined]
+            raise NoProgress("a test")
+        await download(feed, resource, file, path)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Feed, "download", broken)
+        assert (await run(tmp_path, "--url", served.url, "--resources", "listings"))[0] == 1
+    served.stand_in.put("listings", "k00001", text="later")
+    served.stand_in.publish("listings", 1_000)
+    code, _, _ = await run(tmp_path, "--url", served.url, "--resources", "listings")
+    assert (code, len(published.sent)) == (0, 1)
+    assert copied_listings(tmp_path) == {entry.id: entry.content for entry in served.stand_in.live("listings")}
+    (snapshot,) = [query for path, query in served.stand_in.asked if path == "/v1/snapshot/listings"]
+    assert snapshot["after"] == "acme:k00999"
+
+
+@pytest.mark.parametrize("damage", ["hash", "lines", "zstd", "count"])
+async def test_a_file_that_is_not_as_listed_is_refused(served: ServedStandIn, tmp_path: Path, damage: str) -> None:
+    """The copy stays as it was, and the message names the file."""
+    published = served.stand_in.publish("listings", 1_000)
+    ((name, data),) = published.files.items()
+    (listed,) = published.listed["files"]
+    if damage == "hash":
+        published.files[name] = data[:-1] + bytes([data[-1] ^ 1])
+    elif damage == "count":
+        listed["records"] = published.listed["records"] = 8
+    else:
+        from hashlib import sha256  # noqa: PLC0415 - only here
+
+        from brokerage_feed.files.zstd import zstd  # noqa: PLC0415 - only here
+
+        published.files[name] = changed = zstd.compress(b'{"id": 1}\n') if damage == "lines" else b"no frames"
+        listed.update(bytes=len(changed), sha256=sha256(changed).hexdigest())
+    code, _, err = await run(tmp_path, "--url", served.url, "--resources", "listings", "--attempts", "2")
+    assert code == 1
+    assert "ndjson.zst" in err or listed["sha256"] in err
+
+
+async def test_a_service_without_files_is_asked_once_for_a_resource(served: ServedStandIn, tmp_path: Path) -> None:
+    """Earlier versions have no such operation."""
+    for _ in range(2):
+        assert (await run(tmp_path, "--url", served.url))[0] == 0
+    assert asked(served.stand_in, "exports") == 6
+
+
+async def test_programs_list_and_download_files(served: ServedStandIn, tmp_path: Path) -> None:
+    """With `await` and without; the program of the guide is the second."""
+    published = served.stand_in.publish("listings", 4)
+    async with Feed(served.url, KEY) as feed:
+        listed = await feed.published("listings")
+        for file in listed.files:
+            await feed.download("listings", file, tmp_path / file.name)
+            assert (tmp_path / file.name).read_bytes() == published.files[file.name]
+        with pytest.raises(FeedRequestRejected, match="not-published"):
+            await feed.published("agents")
+    (program,) = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE_BY_PATH["/docs/everything"].text)
+    assert "feed.published" in program
+    assert SyncFeed.published is not None

@@ -1,0 +1,1 @@
+"""Published files: written, served, and copied from."""

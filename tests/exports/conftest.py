@@ -1,0 +1,96 @@
+"""The service over a corner that tests publish from, and the folder between both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+import service.feed.snapshot_stream
+from cluster.zstd import zstd
+from mappings import COMPANY, LISTING, OFFICE
+from mappings.display import DisplayLicence
+from service.app import create_app
+from service.exports.export_folder import ExportFolder
+from service.keys.store import KeyGrant, KeyStore
+from service.publishing.publish_run import publish
+from tests.feed.conftest import GRANTS, SETTINGS
+from tests.feed.feed_client import FeedClient, company, listing, office
+from tests.indexer.conftest import bench
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from service.exports.manifest import Manifest
+    from service.publishing.publisher import PublishProgress
+    from service.settings import ServiceSettings
+    from tests.indexer.conftest import Bench
+
+__all__ = ["bench", "exports"]
+
+
+class Silence:
+    """A display that keeps what is reported."""
+
+    def __init__(self) -> None:
+        self.shown: list[PublishProgress] = []
+        self.notes: list[str] = []
+
+    def show(self, progress: PublishProgress) -> None:
+        """Keep it."""
+        self.shown.append(progress)
+
+    def note(self, sentence: str) -> None:
+        """Keep it."""
+        self.notes.append(sentence)
+
+
+@dataclass(frozen=True)
+class Exports:
+    """The service, its feed, and a folder of files."""
+
+    feed: FeedClient
+    root: Path
+    settings: ServiceSettings
+
+    async def publish(self, *companies: str) -> Silence:
+        """Publish, and return what was reported."""
+        display = Silence()
+        await publish(self.feed.bench.connection, self.settings, self.root, companies, display)
+        return display
+
+    def latest(self, company: str, resource: str = "listings") -> Manifest:
+        """Return the latest manifest."""
+        found = ExportFolder(self.root).latest(company, resource)
+        assert found is not None
+        return found
+
+    def lines(self, manifest: Manifest) -> list[dict[str, Any]]:
+        """Return the lines of all files of a publication."""
+        folder = self.root / manifest.company / manifest.resource
+        texts = [zstd.decompress((folder / file.name).read_bytes()) for file in manifest.files]
+        return [orjson.loads(line) for text in texts for line in text.splitlines()]
+
+    def names(self, company: str, resource: str = "listings") -> set[str]:
+        """Return the names of all files of a company's resource."""
+        return {path.name for path in (self.root / company / resource).iterdir()}
+
+
+@pytest.fixture
+async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Exports]:
+    """Listings and offices of the companies a and b, one of them deactivated; two records a page."""
+    monkeypatch.setattr(service.feed.snapshot_stream, "PAGE_SIZE", 2)
+    lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(10)]
+    offices = [office("O1", "a"), office("O2", "b"), office("O3", "a", 1, deactivated=True)]
+    summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})
+    assert summary.exit_code == 0
+    store = KeyStore(bench.client, bench.connection.keys_index)
+    grants = {**GRANTS, "shown": KeyGrant("shown", companies=("a",), rate=None, display=DisplayLicence.IDX)}
+    keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
+    settings = replace(SETTINGS, exports=str(tmp_path / "exports"), audit_days=1)
+    async with TestClient(TestServer(create_app(settings, bench.connection))) as http:
+        yield Exports(FeedClient(http, keys, bench), tmp_path / "exports", settings)

@@ -1,0 +1,96 @@
+"""A publication that is killed again and again, under updates and rebuilds, is never visible unless it is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from brokerage_feed.exit_codes import ExitCode
+from service.exports.manifest import decode_manifest
+from tests.consumer.conftest import COMMAND
+from tests.consumer.service_process import environment
+from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.exports.conftest import Exports
+
+NAMES = [f"L{at}" for at in range(40)]
+
+
+@asynccontextmanager
+async def publishing(exports: Exports) -> AsyncIterator[Process]:
+    """Start `brokerage index publish`; it is gone afterwards."""
+    connection = exports.feed.bench.connection
+    given = environment(ELASTICSEARCH_URL=connection.url[0], BROKERAGE_INDEX_PREFIX=connection.prefix)
+    process = await asyncio.create_subprocess_exec(
+        *(COMMAND, "index", "publish", str(exports.root), "--json"), env=given, stdout=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def written(exports: Exports) -> set[str]:
+    """Return the names of all files."""
+    return {path.name for path in exports.root.rglob("*.*")}
+
+
+async def kill_after(exports: Exports, process: Process, before: set[str], files: int) -> None:
+    """Kill a process that has written so many new files, unless it has ended."""
+    await until(lambda: len(written(exports) - before) >= files or process.returncode is not None)
+    if process.returncode is None:
+        process.kill()
+
+
+async def check(exports: Exports) -> int:
+    """Check every manifest that is visible; return how many there are."""
+    count = 0
+    for path in exports.root.rglob("manifest.json"):
+        manifest = decode_manifest(path.read_bytes())
+        for file in manifest.files:
+            data = (path.parent / file.name).read_bytes()
+            assert (len(data), sha256(data).hexdigest()) == (file.bytes, file.sha256)
+        copy = ConsumerCopy(manifest.resource)
+        copy.records = {line["id"]: (line["content"], line["record"]) for line in exports.lines(manifest)}
+        assert copy.digest(copy.records) == (manifest.records, manifest.digest)
+        scope = {"platform_company_id": manifest.company}
+        copy.apply((await exports.feed.changes(manifest.token, "all", **scope))[0])
+        digest = await exports.feed.json(f"digest/{manifest.resource}", "all", **scope)
+        assert copy.digest(copy.records) == (digest["count"], digest["digest"])
+        count += 1
+    return count
+
+
+async def test_every_manifest_that_was_ever_visible_is_whole(
+    exports: Exports, amount: Callable[[int, int], int]
+) -> None:
+    """And equal to the state of its token: with the changes since, it is what is served now."""
+    chance, rounds = random.Random(5), amount(2, 30)  # noqa: S311 - repeatable
+    for second in range(1, rounds + 1):
+        before, files = written(exports), chance.randint(1, 14)
+        async with publishing(exports) as process:
+            if second % 5 == 0:
+                await exports.feed.rebuild(*(listing(name, chance.choice("ab"), second) for name in NAMES))
+            else:
+                changed = chance.sample(NAMES, 6)
+                await exports.feed.update(
+                    *(listing(name, chance.choice("ab"), second, price=second) for name in changed[1:]),
+                    deleted_listing(changed[0], "a", second),
+                )
+            await kill_after(exports, process, before, files)
+        await check(exports)
+    async with publishing(exports) as process:
+        assert await process.wait() == ExitCode.SUCCESS
+    assert await check(exports) == 3 * 3
+    assert not (exports.root / ".publishing").exists()

@@ -1,0 +1,232 @@
+"""Publications: equal to a snapshot, visible once whole, resumed after a kill, pruned."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import zstandard
+
+import service.publishing.publication_files
+from mappings import LISTING, RESOURCES
+from service.errors import EngineUnavailable
+from service.feed.point_in_time import PointInTime
+from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
+from service.publishing.publication_files import PublicationFiles
+from service.publishing.run_log import RunLog
+from service.publishing.target_folder import TargetFolder
+from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
+
+if TYPE_CHECKING:
+    from tests.exports.conftest import Exports
+
+
+async def test_files_hold_what_a_snapshot_has(exports: Exports) -> None:
+    """For every company and resource that is loaded; the digest is that of `/digest`."""
+    await exports.publish()
+    for company in "ab":
+        for resource in ("companies", "offices", "listings"):
+            manifest = exports.latest(company, resource)
+            head, *lines, tail = await exports.feed.snapshot(resource, "all", platform_company_id=company)
+            assert exports.lines(manifest) == lines
+            assert (manifest.records, manifest.digest, manifest.schema) == (
+                len(lines),
+                tail["digest"],
+                head["schema"],
+            )
+            digest = await exports.feed.json(f"digest/{resource}", "all", platform_company_id=company)
+            assert (digest["count"], digest["digest"]) == (manifest.records, manifest.digest)
+    assert [line["id"] for line in exports.lines(exports.latest("a", "offices"))] == ["O1"]
+    assert exports.latest("c").files == ()
+    assert not (exports.root / "a" / "teams" / "manifest.json").exists()
+
+
+async def test_a_file_is_complete_at_its_size_and_consists_of_frames(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file and each frame can be read by itself, and the table at its end says where frames begin."""
+    await exports.publish("a")
+    one = exports.latest("a")
+    (file,) = one.files
+    data = (exports.root / "a" / "listings" / file.name).read_bytes()
+    assert (file.records, file.bytes, file.sha256) == (5, len(data), sha256(data).hexdigest())
+    count, _, magic = struct.unpack("<IBI", data[-9:])
+    assert (count, magic) == (3, 0x8F92EAB1)
+    start, pieces = 0, []
+    for packed, plain in struct.iter_unpack("<II", data[-9 - 8 * count : -9]):
+        piece = zstandard.ZstdDecompressor().decompress(data[start : start + packed], max_output_size=plain)
+        assert len(piece) == plain
+        pieces.append(piece)
+        start += packed
+    assert [piece.count(b"\n") for piece in pieces] == [2, 2, 1]
+
+    monkeypatch.setattr(service.publishing.publication_files, "FILE_BYTES", 1)
+    await exports.publish("a")
+    several = exports.latest("a")
+    assert [each.records for each in several.files] == [2, 2, 1]
+    assert exports.lines(several) == exports.lines(one)
+    assert several.previous == one.publication
+
+
+async def test_changes_continue_from_the_token(exports: Exports) -> None:
+    """What was written since comes, in the order of changes, and the copy is equal in the end."""
+    await exports.publish()
+    manifest = exports.latest("a")
+    await exports.feed.update(listing("L0", "a", 1, price=7), deleted_listing("L2", "a", 1), listing("L3", "b", 1))
+    assert await exports.feed.summaries(manifest.token) == [("L0", 7), ("L2", "deleted")]
+    copy = ConsumerCopy("listings")
+    copy.records = {line["id"]: (line["content"], line["record"]) for line in exports.lines(manifest)}
+    copy.apply((await exports.feed.changes(manifest.token))[0])
+    digest = await exports.feed.json("digest/listings")
+    assert copy.digest(copy.records) == (digest["count"], digest["digest"])
+
+
+async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token is of that moment, too."""
+    behind_the_first, go_on = asyncio.Event(), asyncio.Event()
+    page = PointInTime._page
+
+    async def held(point: PointInTime, selection: Any, after: str, size: int) -> Any:
+        if after and selection.resource is LISTING:
+            behind_the_first.set()
+            await go_on.wait()
+        return await page(point, selection, after, size)
+
+    monkeypatch.setattr(PointInTime, "_page", held)
+    publishing = asyncio.create_task(exports.publish("a"))
+    await behind_the_first.wait()
+    await exports.feed.update(listing("L4", "a", 1, price=9), deleted_listing("L8", "a", 1))
+    go_on.set()
+    await publishing
+    manifest = exports.latest("a")
+    assert {line["id"]: line["record"]["ListPrice"] for line in exports.lines(manifest)}["L4"] == 4
+    assert manifest.records == 5
+    assert await exports.feed.summaries(manifest.token, resources="listings") == [("L4", 9), ("L8", "deleted")]
+
+
+async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had published is not published again, and what it had begun is deleted by the next run."""
+    await exports.publish()
+    before = {company: exports.latest(company) for company in "ab"}
+    await exports.feed.update(listing("L0", "a", 1, price=7), listing("L1", "b", 1, price=7))
+    finish, stopped = PublicationFiles.finish, asyncio.CancelledError()
+
+    def cut(files: PublicationFiles) -> Any:
+        done = finish(files)
+        if files._folder.parts[-2:] == ("b", "listings"):
+            raise stopped
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PublicationFiles, "finish", cut)
+        with pytest.raises(asyncio.CancelledError):
+            await exports.publish()
+    assert exports.latest("b") == before["b"]
+    done = exports.latest("a")
+    assert done.previous == before["a"].publication
+    left = {name[:25] for name in exports.names("b") if name[0] == "2"}
+    assert len(left) == 2
+    display = await exports.publish()
+    assert exports.latest("a") == done
+    assert {(each.company, each.resource) for each in display.shown if each.is_complete} == {
+        ("b", "listings"),
+        ("c", "listings"),
+    }
+    assert "Resuming" in display.notes[0]
+    after = exports.latest("b")
+    kept = {name[:25] for name in exports.names("b") if name[0] == "2"}
+    assert kept == {before["b"].publication, after.publication}
+    assert (await exports.publish()).notes == []
+
+
+async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its publications would be old, next to new ones."""
+    await exports.publish()
+    RunLog(exports.root).add("a", "listings")
+    monkeypatch.setattr("service.publishing.run_log.RESUME_SECONDS", -1)
+    before = exports.latest("a")
+    await exports.publish()
+    assert exports.latest("a").previous == before.publication
+
+
+async def test_companies_that_are_named_are_published_whatever_was_before(exports: Exports) -> None:
+    """And a stopped run of all resumes afterwards."""
+    await exports.publish()
+    RunLog(exports.root).add("a", "listings")
+    before = exports.latest("a")
+    assert (await exports.publish("a")).notes == []
+    assert exports.latest("a").previous == before.publication
+    assert RunLog(exports.root).has("a", "listings")
+
+
+async def test_earlier_publications_and_companies_that_are_gone_are_pruned(exports: Exports) -> None:
+    """Files of others in the folder are left alone."""
+    manifests = []
+    for _ in range(3):
+        await exports.publish()
+        manifests.append(exports.latest("a").publication)
+    assert {name[:25] for name in exports.names("a") if name[0] == "2"} == {*manifests[1:]}
+    gone = exports.root / "gone" / "listings"
+    gone.mkdir(parents=True)
+    for name in exports.names("a"):
+        (gone / name).write_bytes((exports.root / "a" / "listings" / name).read_bytes())
+    (exports.root / "notes").mkdir()
+    (exports.root / "notes" / "mine.txt").write_text("mine")
+    await exports.publish("a")
+    assert gone.exists()
+    await exports.publish()
+    assert not gone.parent.exists()
+    assert (exports.root / "notes" / "mine.txt").exists()
+
+
+async def test_only_one_run_writes_to_a_folder(exports: Exports) -> None:
+    """The other one does nothing."""
+    with TargetFolder(exports.root).locked(), pytest.raises(PublishLocked, match="Another"):
+        await exports.publish()
+
+
+async def test_files_are_private_unless_their_folder_is_not(exports: Exports) -> None:
+    """The service may run as another user."""
+    await exports.publish("a")
+    assert {path.stat().st_mode & 0o077 for path in exports.root.rglob("*")} == {0}
+    exports.root.chmod(0o750)
+    await exports.publish("b")
+    modes = {path.stat().st_mode & 0o777 for path in (exports.root / "b").rglob("*")}
+    assert modes == {0o750, 0o640}
+
+
+async def test_an_outage_is_waited_for_and_then_named(exports: Exports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of what failed is visible."""
+    monkeypatch.setattr("service.publishing.publisher._RETRY_SECONDS", 0.0)
+    digest, failures = PointInTime.digest, [EngineUnavailable("a test")]
+
+    async def broken(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await digest(*arguments)
+
+    monkeypatch.setattr(PointInTime, "digest", broken)
+    display = await exports.publish("a")
+    assert any("Trying again" in note for note in display.notes)
+    before = exports.latest("a")
+    failures += [EngineUnavailable("a test")] * 100
+    with pytest.raises(PublishUnavailable, match="a test"):
+        await exports.publish("a")
+    assert exports.latest("a") == before
+
+
+async def test_a_company_that_does_not_exist_is_refused_by_name(exports: Exports) -> None:
+    """Before anything is written."""
+    with pytest.raises(PublishError, match="'nobody'"):
+        await exports.publish("nobody")
+    assert [*exports.root.iterdir()] == [exports.root / ".lock"]
+    assert {resource.alias for resource in RESOURCES} >= {"companies"}
