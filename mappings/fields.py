@@ -7,7 +7,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
-from mappings.text_forms import TextForm
+from mappings.values.text_forms import TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Collection

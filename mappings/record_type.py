@@ -20,7 +20,7 @@ import msgspec
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind
 from mappings.identifiers import STORED_PATTERN
-from mappings.text_forms import TextForm
+from mappings.values.text_forms import TextForm
 
 if TYPE_CHECKING:
     from mappings.resource import Resource

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mappings.display import DisplayLicence
-    from mappings.text_forms import TextForm
+    from mappings.values.text_forms import TextForm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind
-from mappings.text_forms import TextForm
+from mappings.values.text_forms import TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

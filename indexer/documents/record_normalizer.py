@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mappings.fields import Field
-    from mappings.text_forms import TextForm
+    from mappings.values.text_forms import TextForm
 
     Roundings = dict[str, RoundedField]
     # What the members of an object were that are rounded in it, by name.

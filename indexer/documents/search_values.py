@@ -14,10 +14,10 @@ import msgspec
 from indexer.documents.envelope import epoch_milliseconds
 from indexer.documents.record_normalizer import member_getter
 from mappings.fields import FieldKind
-from mappings.numbers import number_in
 from mappings.record_type import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import add_search_fields, exact_values, split_record
+from mappings.values.numbers import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

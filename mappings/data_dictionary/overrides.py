@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

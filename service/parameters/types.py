@@ -12,7 +12,7 @@ from marshmallow import ValidationError, fields
 
 from mappings.identifiers import MAX_CHARACTERS
 from mappings.legends import PROPERTY_TYPES
-from mappings.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
+from mappings.values.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mappings.stored_document import companies_query, feed_key, feed_key_range
-from mappings.text_forms import TextForm
+from mappings.values.text_forms import TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,8 +21,14 @@ ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/architecture.md", "docs/sizing.md", "deploy/kubernetes/README.md"]
 EVERY_PAGE = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 FOLDERS = "bench|brokerage|cluster|consumer|deploy|docs|embedded|indexer|locks|mappings|sample|service|tests"
-# A setting of Elasticsearch, and a logger.
-NOT_MODULES = {"cluster.fault_detection.follower_check.timeout", "service.access"}
+# Settings of Elasticsearch, and a logger.
+NOT_MODULES = {
+    "cluster.fault_detection.follower_check.timeout",
+    "cluster.no_master_block",
+    "cluster.routing.allocation.awareness.attributes",
+    "cluster.routing.allocation.enable",
+    "service.access",
+}
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 # What the README says of a figure, and what it is called where it was measured.
 FIGURES = {

@@ -18,7 +18,7 @@ from indexer.reso.dialects.dialect import (
     Dialect,
 )
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -12,7 +12,7 @@ from indexer.reso.mapping.converters import to_names, to_text
 from indexer.reso.mapping.identifiers import key_text
 from indexer.reso.mapping.lookup_tables import normalize_names
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

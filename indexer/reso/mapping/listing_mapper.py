@@ -17,7 +17,7 @@ from indexer.reso.mapping.open_house_mapper import OPEN_HOUSE, OpenHouseMapper
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
 from mappings import SOLD_LISTING
 from mappings.legends import PROPERTY_TYPES
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from indexer.reso.mapping.field_mapper import FieldMapper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

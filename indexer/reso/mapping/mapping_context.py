@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from indexer.reso.mapping.converters import to_text
 from indexer.reso.mapping.source_values import UnmappableValue
-from mappings.normalization import normalize_lookup
+from mappings.values.normalization import normalize_lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

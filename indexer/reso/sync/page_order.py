@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from indexer.reso.source_time import parse_source_time
-from mappings.normalization import alphanumeric_key
+from mappings.values.normalization import alphanumeric_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

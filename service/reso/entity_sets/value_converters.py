@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mappings.fields import FieldKind
-from mappings.numbers import number_in
+from mappings.values.numbers import number_in
 from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
 
 if TYPE_CHECKING:

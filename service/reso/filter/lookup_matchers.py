@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mappings.normalization import alphanumeric_key
+from mappings.values.normalization import alphanumeric_key
 from service.reso.filter.matchers import MATCH_ALL, MATCH_NONE, EqualityMatcher, UnsupportedComparison
 from service.search.query import lacks_field, match_any, match_none, terms
 
