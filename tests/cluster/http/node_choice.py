@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from elastic_transport import AsyncTransport
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
@@ -20,8 +21,6 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from elastic_transport import AsyncTransport
 
     from tests.network.server import Connection, Script
 
@@ -75,6 +74,7 @@ async def choose_among(*scripts: Script, connections: int = 64) -> AsyncIterator
             timeout=60,
             node_class=ReadingNode,
             node_pool_class=LeastRequestsPool,
+            transport_class=AsyncTransport,  # as the service has it: each request is sent once
         )
         async with client:
             yield NodeChoice(servers, client.transport)
