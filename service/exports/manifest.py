@@ -16,11 +16,11 @@ FORMAT_VERSION = 1
 LATEST_NAME = "manifest.json"
 NDJSON_ZSTD = "ndjson.zst"
 MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd"}
-# The time of its start in UTC, and eight random digits: names sort by time, and never repeat.
-_PUBLICATION = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
+# The time of its start in UTC, to the microsecond, and eight random digits: names sort by time, and never repeat.
+PUBLICATION = r"\d{8}T\d{12}Z-[0-9a-f]{8}"
 # What may follow in the name of a file.
 FILE_NAME = re.compile(
-    rf"(?P<publication>{_PUBLICATION})-\d{{5}}\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
+    rf"(?P<publication>{PUBLICATION})-\d{{5}}\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0)]

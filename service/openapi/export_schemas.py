@@ -53,7 +53,7 @@ EXPORT_SCHEMAS: dict[str, Schema] = {
         description="All records of one company's resource at one moment.",
     ),
 }
-_NAME = "20261124T021500Z-5f0c9a1e-00001.ndjson.zst"
+_NAME = "20261124T021500123456Z-5f0c9a1e-00001.ndjson.zst"
 _EXAMPLE = {
     "resource": "listings",
     "company": "summit-crest",

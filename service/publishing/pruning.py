@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
-from service.exports.manifest import LATEST_NAME
+from service.exports.manifest import LATEST_NAME, PUBLICATION
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
 # Files of publications, and parts of manifests; nothing else is ever deleted.
-_PUBLISHED = re.compile(rf"(?P<publication>\d{{8}}T\d{{6}}Z-[0-9a-f]{{8}})[-.].*|{re.escape(LATEST_NAME)}(?:\.part)?")
-_MANIFEST = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}\.json")
+_PUBLISHED = re.compile(rf"(?P<publication>{PUBLICATION})[-.].*|{re.escape(LATEST_NAME)}(?:\.part)?")
+_MANIFEST = re.compile(rf"{PUBLICATION}\.json")
 
 
 def prune_publications(folder: Path, kept: int) -> None:

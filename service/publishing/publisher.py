@@ -114,7 +114,7 @@ class Publisher:
         """Write the files and the manifest of one publication, then let it replace the latest one."""
         folder = self.target.folder(company, resource.alias)
         started = dt.datetime.now(dt.UTC)
-        name = f"{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
         files = PublicationFiles(self.target, folder, name)
         try:
             first, last = await self._write_records(directory, company, resource, files)

@@ -54,6 +54,7 @@ async def test_each_console_shows_all_workers(stand_in: StandIn, key: str) -> No
                 ("change", 10_000),
                 ("long-poll", 16),
                 ("snapshot", 8),
+                ("download", 512),
                 ("stranger", 64),
             ]
             assert [reader["seen"]["repeats"] for reader in reported["consumers"]] == [3]

@@ -131,7 +131,7 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
     assert exports.latest("b") == before["b"]
     done = exports.latest("a")
     assert done.previous == before["a"].publication
-    left = {name[:25] for name in exports.names("b") if name[0] == "2"}
+    left = {name[:31] for name in exports.names("b") if name[0] == "2"}
     assert len(left) == 2
     display = await exports.publish()
     assert exports.latest("a") == done
@@ -141,7 +141,7 @@ async def test_a_run_that_is_stopped_leaves_the_last_manifest_and_resumes(
     }
     assert "Resuming" in display.notes[0]
     after = exports.latest("b")
-    kept = {name[:25] for name in exports.names("b") if name[0] == "2"}
+    kept = {name[:31] for name in exports.names("b") if name[0] == "2"}
     assert kept == {before["b"].publication, after.publication}
     assert (await exports.publish()).notes == []
 
@@ -174,7 +174,7 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(expor
     for _ in range(3):
         await exports.publish()
         manifests.append(exports.latest("a").publication)
-    assert {name[:25] for name in exports.names("a") if name[0] == "2"} == {*manifests[1:]}
+    assert {name[:31] for name in exports.names("a") if name[0] == "2"} == {*manifests[1:]}
     gone = exports.root / "gone" / "listings"
     gone.mkdir(parents=True)
     for name in exports.names("a"):

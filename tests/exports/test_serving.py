@@ -119,16 +119,16 @@ async def test_who_may_not_see_everything_gets_no_files(exports: Exports) -> Non
         "..%2f..%2f..%2fetc%2fpasswd",
         "manifest.json",
         "%2e%2e",
-        "20260101T000000Z-00000000-00001.ndjson.zst",
-        "20260101T000000Z-00000000-00001.ndjson.zst.ids",
-        "20260101T000000Z-00000000-00001.ndjson.zst%00",
+        "20260101T000000000000Z-00000000-00001.ndjson.zst",
+        "20260101T000000000000Z-00000000-00001.ndjson.zst.ids",
+        "20260101T000000000000Z-00000000-00001.ndjson.zst%00",
     ],
 )
 async def test_no_name_leads_to_another_file(exports: Exports, name: str) -> None:
     """Also of files that lie there but that no manifest lists."""
     await exports.publish("a")
     folder = exports.root / "a" / "listings"
-    (folder / "20260101T000000Z-00000000-00001.ndjson.zst").write_bytes(b"secret")
+    (folder / "20260101T000000000000Z-00000000-00001.ndjson.zst").write_bytes(b"secret")
     status, body = await exports.feed.get(f"exports/listings/{name}")
     assert status in {400, 404}
     assert b"secret" not in body

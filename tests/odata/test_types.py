@@ -73,7 +73,9 @@ async def test_decimals_are_exact_here_and_whole_numbers_elsewhere(market: Marke
         page = await market.page("Property", "all", MAX_PAGE_SIZE_PREFERENCE, filter=text, select="ListingKey")
         assert [each["ListingKey"] for each in page["value"]] == ["E1"], text
     ordered = await market.walk("Property", "all", {"Prefer": "maxpagesize=2"}, orderby="LotSizeAcres desc")
-    assert ordered[0]["ListingKey"] == "E1"
+    acres = [row["LotSizeAcres"] for row in ordered if row["LotSizeAcres"] is not None]
+    assert 0.23 in acres
+    assert acres == sorted(acres, reverse=True)
     async with market.session.get(
         f"{market.base}/v1/listings/E1", headers={"x-api-key": market.keys["all"]}
     ) as response:
