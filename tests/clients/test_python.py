@@ -106,10 +106,13 @@ async def asked(client: Any, path: str, *variables: str, **parameters: object) -
     return await module.asyncio_detailed(*variables, client=client, **parameters)
 
 
-def test_the_generator_has_nothing_to_warn_of_but_the_stream(python: GeneratedClient) -> None:
+def test_the_generator_has_nothing_to_warn_of_but_streams_and_files(python: GeneratedClient) -> None:
     assert python.generation.code == 0
     warnings = re.findall(r"^WARNING (.*)$", python.generation.all, re.MULTILINE)
-    assert warnings == ["parsing GET /snapshot/{resource} within feed."]
+    assert {*warnings} == {
+        "parsing GET /snapshot/{resource} within feed.",
+        "parsing GET /exports/{resource}/{file} within feed.",
+    }
     assert "application/x-ndjson" in python.generation.all
 
 
