@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from brokerage_feed.record_hashes import RunningDigest
 from tests.network.http import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from tests.network.http import Request
 
@@ -29,6 +30,7 @@ class PublishedStandIn:
     files: dict[str, bytes]
     cuts: list[int] = field(default_factory=list)  # so many bytes are sent, then the connection is closed
     sent: list[tuple[str, int, int]] = field(default_factory=list)  # name, first byte and number of bytes
+    before_cut: Callable[[int], Awaitable[None]] | None = None  # gets the number of bytes of the file that were sent
 
     def reply(self, request: Request, *names: str) -> Reply:
         """Return the list, or a part of a file."""
@@ -40,7 +42,8 @@ class PublishedStandIn:
         part = data[first:]
         cut = min(self.cuts.pop(0), len(part)) if self.cuts else len(part)
         self.sent.append((name, first, cut))
-        return _Part(status=206 if first else 200, body=part, cut=cut, content_type="application/zstd")
+        status, wait = 206 if first else 200, partial(self.before_cut or _close_now, first + cut)
+        return _Part(status=status, body=part, cut=cut, before_cut=wait, content_type="application/zstd")
 
     def _first(self, request: Request, data: bytes) -> int:
         tag = f'"{sha256(data).hexdigest()}"'
@@ -52,13 +55,19 @@ class PublishedStandIn:
 @dataclass(frozen=True, kw_only=True)
 class _Part(Reply):
     cut: int
+    before_cut: Callable[[], Awaitable[None]]
 
     async def send(self, request: Request) -> None:
         """Send the first bytes; close the connection if they are not all."""
         send = request.connection.send
         await send(self.head(**{"Content-Length": str(len(self.body))}) + self.body[: self.cut])
         if self.cut < len(self.body):
+            await self.before_cut()
             request.connection.writer.close()
+
+
+async def _close_now(_end: int) -> None:
+    """Close a connection while the client may still read from it."""
 
 
 def publish(resource: str, token: str, lines: Sequence[dict[str, Any]], records_a_file: int) -> PublishedStandIn:
