@@ -14,7 +14,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/build/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image soak chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -62,6 +62,9 @@ podman:  # Tests of the image need podman. Without it `make test` leaves them ou
 
 image: develop podman  ## Build the image, run it without rights, and start what compose.yaml describes; takes 3 to 7 minutes, as root.
 	$(BIN)/pytest --image -s tests/image
+
+image-suite: develop podman  ## Run the standard tests with the Python of the image, in a container, as root. SUITE="tests/mappings".
+	@$(BIN)/python -m tests.image.suite $(SUITE)
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer

@@ -17,6 +17,7 @@ import pytest
 from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from tests.image.podman import obstacle
+from tests.loops import pause_after_writelines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -38,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("soak", deadline=None, max_examples=1_000)
     hypothesis.settings.load_profile("soak" if config.getoption("--soak") else "usual")
     _keep_files_in_memory()
+    pause_after_writelines()
     # Nodes of tests live for minutes: Java's optimizing compiler would take 40 % of their processor time and never pay.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 

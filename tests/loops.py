@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvloop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -21,3 +23,19 @@ def run(request: pytest.FixtureRequest) -> Iterator[Run]:
     """Run a scenario to its end, on each loop in turn."""
     with asyncio.Runner(loop_factory=_LOOPS[request.param]) as runner:
         yield runner.run
+
+
+def pause_after_writelines() -> None:
+    """Let asyncio limit what waits to be sent, in Pythons with CVE-2024-12254 (3.12.0 to 3.12.8, and 3.13.0).
+
+    There `writelines` never pauses its caller. The service uses uvloop, but most tests run on the default loop.
+    """
+    if sys.version_info >= (3, 13, 1):
+        return
+    write = _SelectorSocketTransport.writelines
+
+    def write_and_pause(self: Any, parts: Iterable[bytes]) -> None:
+        write(self, parts)
+        self._maybe_pause_protocol()
+
+    _SelectorSocketTransport.writelines = write_and_pause

@@ -46,13 +46,13 @@ class ImageBuilder:
         folder = self.secrets / "base"
         folder.mkdir()
         (folder / "Containerfile").write_text(_BASE, encoding="utf-8")
-        self._build("localhost/python", folder, f"--file={folder / 'Containerfile'}")
+        self.build("localhost/python", folder, f"--file={folder / 'Containerfile'}")
         return "localhost/python"
 
     def product(self, base: str, context: Path = ROOT) -> float:
         """Build the image from the Dockerfile as it is; return the seconds that it took."""
         started = time.monotonic()
-        self._build(IMAGE, context, f"--build-arg=BASE={base}", *self._given())
+        self.build(IMAGE, context, f"--build-arg=BASE={base}", *self._given())
         return time.monotonic() - started
 
     def node(self, base: str, context: Path) -> None:
@@ -62,7 +62,7 @@ class ImageBuilder:
         home = prepare_home(lambda _: None).root
         for name in ("lib", "modules"):
             shutil.copytree(home / name, context / "elasticsearch" / home.parent.name / home.name / name)
-        self._build(
+        self.build(
             NODE_IMAGE,
             context,
             f"--file={context / 'tests/image/node.Containerfile'}",
@@ -70,7 +70,8 @@ class ImageBuilder:
             *self._given(),
         )
 
-    def _build(self, name: str, context: Path, *options: str) -> None:
+    def build(self, name: str, context: Path, *options: str) -> None:
+        """Build an image from a folder; options are those of `podman build`."""
         # Only the format of Docker has health checks.
         how = ["--isolation=chroot", "--network=host", "--format=docker", f"--tag={name}"]
         self.podman.run("build", *how, *options, str(context))
