@@ -2,139 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import partial
-
-import orjson
 import rich_click as click
 
-import indexer
-from brokerage.console_tables import print_table
 from brokerage.help_epilogs import INDEX_EXITS, epilog
-from brokerage.index.index_check import check
-from brokerage.index.index_compact import compact
-from brokerage.index.index_load import reindex, update
-from brokerage.index.index_map import map_files
-from brokerage.index.index_publish import publish
-from brokerage.index.index_repair_clock import repair_clock
-from brokerage.index.index_replicate import replicate
-from brokerage.index.index_runner import (
-    JSON_OPTION,
-    RESOURCE_CHOICE,
-    RESOURCES_BY_NAME,
-    YES_OPTION,
-    print_error_line,
-    run_on_cluster,
-)
-from brokerage.index.index_verify import verify
-from brokerage.index.replication_table import replication_table
-from brokerage.index.status_table import status_notes, status_tables
-from brokerage.output import echo
+from brokerage.lazy_group import LazyGroup
+
+_COMMANDS = {
+    "check": (
+        "brokerage.index.index_check:check",
+        "Read all of SOURCE, and report its faults, fields, identifiers and references. Elasticsearch is not needed.",
+    ),
+    "compact": (
+        "brokerage.index.index_compact:compact",
+        "Merge the live indices whose shards are worn by updates, so that a page costs what it did after the rebuild.",
+    ),
+    "map": (
+        "brokerage.index.index_map:map_files",
+        "Draft the column map (TOML) of CSV files, archives or folders from their headers and values.",
+    ),
+    "prune": (
+        "brokerage.index.index_maintenance:prune",
+        "Delete old generations, leftovers of builds, and expired tombstones.",
+    ),
+    "publish": (
+        "brokerage.index.index_publish:publish",
+        "Write files of each company and resource to the folder TARGET, by default BROKERAGE_EXPORTS.",
+    ),
+    "reindex": (
+        "brokerage.index.index_load:reindex",
+        "Rebuild the records of the companies that SOURCE covers, and swap all indices in together after verification.",
+    ),
+    "repair-clock": (
+        "brokerage.index.index_repair_clock:repair_clock",
+        "Repair what a run under a clock that was ahead has left: stamps and watermarks in the future.",
+    ),
+    "replicate": (
+        "brokerage.index.index_replicate:replicate",
+        "Copy listings, sold listings, agents, offices and teams from the RESO Web API at URL, and follow its changes.",
+    ),
+    "restored": (
+        "brokerage.index.index_maintenance:restored",
+        "Let consumers start again after a restore of Elasticsearch: by default of all resources.",
+    ),
+    "rollback": (
+        "brokerage.index.index_maintenance:rollback",
+        "Restore the previous generation of RESOURCE, with all updates since it was replaced.",
+    ),
+    "status": (
+        "brokerage.index.index_status:status",
+        "Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource.",
+    ),
+    "update": (
+        "brokerage.index.index_load:update",
+        "Apply the records and deletions of SOURCE to the live indices, in any order.",
+    ),
+    "verify": (
+        "brokerage.index.index_verify:verify",
+        "Compare the live records with SOURCE, those of the companies that it covers; or all with the previous "
+        "generation.",
+    ),
+}
 
 
 @click.group(
+    cls=LazyGroup,
+    modules=_COMMANDS,
     epilog=epilog(
         "brokerage index reindex data",
         "brokerage index update changes.ndjson.gz",
         "brokerage index status",
         exits=INDEX_EXITS,
-    )
+    ),
 )
 def index() -> None:
     """Build and maintain the indices that the service reads."""
-
-
-for command in (map_files, check, reindex, update, replicate, verify, compact, publish, repair_clock):
-    index.add_command(command)
-
-
-@index.command(epilog=epilog("brokerage index status", "brokerage index status --json", exits=INDEX_EXITS))
-@JSON_OPTION
-def status(*, as_json: bool) -> None:
-    """Show generations, record counts, sizes, wear, mappings, the last run and unfinished builds of each resource."""
-    states = run_on_cluster(indexer.status)
-    if as_json:
-        echo(orjson.dumps([asdict(state) for state in states], default=_plain).decode())
-        return
-    replications = {source.name: source for state in states for source in state.sources}
-    for table in (*status_tables(states), *replication_table(replications.values())):
-        print_table(table)
-        echo()
-    for note in status_notes(states):
-        echo(note)
-
-
-def _plain(value: object) -> object:
-    return {name: getattr(value, name) for name in value.__struct_fields__}  # type: ignore[attr-defined]
-
-
-@index.command(
-    epilog=epilog("brokerage index rollback listings", "brokerage index rollback agents --yes", exits=INDEX_EXITS)
-)
-@click.argument("resource", type=RESOURCE_CHOICE, metavar="RESOURCE")
-@YES_OPTION
-@JSON_OPTION
-def rollback(*, resource: str, yes: bool, as_json: bool) -> None:
-    """Restore the previous generation of RESOURCE, with all updates since it was replaced."""
-    live, target = run_on_cluster(partial(indexer.rollback_target, resource=RESOURCES_BY_NAME[resource]))
-    _confirm(
-        f"{resource} will be served from {target} instead of {live}, with every update since {live} went live. "
-        f"The changes of the build of {live} itself are undone.",
-        yes=yes,
-    )
-    restored = run_on_cluster(partial(indexer.rollback, resource=RESOURCES_BY_NAME[resource], on_wait=print_error_line))
-    _print_result(as_json, {"resource": resource, "live": restored}, f"{resource} is now served from {restored}.")
-
-
-@index.command(
-    epilog=epilog("brokerage index restored", "brokerage index restored listings --yes --json", exits=INDEX_EXITS)
-)
-@click.argument("resources", type=RESOURCE_CHOICE, metavar="[RESOURCE]…", nargs=-1)
-@YES_OPTION
-@JSON_OPTION
-def restored(*, resources: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Let consumers start again after a restore of Elasticsearch: by default of all resources.
-
-    Run it once, after you have restored a snapshot, a disk or a whole cluster, and before the next update.
-    """
-    _confirm(
-        f"Consumers of {', '.join(resources) or 'all resources'} will take new snapshots, because what they have read "
-        "may be gone.",
-        yes=yes,
-    )
-    chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
-    begun = run_on_cluster(partial(indexer.begin_new_lives, resources=chosen, on_wait=print_error_line))
-    _print_result(as_json, {"resources": begun}, f"Consumers start again with {', '.join(begun)}.")
-
-
-@index.command(epilog=epilog("brokerage index prune", "brokerage index prune --yes --json", exits=INDEX_EXITS))
-@YES_OPTION
-@JSON_OPTION
-def prune(*, yes: bool, as_json: bool) -> None:
-    """Delete old generations, leftovers of builds, and expired tombstones.
-
-    In an index of several shards also the copies that records left behind when they changed their shard.
-
-    BROKERAGE_KEPT_GENERATIONS and BROKERAGE_TOMBSTONE_DAYS set how much is kept.
-    """
-    found = run_on_cluster(indexer.prunable)
-    if any(found):
-        _confirm(f"{', '.join(found.indices) or 'No index'} and {_count_documents(found)} will be deleted.", yes=yes)
-        found = run_on_cluster(partial(indexer.prune, on_wait=print_error_line))
-    deleted = f"Deleted: {', '.join(found.indices) or 'no index'}, {_count_documents(found)}."
-    counts = {"deleted": found.indices, "tombstones": found.tombstones, "copies": found.copies}
-    _print_result(as_json, counts, deleted)
-
-
-def _count_documents(found: indexer.Pruned) -> str:
-    tombstones = "1 tombstone" if found.tombstones == 1 else f"{found.tombstones:,} tombstones"
-    return f"{tombstones} and {found.copies:,} left copies" if found.copies else tombstones
-
-
-def _confirm(sentence: str, *, yes: bool) -> None:
-    if not yes:
-        click.confirm(f"{sentence} Continue?", abort=True, err=True)
-
-
-def _print_result(as_json: bool, value: dict[str, object], sentence: str) -> None:  # noqa: FBT001 - passed on as is
-    echo(orjson.dumps(value).decode() if as_json else sentence)

@@ -47,11 +47,17 @@ def test_an_example_that_is_none_would_be_found() -> None:
         parse_command_line("brokerage index update - --resource homes")
 
 
-def test_the_help_lists_every_command_with_the_beginning_of_its_own_help() -> None:
-    shown = run("--help", environment={"COLUMNS": "120"}).stdout
-    listed = dict(re.findall(r"^│ ([a-z]+)  +(.+?)\.? +│$", shown, re.MULTILINE))
-    helps = {path.removeprefix("brokerage "): command.help or "" for path, command in COMMANDS.items()}
-    assert set(listed) == {path for path in helps if " " not in path} - {"brokerage"}
+@pytest.mark.parametrize("group", ["", "index"])
+def test_the_help_lists_every_command_with_the_beginning_of_its_own_help(group: str) -> None:
+    shown = run(*group.split(), "--help", environment={"COLUMNS": "200"}).stdout
+    listed = dict(re.findall(r"^│ ([a-z-]+)  +(.+?)\.? +│$", shown.partition("Commands")[2], re.MULTILINE))
+    parent = f"brokerage {group}".strip()
+    helps = {
+        path.rpartition(" ")[2]: " ".join((command.help or "").split())
+        for path, command in COMMANDS.items()
+        if path.rpartition(" ")[0] == parent
+    }
+    assert set(listed) == set(helps)
     assert [name for name, summary in listed.items() if not helps[name].startswith(summary)] == []
 
 

@@ -1,0 +1,54 @@
+"""A group whose commands are imported when they are called: importing all takes longer than most commands run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class LazyGroup(click.RichGroup):
+    """A group of commands in the order of its help."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        """Take where each command is defined, as "module:attribute", and its summary in the help of the group."""
+        super().__init__(*args, **kwargs)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the command names in the order of the help."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Return the command of this name, or None."""
+        if cmd_name not in self.modules:
+            return None
+        module, _, attribute = self.modules[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_options(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        """List the options, and the commands with their summaries, without importing them."""
+        listing = _Listing(params=self.params, modules=self.modules)
+        listing.format_options(click.RichContext(listing, help_option_names=ctx.help_option_names), formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names without their help, which would import every command at each press of TAB."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name) for name in self.modules if name.startswith(incomplete)]
+
+
+class _Listing(LazyGroup):
+    """The commands with no more than their summaries."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:  # noqa: ARG002 - click's signature
+        """Return a command that can only be listed."""
+        return click.RichCommand(name=cmd_name, help=self.modules[cmd_name][1])
+
+    format_options = click.RichGroup.format_options
