@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
 
+from brokerage.command import main
 from embedded.cache_folders import cache_folder
 from tests.processes import workers_of
 from tests.waiting import wait_until
@@ -89,6 +91,12 @@ def run(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedPro
         timeout=_PATIENCE_SECONDS,
         env=_environment(environment),
     )
+
+
+def invoke(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `brokerage ARGUMENTS` within this process, which saves the imports of one of its own."""
+    ended = CliRunner().invoke(main, arguments, env={"COLUMNS": "200", **environment})
+    return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
 
 
 def _environment(changes: dict[str, str]) -> dict[str, str]:

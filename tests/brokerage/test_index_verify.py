@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from elasticsearch import Elasticsearch
 
 from mappings import COMPANY, TEAM
-from tests.brokerage.conftest import run
-from tests.conftest import remove_indices
+from tests.brokerage.conftest import invoke, run
 from tests.records import deletion, envelope, write
 
 if TYPE_CHECKING:
@@ -32,11 +32,10 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def verify(client: AsyncElasticsearch, prefix: str, on_engine: dict[str, str], source: Path) -> Verify:
+def verify(client: AsyncElasticsearch, on_engine: dict[str, str], source: Path) -> Verify:  # noqa: ARG001 - removes it
     """The command over what was built of the source."""
-    await remove_indices(client, prefix)
-    assert run("index", "reindex", str(source), environment=on_engine).returncode == 0
-    return lambda *arguments: run("index", "verify", *map(str, arguments), environment=on_engine)
+    assert invoke("index", "reindex", str(source), environment=on_engine).returncode == 0
+    return lambda *arguments: invoke("index", "verify", *map(str, arguments), environment=on_engine)
 
 
 def test_an_equal_index_is_reported_in_a_line_per_resource(verify: Verify, source: Path, prefix: str) -> None:
@@ -99,10 +98,11 @@ def test_json_says_all_of_it(verify: Verify, source: Path, prefix: str) -> None:
     }
 
 
-async def test_a_resource_that_is_not_live_is_reported(
-    verify: Verify, source: Path, client: AsyncElasticsearch, prefix: str
+def test_a_resource_that_is_not_live_is_reported(
+    verify: Verify, source: Path, on_engine: dict[str, str], prefix: str
 ) -> None:
-    await client.indices.delete(index=f"{prefix}teams-v0001")
+    with Elasticsearch(on_engine["ELASTICSEARCH_URL"]) as client:
+        client.indices.delete(index=f"{prefix}teams-v0001")
     printed = verify(source)
     assert printed.returncode == 1
     assert printed.stdout.splitlines()[1] == "teams: the source has records, but no generation is live."
@@ -115,7 +115,7 @@ def test_without_a_source_the_earlier_generation_is_compared(
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == "There is no earlier generation to compare with: specify a SOURCE.\n"
     write(source, {TEAM: TEAMS[1:]})
-    assert run("index", "reindex", str(source), "teams", environment=on_engine).returncode == 0
+    assert invoke("index", "reindex", str(source), "teams", environment=on_engine).returncode == 0
     for arguments in ([], ["teams"], ["--against", "teams-v0001"]):
         printed = verify(*arguments)
         assert printed.returncode == 1
@@ -137,7 +137,7 @@ def test_wrong_usage_exits_with_code_2(
     on_engine: dict[str, str], source: Path, arguments: list[str], says: str
 ) -> None:
     given = [str(source) if argument == "SOURCE" else argument for argument in arguments]
-    printed = run("index", "verify", *given, environment=on_engine)
+    printed = invoke("index", "verify", *given, environment=on_engine)
     assert printed.returncode == 2
     assert says in printed.stderr
 
