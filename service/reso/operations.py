@@ -18,9 +18,9 @@ from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
-from service.reso.entity_sets.declarations import ENTITY_SETS, EntitySet
-from service.reso.entity_sets.entity_query import count_entities, query_entities, query_entity
+from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.metadata_document import metadata_document, service_document
+from service.reso.page_sources import count_entities, query_entities, query_entity
 from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
 from service.reso.paging.skip_token import SkipToken
 from service.reso.protocol.links import service_root_url
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from service.keys.record import ApiKey
     from service.request_context import RequestContext
+    from service.reso.entity_sets.entity_set import EntitySet
     from service.services import Services
     from service.telemetry.timing import Timer
 

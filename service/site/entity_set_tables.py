@@ -9,7 +9,7 @@ from service.reso.entity_sets.declarations import ENTITY_SETS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
+    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 
 
 def entity_set_tables() -> str:
