@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from service.reso.child_sets import child_query
 from service.reso.child_sets.child_set import ChildSet
 from service.reso.entity_sets import entity_query
+from service.reso.expand.expanded_rows import expand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[An
     """Return the rows that the query options select; raise ApiError for invalid ones."""
     if isinstance(entity_set, ChildSet):
         return child_query.query_children(call, entity_set)
-    return entity_query.query_entities(call, entity_set)
+    return expand(call, entity_query.query_entities(call, entity_set))
 
 
 async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
@@ -34,4 +35,4 @@ def query_entity(call: RequestContext, entity_set: EntitySet, key: str, names: S
     """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
     if isinstance(entity_set, ChildSet):
         return child_query.query_child(call, entity_set, key, names)
-    return entity_query.query_entity(call, entity_set, key, names)
+    return expand(call, entity_query.query_entity(call, entity_set, key, names))

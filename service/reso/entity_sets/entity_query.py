@@ -139,12 +139,12 @@ def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource,
 
 
 def selected_properties(
-    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None
+    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None, option: str = SELECT
 ) -> tuple[EntityProperty, ...]:
-    """Return the selected properties, always including the key; raise InvalidRequest."""
+    """Return the selected properties, always including the key; raise InvalidRequest naming the option."""
     known = entity_set.properties
     if unknown := [name for name in names or () if name not in known]:
-        raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
+        raise InvalidRequest.of(option, f"{entity_set.name} has no property {unknown[0]!r}.")
     wanted = known.keys() if names is None else {*names}
     selected = tuple(declared for name, declared in known.items() if declared.is_key or name in wanted)
     for declared in selected:
