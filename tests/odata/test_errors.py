@@ -160,7 +160,9 @@ async def test_options_of_a_collection_are_none_of_one_entity(odata: ODataClient
     assert reply.body.keys() == {"@odata.context", "ListingKey", "City"}
 
 
-@pytest.mark.parametrize("path", ["Property('nothing')", "Property(nothing)", "Showing", "Property/x", "EntityEvent(x)"])
+@pytest.mark.parametrize(
+    "path", ["Property('nothing')", "Property(nothing)", "Showing", "Property/x", "EntityEvent(x)"]
+)
 async def test_what_is_not_there_is_not_found(odata: ODataClient, path: str) -> None:
     assert (await odata.request(path)).problem == (404, "not-found", "")
 

@@ -72,12 +72,13 @@ async def test_selected_properties_of_related_entities_come_alone(odata: ODataCl
 async def test_a_page_asks_once_for_all_agents(
     world: World, odata: ODataClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, sent = world.http.app[SERVICES].engine, list[str]()  # type: ignore[index]
+    engine, sent = world.http.app[SERVICES].engine, list[str]()
     search = engine.search
 
     async def counted(alias: str, *arguments: Any, **options: Any) -> bytes:
         sent.append(alias.rpartition("-")[2])
-        return await search(alias, *arguments, **options)
+        response: bytes = await search(alias, *arguments, **options)
+        return response
 
     monkeypatch.setattr(engine, "search", counted)
     page = await odata.page("Property", top=50, expand="ListAgent,CoListAgent,ListOffice,Media")

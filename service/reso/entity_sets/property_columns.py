@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from service.feed.hit_parser import DocumentHeader
 
 STATUS_PROPERTY = "StandardStatus"
-TYPE_PROPERTY = "PropertyType"
+TYPE_PROPERTY, SUBTYPE_PROPERTY = "PropertyType", "PropertySubType"
 FEATURES_MEMBER = "PropertyFeatures"
 _SOLD = "Sold"
 # Of the Data Dictionary's lookups MemberStatus and OfficeStatus; the other one is in the table.
-_ACTIVE = "Active"
+_ACTIVE, _INACTIVE = "Active", "Inactive"
+_ACTIVITY: dict[object, str] = {True: _ACTIVE, False: _INACTIVE}
 _NOT_SEARCHED = ColumnSearch()
 
 
@@ -106,7 +107,12 @@ def lookup_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tup
     if entity.status:
         yield STATUS_PROPERTY, _status_column(entity, resource)
     if entity.type:
-        yield TYPE_PROPERTY, _type_column(entity)
+        yield TYPE_PROPERTY, _type_column(entity, is_subtype=False)
+        yield SUBTYPE_PROPERTY, _type_column(entity, is_subtype=True)
+    for member in resource.stored:
+        sources = entity.sources_for(member.name)
+        if len(sources) == 1 and sources[0].field and sources[0].among == (_ACTIVE,):
+            yield sources[0].field, PropertyColumn(member.name, _ACTIVITY.get)
 
 
 def _status_column(entity: DictionaryEntity, resource: Resource) -> PropertyColumn:
@@ -125,14 +131,16 @@ def _status_column(entity: DictionaryEntity, resource: Resource) -> PropertyColu
     )
 
 
-def _type_column(entity: DictionaryEntity) -> PropertyColumn:
+def _type_column(entity: DictionaryEntity, *, is_subtype: bool) -> PropertyColumn:
+    """Return the column of the type, or of the subtype: numbers of types without one have none."""
     name_by_number: dict[int, str] = {}
     for name, number in entity.type.items():
-        name_by_number.setdefault(number, name.partition("/")[0])
+        name_by_number.setdefault(number, name.partition("/")[2 if is_subtype else 0])
     codes: dict[str, list[int]] = defaultdict(list)
     for number, name in name_by_number.items():
-        codes[name].append(number)
-    names = {PROPERTY_TYPES[number]: name for number, name in name_by_number.items()}
+        if name:
+            codes[name].append(number)
+    names = {PROPERTY_TYPES[number]: name or None for number, name in name_by_number.items()}
     matcher = CodeMatcher("property_type_id", {name: tuple(map(str, numbers)) for name, numbers in codes.items()})
     return PropertyColumn("PropertyType", lambda value: names.get(str(value)), search=ColumnSearch(matcher))
 
