@@ -8,6 +8,8 @@ from service.reso.child_sets import child_query
 from service.reso.child_sets.child_set import ChildSet
 from service.reso.entity_sets import entity_query
 from service.reso.expand.expanded_rows import expand
+from service.reso.static_sets import static_query
+from service.reso.static_sets.static_set import StaticSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:
     """Return the rows that the query options select; raise ApiError for invalid ones."""
+    if isinstance(entity_set, StaticSet):
+        return static_query.query_static(call, entity_set)
     if isinstance(entity_set, ChildSet):
         return child_query.query_children(call, entity_set)
     return expand(call, entity_query.query_entities(call, entity_set))
@@ -26,6 +30,8 @@ def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[An
 
 async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
     """Return the number of rows that `$filter` selects; raise ApiError for an invalid one."""
+    if isinstance(entity_set, StaticSet):
+        return len(static_query.select_static(call, entity_set))
     if isinstance(entity_set, ChildSet):
         return await child_query.count_selected(call, entity_set)
     return await entity_query.count_entities(call, entity_set)
@@ -33,6 +39,8 @@ async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
 
 def query_entity(call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None) -> PageSource[Any]:
     """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
+    if isinstance(entity_set, StaticSet):
+        return static_query.query_static_row(call, entity_set, key, names)
     if isinstance(entity_set, ChildSet):
         return child_query.query_child(call, entity_set, key, names)
     return expand(call, entity_query.query_entity(call, entity_set, key, names))

@@ -20,7 +20,7 @@ def entity_set_tables() -> str:
 def _section(entity_set: EntitySet) -> Iterator[str]:
     yield f"### {entity_set.name}"
     yield ""
-    yield f"Records of {' and '.join(f'`{resource.alias}`' for resource in entity_set.resources)}."
+    yield entity_set.origin
     yield ""
     yield "| Property | Type | Source | Use |"
     yield "|---|---|---|---|"

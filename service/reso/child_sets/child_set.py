@@ -86,6 +86,11 @@ class ChildSet(EntitySet):
         """Return the field group that a key needs to see the list in records of a resource."""
         return self.properties[self.key].columns[resource].group
 
+    @property
+    def origin(self) -> str:
+        """Where the rows are from, as a sentence."""
+        return f"Elements of `{self.member}`. {super().origin}"
+
     @cached_property
     def _decode(self) -> Callable[[JsonBytes], Any]:
         members = [(name, Any, None) for name in (self.member, *self.parent_members)]

@@ -44,6 +44,7 @@ class _Declared(NamedTuple):
     source: str
     read: Callable[[Child], object]
     search: ColumnSearch = _NOT_SEARCHED
+    lookup: tuple[str, ...] = ()
 
 
 def _own_key(source: str) -> _Declared:
@@ -74,12 +75,12 @@ def _text(member: str) -> _Declared:
     return _Declared(EdmType.STRING, member, lambda child: to_text(child.values.get(member)))
 
 
-def _derived(edm: EdmType, source: str, read: Callable[[Values], object]) -> _Declared:
-    return _Declared(edm, source, lambda child: read(child.values))
+def _derived(edm: EdmType, source: str, read: Callable[[Values], object], *lookup: str) -> _Declared:
+    return _Declared(edm, source, lambda child: read(child.values), lookup=lookup)
 
 
 def _constant(value: str, search: ColumnSearch = _NOT_SEARCHED) -> _Declared:
-    return _Declared(EdmType.STRING, f"always {value}", lambda _: value, search)
+    return _Declared(EdmType.STRING, f"always {value}", lambda _: value, search, (value,))
 
 
 def _main_url(values: Values) -> object:
@@ -131,7 +132,9 @@ def _properties(
         columns: dict[Resource, Any] = {}
         for resource in resources:
             group = next(known.group for known in resource.fields if known.name == member)
-            columns[resource] = ChildColumn(each.source, search=each.search, group=group, read=each.read)
+            columns[resource] = ChildColumn(
+                each.source, search=each.search, group=group, lookup=each.lookup, read=each.read
+            )
         properties[name] = EntityProperty(name, each.edm, columns, is_key=name == key)
     return properties
 
@@ -183,7 +186,7 @@ def _open_houses() -> ChildSet:
             name: _derived(EdmType.DATE_TIME, time, partial(_open_house_time, member=time))
             for name, time in times.items()
         },
-        "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type),
+        "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type, _LIVESTREAM, _PUBLIC),
         "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),
         "OpenHouseRemarks": _text("Comment"),
     }

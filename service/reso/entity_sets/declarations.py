@@ -22,6 +22,7 @@ from service.reso.entity_sets.property_columns import (
     lookup_columns,
     modification_column,
 )
+from service.reso.static_sets.declarations import static_sets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,8 @@ def _copied_fields(entity: DictionaryEntity, resource: Resource) -> dict[str, Fi
 RECORD_SETS: dict[str, EntitySet] = {
     name: _entity_set(name, entity) for name, entity in DATA_DICTIONARY.entities.items() if entity.aliases
 }
-ENTITY_SETS: dict[str, EntitySet] = {**RECORD_SETS, **CHILD_SETS}
+_DATA_SETS: dict[str, EntitySet] = {**RECORD_SETS, **CHILD_SETS}
+ENTITY_SETS: dict[str, EntitySet] = {**_DATA_SETS, **static_sets(_DATA_SETS)}
 # The entity set of each resource; companies have none.
 ENTITY_SET_BY_RESOURCE: dict[Resource, EntitySet] = {
     resource: entity_set for entity_set in RECORD_SETS.values() for resource in entity_set.resources

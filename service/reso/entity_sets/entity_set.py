@@ -29,6 +29,11 @@ class EntityProperty:
         return all(column.search.matcher is not None for column in self.columns.values())
 
     @property
+    def lookup(self) -> tuple[str, ...]:
+        """The values of a lookup with a fixed set of them, empty for any other property."""
+        return tuple(dict.fromkeys(value for column in self.columns.values() for value in column.lookup))
+
+    @property
     def is_sortable(self) -> bool:
         """Whether `$orderby` accepts it."""
         return all(column.search.sort is not None for column in self.columns.values())
@@ -56,6 +61,11 @@ class EntitySet:
     key: str
     resources: tuple[Resource, ...]
     properties: dict[str, EntityProperty] = field(hash=False)
+
+    @property
+    def origin(self) -> str:
+        """Where the rows are from, as a sentence."""
+        return f"Records of {' and '.join(f'`{resource.alias}`' for resource in self.resources)}."
 
     @property
     def filterable(self) -> tuple[str, ...]:
