@@ -23,6 +23,7 @@ from mappings.fields import (
 from mappings.resource import Resource
 from mappings.search_fields import (
     doc_value,
+    element_count,
     envelope_keyword,
     envelope_timestamp,
     keyword,
@@ -107,6 +108,7 @@ AGENT = Resource(
         keyword("office", "platform_office_id", refers_to="offices"),
         envelope_timestamp("deactivated", "deactivated_at"),
         presence("has_company_programs", "company_programs"),
+        element_count("team_count", "teams"),
         doc_value("modified", "modification_timestamp"),
     ),
     timestamps={"platform_agent_id": "platform_agent_id", "agent_uuid": "id"},

@@ -29,6 +29,7 @@ from mappings.search_fields import (
     date_millis,
     decimal,
     doc_value,
+    element_count,
     envelope_keyword,
     envelope_timestamp,
     feature,
@@ -188,6 +189,8 @@ _SEARCH_FIELDS: tuple[SearchField, ...] = (
     flag("has_pool", "PoolYN"),
     flag("is_waterfront", "WaterfrontYN"),
     flag("has_view", "ViewYN"),
+    element_count("photo_count", "ListingImages"),
+    element_count("open_house_count", "OpenHouse"),
     *(feature(underscore(name), shown) for shown, name in load_property_features().items()),
 )
 

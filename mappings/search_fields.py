@@ -27,6 +27,7 @@ class Conversion(Enum):
     TIMESTAMP = "timestamp"  # ISO 8601, or Unix seconds, to milliseconds since 1970
     EXACT = "exact"  # a number as the source has it, which may be rounded in the record, or be a text there
     FEATURE = "feature"  # the values of one property feature
+    COUNT = "count"  # the number of elements of a list, no value if it is empty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +97,11 @@ def feature(name: str, feature_name: str) -> SearchField:
         conversion=Conversion.FEATURE,
         feature=feature_name,
     )
+
+
+def element_count(name: str, source: str) -> SearchField:
+    """Declare the number of elements of a list; records whose list is empty have no value."""
+    return SearchField(name=name, mapping={"type": "integer"}, sources=(source,), conversion=Conversion.COUNT)
 
 
 def date_millis(name: str, source: str) -> SearchField:

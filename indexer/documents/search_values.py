@@ -32,7 +32,7 @@ _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
 _DAY_MILLISECONDS = 86_400_000
 _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER})
 # The conversions whose fields documents of 1.0.0 lack.
-_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE})
+_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
 
 
 class SearchValues:
@@ -153,6 +153,11 @@ def _number(read: Extract, envelope: Any) -> float | None:
     return None if value is None else number_in(value)
 
 
+def _count(read: Extract, envelope: Any) -> int | None:
+    value = read(envelope)
+    return len(value) or None if isinstance(value, list) else None
+
+
 _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.VERBATIM: _values,
     Conversion.PRESENCE: _presence,
@@ -160,4 +165,5 @@ _CONVERSIONS: dict[Conversion, Callable[[Any, Any], object]] = {
     Conversion.DAY: _day,
     Conversion.TIMESTAMP: _timestamp,
     Conversion.EXACT: _number,
+    Conversion.COUNT: _count,
 }

@@ -11,16 +11,19 @@ import orjson
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import EVENT_PROPERTIES, FILTERABLE_PROPERTIES
 from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.expand.navigation import navigations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from service.reso.entity_sets.edm_types import EdmType
+    from service.reso.entity_sets.entity_set import EntitySet
 
 NAMESPACE = "org.reso.metadata"
 _EDMX = "http://docs.oasis-open.org/odata/ns/edmx"
 _EDM = "http://docs.oasis-open.org/odata/ns/edm"
 _CAPABILITIES = "Org.OData.Capabilities.V1"
+_LOOKUP_NAME = "RESO.OData.Metadata.LookupName"
 _VOCABULARY = "https://docs.oasis-open.org/odata/odata-vocabularies/v4.0/Org.OData.Capabilities.V1.xml"
 ENTITY_SET_NAMES = (event_rows.EVENT_ENTITY_SET, *ENTITY_SETS)
 
@@ -35,7 +38,9 @@ def metadata_document() -> bytes:
     _entity_type(schema, event_rows.EVENT_ENTITY_SET, event_rows.SEQUENCE_PROPERTY, EVENT_PROPERTIES)
     for name, entity_set in ENTITY_SETS.items():
         types = {title: declared.edm for title, declared in entity_set.properties.items()}
-        _entity_type(schema, name, entity_set.key, types)
+        element = _entity_type(schema, name, entity_set.key, types)
+        _lookup_names(element, entity_set)
+        _navigation_properties(element, name)
     container = ET.SubElement(schema, "EntityContainer", {"Name": "Default"})
     _entity_set(
         container, event_rows.EVENT_ENTITY_SET, EVENT_PROPERTIES, FILTERABLE_PROPERTIES, (event_rows.SEQUENCE_PROPERTY,)
@@ -47,19 +52,37 @@ def metadata_document() -> bytes:
     return encoded
 
 
-def _entity_type(schema: ET.Element, name: str, key: str, properties: Mapping[str, EdmType]) -> None:
+def _entity_type(schema: ET.Element, name: str, key: str, properties: Mapping[str, EdmType]) -> ET.Element:
     element = ET.SubElement(schema, "EntityType", {"Name": name})
     ET.SubElement(ET.SubElement(element, "Key"), "PropertyRef", {"Name": key})
     for title, edm in properties.items():
         facets = {"Nullable": "false"} if title == key or edm.is_collection else {}
         facets |= {"Scale": "variable"} if edm.is_decimal else {}
         ET.SubElement(element, "Property", {"Name": title, "Type": edm, **facets})
+    return element
+
+
+def _lookup_names(entity_type: ET.Element, entity_set: EntitySet) -> None:
+    """Annotate lookups with the `LookupName` of their values in the entity set `Lookup`."""
+    for element in entity_type.findall("Property"):
+        name = element.attrib["Name"]
+        if entity_set.properties[name].lookup:
+            ET.SubElement(element, "Annotation", {"Term": _LOOKUP_NAME, "String": name})
+
+
+def _navigation_properties(entity_type: ET.Element, name: str) -> None:
+    for each in navigations(name).values():
+        target = f"{NAMESPACE}.{each.target.name}"
+        kind = f"Collection({target})" if each.children else target
+        ET.SubElement(entity_type, "NavigationProperty", {"Name": each.name, "Type": kind})
 
 
 def _entity_set(
     container: ET.Element, name: str, properties: Iterable[str], filtered: Iterable[str], ordered: Iterable[str]
 ) -> None:
     element = ET.SubElement(container, "EntitySet", {"Name": name, "EntityType": f"{NAMESPACE}.{name}"})
+    for each in navigations(name).values():
+        ET.SubElement(element, "NavigationPropertyBinding", {"Path": each.name, "Target": each.target.name})
     can_filter, can_order = {*filtered}, {*ordered}
     _restriction(
         element, "FilterRestrictions", "NonFilterableProperties", [p for p in properties if p not in can_filter]

@@ -18,9 +18,11 @@ from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
-from service.reso.entity_sets.declarations import ENTITY_SETS, EntitySet
-from service.reso.entity_sets.entity_query import count_entities, query_entities, query_entity
+from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.expand.expand_option import EXPANDABLE_COLLECTION_OPTIONS, EXPANDABLE_ENTITY_OPTIONS
+from service.reso.expand.navigation import navigations
 from service.reso.metadata_document import metadata_document, service_document
+from service.reso.page_sources import count_entities, query_entities, query_entity
 from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
 from service.reso.paging.skip_token import SkipToken
 from service.reso.protocol.links import service_root_url
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from service.keys.record import ApiKey
     from service.request_context import RequestContext
+    from service.reso.entity_sets.entity_set import EntitySet
     from service.services import Services
     from service.telemetry.timing import Timer
 
@@ -129,10 +132,13 @@ async def show_event(call: RequestContext) -> web.Response:
 
 
 def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operation]:
-    yield ResoOperation(f"/reso/{name}", COLLECTION_OPTIONS, partial(list_entities, entity_set))
+    is_expandable = bool(navigations(name))
+    of_page = EXPANDABLE_COLLECTION_OPTIONS if is_expandable else COLLECTION_OPTIONS
+    of_entity = EXPANDABLE_ENTITY_OPTIONS if is_expandable else ENTITY_OPTIONS
+    yield ResoOperation(f"/reso/{name}", of_page, partial(list_entities, entity_set))
     yield ResoOperation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set))
     for path in (f"/reso/{name}('{{key}}')", f"/reso/{name}({entity_set.key}='{{key}}')"):
-        yield ResoOperation(path, ENTITY_OPTIONS, partial(show_entity, entity_set))
+        yield ResoOperation(path, of_entity, partial(show_entity, entity_set))
         yield ResoOperation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
 
 

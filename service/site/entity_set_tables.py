@@ -9,7 +9,7 @@ from service.reso.entity_sets.declarations import ENTITY_SETS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
+    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 
 
 def entity_set_tables() -> str:
@@ -20,7 +20,7 @@ def entity_set_tables() -> str:
 def _section(entity_set: EntitySet) -> Iterator[str]:
     yield f"### {entity_set.name}"
     yield ""
-    yield f"Records of {' and '.join(f'`{resource.alias}`' for resource in entity_set.resources)}."
+    yield entity_set.origin
     yield ""
     yield "| Property | Type | Source | Use |"
     yield "|---|---|---|---|"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from service.health.monitor import HealthMonitor
     from tests.feed.feed_client import FeedClient
 
-_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE})
+_ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
 _PATHS = ("changes", "snapshot/listings", "digest/listings")
 
 

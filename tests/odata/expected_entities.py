@@ -50,7 +50,8 @@ _NUMBERS = {name: number for number, name in PROPERTY_TYPES.items()}
 PROPERTY_TYPE_NAMES = {number: name for name, numbers in _TYPE.items() for number in numbers}
 
 
-def _modified(envelope: Envelope) -> str:
+def modified(envelope: Envelope) -> str:
+    """Return the feed timestamp of a record."""
     at = dt.datetime.fromisoformat(envelope["updated_at"]).astimezone(dt.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -59,7 +60,7 @@ def _listing(envelope: Envelope) -> dict[str, Any]:
     record = envelope["record"]
     return {
         "ListingKey": record["PlatformListingId"],
-        "ModificationTimestamp": _modified(envelope),
+        "ModificationTimestamp": modified(envelope),
         "StandardStatus": _STATUS.get(record["Status"]),
         "PropertyType": PROPERTY_TYPE_NAMES.get(_NUMBERS.get(record["PropertyType"], -1)),
         "ListingId": record["ListingID"],
@@ -96,7 +97,7 @@ def _agent(envelope: Envelope) -> dict[str, Any]:
     created = dt.datetime.fromtimestamp(record["created_timestamp"], dt.UTC)
     return {
         "MemberKey": record["agent_uuid"],
-        "ModificationTimestamp": _modified(envelope),
+        "ModificationTimestamp": modified(envelope),
         "MemberStatus": "Active" if envelope.get("deactivated_at") is None else "Inactive",
         "MemberFullName": record["name"],
         "MemberLanguages": record["languages"],
@@ -109,7 +110,7 @@ def _office(envelope: Envelope) -> dict[str, Any]:
     record = envelope["record"]
     return {
         "OfficeKey": record["platform_office_id"],
-        "ModificationTimestamp": _modified(envelope),
+        "ModificationTimestamp": modified(envelope),
         "OfficeStatus": "Active" if envelope.get("deactivated_at") is None else "Inactive",
         "OfficeName": record["name"],
         "OfficePostalCode": record["zip_code"],
@@ -120,7 +121,7 @@ def _team(envelope: Envelope) -> dict[str, Any]:
     record = envelope["record"]
     return {
         "TeamKey": record["uuid"],
-        "ModificationTimestamp": _modified(envelope),
+        "ModificationTimestamp": modified(envelope),
         "TeamName": record["name"],
         "TeamPostalCode": record["zipcode"],
     }

@@ -93,7 +93,17 @@ _REFUSED = [
     ("$skiptoken", "x", 400, _BAD),
     ("$skiptoken", "not a token", 400, _BAD),
     ("$format", "xml", 501, _NOT_HERE),
-    ("$expand", "Media", 501, _NOT_HERE),
+    ("$expand", "Nothing", 400, _BAD),
+    ("$expand", "Media,Media", 400, _BAD),
+    ("$expand", "Media(", 400, _BAD),
+    ("$expand", "Media,", 400, _BAD),
+    ("$expand", "", 400, _BAD),
+    ("$expand", "Media($select=Nothing)", 400, _BAD),
+    ("$expand", "Media($top=1)", 501, _NOT_HERE),
+    ("$expand", "Media($select=Order;$filter=contains(MediaURL,'x'))", 501, _NOT_HERE),
+    ("$expand", "ListAgent($expand=Media)", 501, _NOT_HERE),
+    ("$expand", "*", 501, _NOT_HERE),
+    ("$expand", "Media/$count", 501, _NOT_HERE),
     ("$search", "x", 501, _NOT_HERE),
     ("$apply", "aggregate(x)", 501, _NOT_HERE),
     ("$compute", "x", 501, _NOT_HERE),
@@ -150,7 +160,9 @@ async def test_options_of_a_collection_are_none_of_one_entity(odata: ODataClient
     assert reply.body.keys() == {"@odata.context", "ListingKey", "City"}
 
 
-@pytest.mark.parametrize("path", ["Property('nothing')", "Property(nothing)", "Media", "Property/x", "EntityEvent(x)"])
+@pytest.mark.parametrize(
+    "path", ["Property('nothing')", "Property(nothing)", "Showing", "Property/x", "EntityEvent(x)"]
+)
 async def test_what_is_not_there_is_not_found(odata: ODataClient, path: str) -> None:
     assert (await odata.request(path)).problem == (404, "not-found", "")
 

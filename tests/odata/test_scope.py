@@ -8,8 +8,9 @@ import pytest
 
 from mappings import AGENT
 from service.reso.entity_sets.column_search import ColumnSearch
-from service.reso.entity_sets.declarations import ENTITY_SETS, EntityProperty
+from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.entity_sets.edm_types import EdmType
+from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.property_columns import PropertyColumn, field_column
 from service.reso.entity_sets.sort_fields import CLOCK
 from service.reso.filter.matchers import KeywordMatcher

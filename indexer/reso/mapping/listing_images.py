@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.reso.mapping.converters import to_boolean, to_number, to_text
+from indexer.reso.mapping.converters import to_boolean, to_number, to_text, to_url
 from indexer.reso.mapping.date_times import to_date
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
@@ -46,6 +46,9 @@ class ListingImageMapper:
         title = _converted_text(context, photo, "ShortDescription")
         image: dict[str, object] = dict.fromkeys(_URL_FIELDS, photo.url)
         image["Title"] = image["Caption"] = title
+        # A source with photos of several sizes, as /v1/reso, has their URLs, and captions besides titles.
+        if sizes := {name: url for name in _URL_FIELDS[1:] if (url := _size_url(context, photo, name)) is not None}:
+            image |= dict.fromkeys(_URL_FIELDS[1:]) | sizes | {"Caption": _converted_text(context, photo, "Caption")}
         image["Description"] = _converted_text(context, photo, "LongDescription")
         image["MimeType"] = context.convert("Media.MediaType", to_image_mime_type, photo.record.get("MediaType"))
         image["IsMainListingImage"] = is_main
@@ -84,6 +87,12 @@ def to_image_mime_type(value: object) -> str | None:
 def _is_preferred(context: MappingContext, photo: MediaItem) -> bool:
     value = photo.record.get("PreferredPhotoYN")
     return value is True or (value is not None and context.convert("Media.PreferredPhotoYN", to_boolean, value) is True)
+
+
+def _size_url(context: MappingContext, photo: MediaItem, name: str) -> str | None:
+    value = photo.record.get(name)
+    url: str | None = None if value is None else context.convert(f"Media.{name}", to_url, value)
+    return url
 
 
 def _converted_text(context: MappingContext, photo: MediaItem, name: str) -> str | None:

@@ -53,4 +53,5 @@ class TeamMemberships:
             return None
         category = context.convert(f"{_MEMBERS}.TeamMemberType", to_text, part.get("TeamMemberType"))
         name = self._name(context.for_record(_TEAMS, key, team))
-        return {"name": name, "uuid": self._uuid(key), "member_category": category}
+        known = {} if category is None else {"member_category": category}
+        return {"name": name, "uuid": self._uuid(key), **known}

@@ -5,13 +5,14 @@ They follow from the Data Dictionary mapping (`mappings.data_dictionary.model`) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
 from mappings.data_dictionary.loader import load_dictionary
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from service.reso.child_sets.declarations import CHILD_SETS
 from service.reso.entity_sets.edm_types import EDM_TYPE_BY_DICTIONARY_TYPE, EDM_TYPE_BY_KIND, EdmType
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 from service.reso.entity_sets.property_columns import (
     PropertyColumn,
     activity_columns,
@@ -21,7 +22,7 @@ from service.reso.entity_sets.property_columns import (
     lookup_columns,
     modification_column,
 )
-from service.reso.filter.matchers import Matcher, MissingPropertyMatcher
+from service.reso.static_sets.declarations import static_sets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,64 +30,9 @@ if TYPE_CHECKING:
     from mappings.data_dictionary.model import DictionaryEntity
     from mappings.fields import Field
     from mappings.resource import Resource
-    from service.reso.entity_sets.sort_fields import SortField
 
 DATA_DICTIONARY = load_dictionary()
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
-
-
-@dataclass(frozen=True)
-class EntityProperty:
-    """A property of an entity: its name, its type, and its column in each resource that has it."""
-
-    name: str
-    edm: EdmType
-    columns: dict[Resource, PropertyColumn] = field(hash=False)
-    is_key: bool = False
-
-    @property
-    def is_filterable(self) -> bool:
-        """Whether `$filter` accepts it."""
-        return all(column.search.matcher is not None for column in self.columns.values())
-
-    @property
-    def is_sortable(self) -> bool:
-        """Whether `$orderby` accepts it."""
-        return all(column.search.sort is not None for column in self.columns.values())
-
-    def matcher(self, resource: Resource) -> Matcher | None:
-        """Return its matcher for a resource, None if it cannot be filtered."""
-        if resource in self.columns:
-            return self.columns[resource].search.matcher
-        like = next(iter(self.columns.values())).search.matcher
-        return MissingPropertyMatcher(like) if like is not None and self.is_filterable else None
-
-    def sort_field(self, resource: Resource) -> SortField | None:
-        """Return the field that sorts the records of a resource, None if they cannot be sorted by it."""
-        if resource in self.columns:
-            return self.columns[resource].search.sort
-        like = next(iter(self.columns.values())).search.sort
-        return like._replace(is_absent=True) if like is not None else None
-
-
-@dataclass(frozen=True)
-class EntitySet:
-    """An entity set: the records of one or more resources. Its entity type has the same name."""
-
-    name: str
-    key: str
-    resources: tuple[Resource, ...]
-    properties: dict[str, EntityProperty] = field(hash=False)
-
-    @property
-    def filterable(self) -> tuple[str, ...]:
-        """The properties that `$filter` accepts."""
-        return tuple(name for name, declared in self.properties.items() if declared.is_filterable)
-
-    @property
-    def sortable(self) -> tuple[str, ...]:
-        """The properties that `$orderby` accepts."""
-        return tuple(name for name, declared in self.properties.items() if declared.is_sortable)
 
 
 def _entity_set(name: str, entity: DictionaryEntity) -> EntitySet:
@@ -128,10 +74,12 @@ def _copied_fields(entity: DictionaryEntity, resource: Resource) -> dict[str, Fi
     return members
 
 
-ENTITY_SETS: dict[str, EntitySet] = {
+RECORD_SETS: dict[str, EntitySet] = {
     name: _entity_set(name, entity) for name, entity in DATA_DICTIONARY.entities.items() if entity.aliases
 }
+_DATA_SETS: dict[str, EntitySet] = {**RECORD_SETS, **CHILD_SETS}
+ENTITY_SETS: dict[str, EntitySet] = {**_DATA_SETS, **static_sets(_DATA_SETS)}
 # The entity set of each resource; companies have none.
 ENTITY_SET_BY_RESOURCE: dict[Resource, EntitySet] = {
-    resource: entity_set for entity_set in ENTITY_SETS.values() for resource in entity_set.resources
+    resource: entity_set for entity_set in RECORD_SETS.values() for resource in entity_set.resources
 }

@@ -28,6 +28,11 @@ class EdmType(StrEnum):
         return self is EdmType.STRINGS
 
     @property
+    def is_timestamp(self) -> bool:
+        """Whether it is a point in time."""
+        return self is EdmType.DATE_TIME
+
+    @property
     def is_decimal(self) -> bool:
         """Whether it is a decimal of any scale."""
         return self is EdmType.DECIMAL

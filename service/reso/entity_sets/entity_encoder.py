@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.feed.hit_parser import ExactHeader
     from service.http.payload import JsonBytes
-    from service.reso.entity_sets.declarations import EntityProperty
+    from service.reso.entity_sets.entity_set import EntityProperty
 
 _NOTHING = "_nothing"
 _ENCODER = msgspec.json.Encoder()

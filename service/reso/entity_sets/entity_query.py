@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from service.request_context import RequestContext
-    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
     from service.reso.entity_sets.entity_rows import EntityRow
+    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
     from service.reso.entity_sets.ordering import SortOrder
     from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.filter.matchers import Matcher
@@ -89,7 +89,7 @@ class EntityPageSource:
 def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
     """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
     ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
-    properties = _selected_properties(call, entity_set, call.parameters[SELECT])
+    properties = selected_properties(call, entity_set, call.parameters[SELECT])
     return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
 
 
@@ -102,8 +102,8 @@ def _selected_records(call: RequestContext, entity_set: EntitySet, ordering: Sor
     sent = call.parameters[FILTER]
     selections = []
     for resource in entity_set.resources:
-        matcher_for = partial(_matcher_for, call, entity_set, resource)
-        clauses = () if sent is None else (build_clause(sent.expression, matcher_for),)
+        find_matcher = partial(matcher_for, call, entity_set, resource)
+        clauses = () if sent is None else (build_clause(sent.expression, find_matcher),)
         selections.append(call.selection(resource, clauses))
     return EntityRecords(call, tuple(selections), ordering)
 
@@ -114,11 +114,12 @@ def query_entity(
     """Return the entity with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
     selections = tuple(call.selection(resource, (by_id(key),)) for resource in entity_set.resources)
     return EntityPageSource(
-        call, entity_set, EntityRecords(call, selections, BY_KEY), _selected_properties(call, entity_set, names)
+        call, entity_set, EntityRecords(call, selections, BY_KEY), selected_properties(call, entity_set, names)
     )
 
 
-def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource, name: str) -> Matcher:
+def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource, name: str) -> Matcher:
+    """Return the matcher of a property in a resource; raise ApiError if the key may not filter by it, or none can."""
     declared = entity_set.properties.get(name)
     if declared is None:
         raise InvalidRequest.of(FILTER, f"{entity_set.name} has no property {name!r}.")
@@ -137,13 +138,13 @@ def _matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource
     return ShownAddressMatcher(matcher) if call.display and is_address else matcher
 
 
-def _selected_properties(
-    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None
+def selected_properties(
+    call: RequestContext, entity_set: EntitySet, names: Sequence[str] | None, option: str = SELECT
 ) -> tuple[EntityProperty, ...]:
-    """Return the selected properties, always including the key; raise InvalidRequest."""
+    """Return the selected properties, always including the key; raise InvalidRequest naming the option."""
     known = entity_set.properties
     if unknown := [name for name in names or () if name not in known]:
-        raise InvalidRequest.of(SELECT, f"{entity_set.name} has no property {unknown[0]!r}.")
+        raise InvalidRequest.of(option, f"{entity_set.name} has no property {unknown[0]!r}.")
     wanted = known.keys() if names is None else {*names}
     selected = tuple(declared for name, declared in known.items() if declared.is_key or name in wanted)
     for declared in selected:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from service.request_context import RequestContext
-    from service.reso.entity_sets.declarations import EntityProperty, EntitySet
+    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 
 
 def build_sort_order(call: RequestContext, entity_set: EntitySet, orders: Sequence[OrderBy]) -> SortOrder:

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from service.feed.hit_parser import DocumentHeader
 
 STATUS_PROPERTY = "StandardStatus"
-TYPE_PROPERTY = "PropertyType"
+TYPE_PROPERTY, SUBTYPE_PROPERTY = "PropertyType", "PropertySubType"
 FEATURES_MEMBER = "PropertyFeatures"
 _SOLD = "Sold"
 # Of the Data Dictionary's lookups MemberStatus and OfficeStatus; the other one is in the table.
-_ACTIVE = "Active"
+_ACTIVE, _INACTIVE = "Active", "Inactive"
+_ACTIVITY: dict[object, str] = {True: _ACTIVE, False: _INACTIVE}
 _NOT_SEARCHED = ColumnSearch()
 
 
@@ -40,7 +41,7 @@ class PropertyColumn:
 
     The value is the member's, through `convert`; with `of_header` it is read from the search fields, with `feature` it
     is the values of that property feature. `group` is the field group that a key needs to see it or to search by it;
-    `reads` are the search fields it is read from.
+    `reads` are the search fields it is read from; `lookup` are all its values, if they are known.
     """
 
     source_member: str
@@ -51,6 +52,7 @@ class PropertyColumn:
     search: ColumnSearch = _NOT_SEARCHED
     group: str = ""
     reads: tuple[str, ...] = ()
+    lookup: tuple[str, ...] = ()
 
 
 def key_column(resource: Resource) -> PropertyColumn:
@@ -97,6 +99,7 @@ def activity_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[t
                 of_header=lambda header: _ACTIVE if header.deactivated is None else deactivated,
                 search=ColumnSearch(PresenceMatcher("deactivated", deactivated, _ACTIVE)),
                 reads=("deactivated",),
+                lookup=(_ACTIVE, deactivated),
             ),
         )
 
@@ -106,7 +109,12 @@ def lookup_columns(entity: DictionaryEntity, resource: Resource) -> Iterator[tup
     if entity.status:
         yield STATUS_PROPERTY, _status_column(entity, resource)
     if entity.type:
-        yield TYPE_PROPERTY, _type_column(entity)
+        yield TYPE_PROPERTY, _type_column(entity, is_subtype=False)
+        yield SUBTYPE_PROPERTY, _type_column(entity, is_subtype=True)
+    for member in resource.stored:
+        sources = entity.sources_for(member.name)
+        if len(sources) == 1 and sources[0].field and sources[0].among == (_ACTIVE,):
+            yield sources[0].field, PropertyColumn(member.name, _ACTIVITY.get, lookup=(_ACTIVE, _INACTIVE))
 
 
 def _status_column(entity: DictionaryEntity, resource: Resource) -> PropertyColumn:
@@ -116,25 +124,32 @@ def _status_column(entity: DictionaryEntity, resource: Resource) -> PropertyColu
     if resource is SOLD_LISTING:
         closed = ours[_SOLD]
         matcher = ConstantMatcher(closed, tuple(entity.status))
-        return PropertyColumn("Status", of_header=lambda _: closed, search=ColumnSearch(matcher))
+        return PropertyColumn("Status", of_header=lambda _: closed, search=ColumnSearch(matcher), lookup=(closed,))
     # Only the first name of a status is returned; the other names match nothing.
     codes = {name: (status,) if status and ours[status] == name else () for name, status in entity.status.items()}
     names = {status: name for status, name in ours.items() if status}
     return PropertyColumn(
-        "Status", lambda value: names.get(str(value)), search=ColumnSearch(CodeMatcher("status", codes))
+        "Status",
+        lambda value: names.get(str(value)),
+        search=ColumnSearch(CodeMatcher("status", codes)),
+        lookup=tuple(names.values()),
     )
 
 
-def _type_column(entity: DictionaryEntity) -> PropertyColumn:
+def _type_column(entity: DictionaryEntity, *, is_subtype: bool) -> PropertyColumn:
+    """Return the column of the type, or of the subtype: numbers of types without one have none."""
     name_by_number: dict[int, str] = {}
     for name, number in entity.type.items():
-        name_by_number.setdefault(number, name.partition("/")[0])
+        name_by_number.setdefault(number, name.partition("/")[2 if is_subtype else 0])
     codes: dict[str, list[int]] = defaultdict(list)
     for number, name in name_by_number.items():
-        codes[name].append(number)
-    names = {PROPERTY_TYPES[number]: name for number, name in name_by_number.items()}
+        if name:
+            codes[name].append(number)
+    names = {PROPERTY_TYPES[number]: name or None for number, name in name_by_number.items()}
     matcher = CodeMatcher("property_type_id", {name: tuple(map(str, numbers)) for name, numbers in codes.items()})
-    return PropertyColumn("PropertyType", lambda value: names.get(str(value)), search=ColumnSearch(matcher))
+    return PropertyColumn(
+        "PropertyType", lambda value: names.get(str(value)), search=ColumnSearch(matcher), lookup=tuple(codes)
+    )
 
 
 def feature_column(resource: Resource, feature: str) -> PropertyColumn:

@@ -21,7 +21,7 @@ from service.reso.paging.skip_token import (
     open_skip_token,
 )
 from service.reso.protocol.links import collection_url, service_root_url
-from service.reso.protocol.option_names import COUNT, FILTER, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
+from service.reso.protocol.option_names import COUNT, EXPAND, FILTER, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,8 +143,9 @@ def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -
 
 def context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
     """Return the `@odata.context` member for an entity set, or with a suffix for one entity."""
-    names = call.parameters[SELECT]
-    selected = "" if names is None else f"({','.join(names)})"
+    expanded = [f"{name}({','.join(inner or ())})" for name, inner in call.parameters.get(EXPAND) or ()]
+    names = [*(call.parameters[SELECT] or ()), *expanded]
+    selected = f"({','.join(names)})" if names else ""
     return b'"@odata.context":%b' % orjson.dumps(f"{service_root_url(call)}$metadata#{name}{selected}{suffix}")
 
 

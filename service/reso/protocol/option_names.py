@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 FILTER, ORDER_BY, SELECT, TOP = "$filter", "$orderby", "$select", "$top"
 SKIP, COUNT, SKIP_TOKEN, FORMAT = "$skip", "$count", "$skiptoken", "$format"
+EXPAND = "$expand"
 
 
 class OrderBy(NamedTuple):

@@ -106,7 +106,7 @@ def test_an_agent_has_its_teams_by_uuid() -> None:
     made = map_record(AGENT, held)
     teams: Any = made.record["teams"]
     assert [team["uuid"] for team in teams] == sorted(UUIDS.uuid(key) for key in "abc")
-    by_uuid = {team["uuid"]: (team["name"], team["member_category"]) for team in teams}
+    by_uuid = {team["uuid"]: (team["name"], team.get("member_category")) for team in teams}
     assert by_uuid[UUIDS.uuid("b")] == ("Bees", "Team Lead")
     assert by_uuid[UUIDS.uuid("a")] == by_uuid[UUIDS.uuid("c")] == (None, None)
     assert made.omitted == (("TeamName", "is an object: not a text"),)

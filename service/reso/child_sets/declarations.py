@@ -1,0 +1,228 @@
+"""The entity sets of children: their properties, and what identifies a child among its siblings."""
+
+from __future__ import annotations
+
+from functools import partial
+from hashlib import sha256
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from mappings import AGENT, LISTING, SOLD_LISTING
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from service.reso.child_sets.child_set import Child, ChildColumn, ChildSet, Values
+from service.reso.entity_sets.column_search import ColumnSearch
+from service.reso.entity_sets.edm_types import EdmType
+from service.reso.entity_sets.entity_set import EntityProperty
+from service.reso.entity_sets.property_columns import modification_column
+from service.reso.entity_sets.sort_fields import ID
+from service.reso.entity_sets.value_converters import to_text, to_timestamp
+from service.reso.filter.lookup_matchers import ConstantMatcher
+from service.reso.filter.matchers import IdentifierMatcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mappings.resource import Resource
+
+_PROPERTIES = (LISTING, SOLD_LISTING)
+# The sizes of an image, the one that best represents it first.
+_URLS = ("FullURL", "RawURL", "GalleryURL", "SmallURL", "ThumbURL")
+_IDENTITY_DIGITS = 16
+# Of the Data Dictionary's lookup MediaType; another type is given as it is.
+_MEDIA_TYPES = frozenset({"avif", "bmp", "gif", "heic", "jpeg", "png", "tiff", "webp"})
+_NOT_SEARCHED = ColumnSearch()
+_BY_PARENT = ColumnSearch(IdentifierMatcher(), ID)
+_LIVESTREAM, _PUBLIC = "Livestream Public", "Public"
+
+
+class _Declared(NamedTuple):
+    """A property: its type, where its value comes from, how it is read, and how it is searched, if it is."""
+
+    edm: EdmType
+    source: str
+    read: Callable[[Child], object]
+    search: ColumnSearch = _NOT_SEARCHED
+    lookup: tuple[str, ...] = ()
+
+
+def _own_key(source: str) -> _Declared:
+    return _Declared(EdmType.STRING, source, lambda child: child.key.text, _BY_PARENT)
+
+
+def _parent_key(source: str) -> _Declared:
+    return _Declared(EdmType.STRING, source, lambda child: child.key.parent, _BY_PARENT)
+
+
+def _modified() -> _Declared:
+    column = modification_column()
+    return _Declared(
+        EdmType.DATE_TIME, column.source_member, lambda child: to_timestamp(child.header.clock), column.search
+    )
+
+
+def _of_parent(member: str) -> _Declared:
+    read = attrgetter(f"of_parent.{member}")
+    return _Declared(EdmType.STRING, member, lambda child: to_text(read(child)))
+
+
+def _value(edm: EdmType, member: str) -> _Declared:
+    return _Declared(edm, member, lambda child: child.values.get(member))
+
+
+def _text(member: str) -> _Declared:
+    return _Declared(EdmType.STRING, member, lambda child: to_text(child.values.get(member)))
+
+
+def _derived(edm: EdmType, source: str, read: Callable[[Values], object], *lookup: str) -> _Declared:
+    return _Declared(edm, source, lambda child: read(child.values), lookup=lookup)
+
+
+def _constant(value: str, search: ColumnSearch = _NOT_SEARCHED) -> _Declared:
+    return _Declared(EdmType.STRING, f"always {value}", lambda _: value, search, (value,))
+
+
+def _main_url(values: Values) -> object:
+    return next((values[name] for name in _URLS if values.get(name)), None)
+
+
+def _image_identity(values: Values) -> str:
+    """Return a hash of the URL: titles, sizes and order change, the URL names the photo."""
+    named = _main_url(values) or msgspec.json.encode(values, order="sorted").decode()
+    return sha256(str(named).encode("utf-8", "surrogatepass")).hexdigest()[:_IDENTITY_DIGITS]
+
+
+def _media_type(values: Values) -> object:
+    kind = values.get("MimeType")
+    short = str(kind).removeprefix("image/")
+    return short if short in _MEDIA_TYPES else kind
+
+
+def _open_house_identity(values: Values) -> str:
+    """Return day and start, for example 20261124T130000: its end and its remarks may change."""
+    day, start = (
+        "".join(filter(str.isalnum, str(values.get(name) or "").encode("ascii", "ignore").decode()))
+        for name in ("Date", "StartTime")
+    )
+    return f"{day}T{start}"
+
+
+def _open_house_time(values: Values, member: str) -> str | None:
+    """Return a local time as a timestamp: the Data Dictionary has no other type, and no record has a time zone."""
+    day, time = values.get("Date"), values.get(member)
+    return f"{day}T{time}Z" if day and time else None
+
+
+def _open_house_type(values: Values) -> str | None:
+    is_virtual = values.get("VirtualOpenHouseYN")
+    return None if is_virtual is None else _LIVESTREAM if is_virtual else _PUBLIC
+
+
+def _team_identity(values: Values) -> str:
+    team = str(values.get("uuid") or "")
+    return team if team and "!" not in team else sha256(team.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _properties(
+    resources: tuple[Resource, ...], member: str, key: str, declared: dict[str, _Declared]
+) -> dict[str, EntityProperty]:
+    properties: dict[str, EntityProperty] = {}
+    for name, each in declared.items():
+        columns: dict[Resource, Any] = {}
+        for resource in resources:
+            group = next(known.group for known in resource.fields if known.name == member)
+            columns[resource] = ChildColumn(
+                each.source, search=each.search, group=group, lookup=each.lookup, read=each.read
+            )
+        properties[name] = EntityProperty(name, each.edm, columns, is_key=name == key)
+    return properties
+
+
+def _media() -> ChildSet:
+    member = "ListingImages"
+    declared = {
+        "MediaKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "ResourceName": _constant("Property", ColumnSearch(ConstantMatcher("Property"))),
+        "ResourceRecordKey": _parent_key("PlatformListingId"),
+        "ResourceRecordID": _of_parent("ListingID"),
+        "Order": _Declared(EdmType.INT64, "position in the list, from 0", lambda child: child.at),
+        "MediaCategory": _constant("Photo"),
+        "MediaType": _derived(EdmType.STRING, "MimeType", _media_type),
+        "MediaURL": _derived(EdmType.STRING, _URLS[0], _main_url),
+        "PreferredPhotoYN": _value(EdmType.BOOLEAN, "IsMainListingImage"),
+        "ImageWidth": _value(EdmType.INT64, "Width"),
+        "ImageHeight": _value(EdmType.INT64, "Height"),
+        "ShortDescription": _text("Title"),
+        "LongDescription": _text("Description"),
+        # The Data Dictionary has no fields for them.
+        **{name: _text(name) for name in ("Caption", *_URLS[1:])},
+    }
+    return ChildSet(
+        "Media",
+        "MediaKey",
+        _PROPERTIES,
+        _properties(_PROPERTIES, member, "MediaKey", declared),
+        member,
+        "photo_count",
+        _image_identity,
+        "ResourceRecordKey",
+        "ResourceName",
+        ("ListingID",),
+    )
+
+
+def _open_houses() -> ChildSet:
+    member = "OpenHouse"
+    times = {"OpenHouseStartTime": "StartTime", "OpenHouseEndTime": "EndTime"}
+    declared = {
+        "OpenHouseKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "ListingKey": _parent_key("PlatformListingId"),
+        "ListingId": _of_parent("ListingID"),
+        "OpenHouseDate": _value(EdmType.DATE, "Date"),
+        **{
+            name: _derived(EdmType.DATE_TIME, time, partial(_open_house_time, member=time))
+            for name, time in times.items()
+        },
+        "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type, _LIVESTREAM, _PUBLIC),
+        "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),
+        "OpenHouseRemarks": _text("Comment"),
+    }
+    return ChildSet(
+        "OpenHouse",
+        "OpenHouseKey",
+        _PROPERTIES,
+        _properties(_PROPERTIES, member, "OpenHouseKey", declared),
+        member,
+        "open_house_count",
+        _open_house_identity,
+        "ListingKey",
+        "",
+        ("ListingID",),
+    )
+
+
+def _team_members() -> ChildSet:
+    member, agents = "teams", (AGENT,)
+    declared = {
+        "TeamMemberKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "MemberKey": _parent_key("agent_uuid"),
+        "TeamKey": _text("uuid"),
+        "TeamMemberType": _text("member_category"),
+    }
+    return ChildSet(
+        "TeamMembers",
+        "TeamMemberKey",
+        agents,
+        _properties(agents, member, "TeamMemberKey", declared),
+        member,
+        "team_count",
+        _team_identity,
+        "MemberKey",
+    )
+
+
+CHILD_SETS: dict[str, ChildSet] = {made.name: made for made in (_media(), _open_houses(), _team_members())}

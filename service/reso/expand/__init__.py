@@ -1,0 +1,1 @@
+"""`$expand`: related entities as members of an entity."""

@@ -1,0 +1,46 @@
+"""The rows that a request for an entity set selects, by the kind of the entity set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.reso.child_sets import child_query
+from service.reso.child_sets.child_set import ChildSet
+from service.reso.entity_sets import entity_query
+from service.reso.expand.expanded_rows import expand
+from service.reso.static_sets import static_query
+from service.reso.static_sets.static_set import StaticSet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.request_context import RequestContext
+    from service.reso.entity_sets.entity_set import EntitySet
+    from service.reso.paging.collection_response import PageSource
+
+
+def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:
+    """Return the rows that the query options select; raise ApiError for invalid ones."""
+    if isinstance(entity_set, StaticSet):
+        return static_query.query_static(call, entity_set)
+    if isinstance(entity_set, ChildSet):
+        return child_query.query_children(call, entity_set)
+    return expand(call, entity_query.query_entities(call, entity_set))
+
+
+async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
+    """Return the number of rows that `$filter` selects; raise ApiError for an invalid one."""
+    if isinstance(entity_set, StaticSet):
+        return len(static_query.select_static(call, entity_set))
+    if isinstance(entity_set, ChildSet):
+        return await child_query.count_selected(call, entity_set)
+    return await entity_query.count_entities(call, entity_set)
+
+
+def query_entity(call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None) -> PageSource[Any]:
+    """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
+    if isinstance(entity_set, StaticSet):
+        return static_query.query_static_row(call, entity_set, key, names)
+    if isinstance(entity_set, ChildSet):
+        return child_query.query_child(call, entity_set, key, names)
+    return expand(call, entity_query.query_entity(call, entity_set, key, names))

@@ -1,0 +1,1 @@
+"""Entity sets that describe the others: their lookups and their fields."""

@@ -1,0 +1,169 @@
+"""Photos, open houses and memberships of teams come as entities: all of them, once, and to each key its own."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mappings import LISTING, SOLD_LISTING
+from tests.odata.conftest import sold
+from tests.odata.expected_children import CHILD_KEYS, PARENT_KEYS, expected_children
+from tests.odata.filter_strategies import quoted
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+    from tests.feed.feed_client import JsonObject
+    from tests.odata.conftest import MarketClient
+    from tests.odata.odata_client import ODataClient
+
+_COMPANIES = {"all": (), "large": ("summit-crest",), "two": ("tidewater-brokers", "orchard-street")}
+
+
+@pytest.mark.parametrize("key", _COMPANIES)
+@pytest.mark.parametrize("name", CHILD_KEYS)
+async def test_every_child_comes_once_with_what_the_source_says(
+    world: World, odata: ODataClient, name: str, key: str
+) -> None:
+    expected = expected_children(world, name, *_COMPANIES[key])
+    assert len({each[CHILD_KEYS[name]] for each in expected}) == len(expected) > 1
+    assert await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE) == expected
+    assert int((await odata.get(f"{name}/$count", key)).raw) == len(expected)
+
+
+@pytest.mark.parametrize("name", CHILD_KEYS)
+async def test_pages_end_within_the_children_of_a_parent(world: World, odata: ODataClient, name: str) -> None:
+    key = CHILD_KEYS[name]
+    everything = [each[key] for each in expected_children(world, name)]
+    keys = everything[2:40]
+    text = f"{key} gt {quoted(everything[1])} and {key} le {quoted(keys[-1])}"
+    for size in (1, 7):
+        for order, expected in (("", keys), (" desc", keys[::-1])):
+            small = {"Prefer": f"odata.maxpagesize={size}"}
+            found = await odata.walk(name, "all", small, orderby=key + order, select=key, filter=text)
+            assert [each[key] for each in found] == expected
+    page = await odata.page(name, skip=3, top=5, select=key)
+    assert [each[key] for each in page["value"]] == everything[3:8]
+
+
+@pytest.mark.parametrize("name", CHILD_KEYS)
+async def test_children_are_found_by_their_keys_and_their_parents(world: World, odata: ODataClient, name: str) -> None:
+    key, parent, expected = CHILD_KEYS[name], PARENT_KEYS[name], expected_children(world, name)
+    families = [list(family) for _, family in groupby(expected, lambda each: each[parent])]
+    family = max(families, key=len)
+    middle = family[len(family) // 2]
+    at, literal = expected.index(middle), quoted(middle[key])
+    time = middle["ModificationTimestamp"]
+    cases: dict[str, list[dict[str, Any]]] = {
+        f"{key} eq {literal}": [middle],
+        f"{key} ne {literal}": [*expected[:at], *expected[at + 1 :]],
+        f"not ({key} ne {literal})": [middle],
+        f"{key} gt {literal}": expected[at + 1 :],
+        f"not ({key} gt {literal})": expected[: at + 1],
+        f"{key} ge {literal} and {key} le {quoted(family[-1][key])}": family[len(family) // 2 :],
+        f"{key} in ({literal},{quoted(expected[-1][key])},'x!y')": [middle, expected[-1]],
+        f"not ({key} in ({literal},'x'))": [*expected[:at], *expected[at + 1 :]],
+        f"{key} eq null or {key} eq {quoted(middle[parent])}": [],
+        f"{key} ne null": expected,
+        f"{parent} eq {quoted(middle[parent])}": family,
+        f"{parent} in ({quoted(middle[parent])},{quoted(families[-1][0][parent])},'x')": [*family, *families[-1]],
+        f"ModificationTimestamp gt {time} or (ModificationTimestamp eq {time} and {key} gt {literal})": [
+            each
+            for each in expected
+            if each["ModificationTimestamp"] > time
+            or (each["ModificationTimestamp"] == time and each[key] > middle[key])
+        ],
+    }
+    for text, selected in cases.items():
+        found = await odata.walk(name, "all", MAX_PAGE_SIZE_PREFERENCE, filter=text, select=key)
+        assert [each[key] for each in found] == [each[key] for each in selected], text
+        assert (await odata.page(name, filter=text, count="true", top=0))["@odata.count"] == len(selected), text
+
+
+async def test_the_newest_children_come_in_the_order_of_time_and_key(world: World, odata: ODataClient) -> None:
+    expected = expected_children(world, "Media")
+    expected.sort(key=lambda each: each["ModificationTimestamp"])
+    order = "ModificationTimestamp,MediaKey"
+    found = await odata.walk("Media", "all", {"Prefer": "odata.maxpagesize=997"}, orderby=order)
+    assert found == expected
+
+
+@pytest.mark.parametrize("name", CHILD_KEYS)
+async def test_a_child_has_an_address_and_is_none_of_a_key_that_may_not_read_it(
+    world: World, odata: ODataClient, name: str
+) -> None:
+    key, own = CHILD_KEYS[name], expected_children(world, name, "orchard-street")
+    foreign = expected_children(world, name, "summit-crest")
+    for each in (own[0], own[-1]):
+        context = f"{odata.root}/$metadata#{name}/$entity"
+        assert (await odata.request(f"{name}('{each[key]}')", "two")).body == {"@odata.context": context, **each}
+        assert (await odata.request(f"{name}({key}='{each[key]}')/{key}", "two")).body["value"] == each[key]
+    missing = foreign[0][key][:-1] + "~"
+    replies = [await odata.request(f"{name}('{each}')", "two") for each in (foreign[0][key], missing)]
+    assert [reply.status for reply in replies] == [404, 404]
+    assert replies[0].raw.decode().replace(foreign[0][key], "") == replies[1].raw.decode().replace(missing, "")
+    assert (await odata.request(f"{name}('{own[0][PARENT_KEYS[name]]}')", "two")).status == 404
+    found = await odata.page(name, "two", filter=f"{key} in ({quoted(foreign[0][key])},{quoted(own[0][key])})")
+    assert found["value"] == own[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "text", "status"),
+    [
+        ("Media", "filter", "Order eq 0", 501),
+        ("Media", "filter", "contains(MediaKey,'x')", 501),
+        ("Media", "filter", "MediaKey gt 'x' and year(ModificationTimestamp) eq 2026", 200),
+        ("Media", "filter", "MediaKey eq 7", 400),
+        ("Media", "filter", "not (MediaKey in (7))", 400),
+        ("Media", "filter", "Nothing eq 'x'", 400),
+        ("OpenHouse", "filter", "OpenHouseDate ge 2026-01-01", 501),
+        ("OpenHouse", "orderby", "OpenHouseDate", 501),
+        ("TeamMembers", "filter", "TeamKey eq 'x'", 501),
+    ],
+)
+async def test_what_no_index_has_is_refused(odata: ODataClient, name: str, option: str, text: str, status: int) -> None:
+    reply = await odata.get(name, **{option: text})
+    assert reply.status == status
+    assert status == 200 or f"${option}" == reply.problem[2]
+
+
+async def test_a_condition_beside_a_key_that_cannot_be_compared_is_refused(world: World, odata: ODataClient) -> None:
+    literal = quoted(expected_children(world, "Media")[3]["MediaKey"])
+    reply = await odata.get("Media", filter=f"MediaKey ge {literal} and year(ModificationTimestamp) gt 1999")
+    assert reply.problem == (501, "not-implemented", "$filter")
+
+
+def _with_photos(identifier: str, *names: str, of: str = "a", second: int = 0) -> JsonObject:
+    images = [{"FullURL": f"https://example.com/{name}.jpg", "MimeType": "image/jpeg"} for name in names]
+    record = {"PlatformListingId": identifier, "ListingImages": images, "Status": "Active"}
+    return envelope(LISTING, record, updated_at=f"2026-05-01T00:00:{second:02}Z", platform_company_id=of)
+
+
+async def test_keys_stay_when_photos_are_added_moved_and_described(market: MarketClient) -> None:
+    await market.update(_with_photos("L1", "kitchen", "garden", "garden", second=1))
+    options = {"filter": "ResourceRecordKey eq 'L1'"}
+    before = {each["MediaURL"]: each["MediaKey"] for each in await market.walk("Media", "a", None, **options)}
+    page = await market.page("Media", "a", {"Prefer": "maxpagesize=2"}, **options)
+    await market.update(_with_photos("L1", "attic", "garden", "garden", "kitchen", second=2))
+    after = await market.walk("Media", "a", None, **options)
+    assert len({each["MediaKey"] for each in after}) == 4
+    assert before.items() <= {each["MediaURL"]: each["MediaKey"] for each in after}.items()
+    # A walk continues after the key that it has reached, wherever the photo is by now.
+    rest = (await market.follow(page["@odata.nextLink"], "a"))["value"]
+    reached = page["value"][-1]["MediaKey"]
+    assert [each["MediaKey"] for each in rest] == [each["MediaKey"] for each in after if each["MediaKey"] > reached]
+
+
+async def test_photos_of_a_key_in_both_resources_are_those_of_the_listing(market: MarketClient) -> None:
+    twin = sold("L1", "a")
+    twin["record"]["ListingImages"] = [{"FullURL": "https://example.com/old.jpg"}]
+    await market.update(twin, resource=SOLD_LISTING)
+    await market.update(_with_photos("L1", "kitchen", second=1))
+    page = await market.page("Media", "a", filter="ResourceRecordKey eq 'L1'", count="true")
+    assert [each["MediaURL"] for each in page["value"]] == ["https://example.com/kitchen.jpg"]
+    assert page["@odata.count"] == 1
+    everything = await market.walk("Media", "a", MAX_PAGE_SIZE_PREFERENCE)
+    assert int((await market.get("Media/$count", "a")).raw) == len(everything)

@@ -1,0 +1,123 @@
+"""`$expand` adds related entities to a record: what their own entity sets answer to the same key, or null."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mappings import AGENT, LISTING
+from service.app import SERVICES
+from tests.odata.conftest import agent
+from tests.odata.expected_children import PARENT_KEYS, expected_children
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.records import envelope
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+    from tests.odata.conftest import MarketClient
+    from tests.odata.odata_client import Entity, ODataClient
+
+_LINKS = {
+    "ListAgent": "Member",
+    "CoListAgent": "Member",
+    "BuyerAgent": "Member",
+    "ListOffice": "Office",
+    "BuyerOffice": "Office",
+}
+_ALL = ",".join(("Media", "OpenHouse", *_LINKS))
+
+
+async def _by_key(odata: ODataClient, name: str, key: str) -> dict[str | None, Entity]:
+    field = {"Member": "MemberKey", "Office": "OfficeKey"}[name]
+    return {each[field]: each for each in await odata.walk(name, key, MAX_PAGE_SIZE_PREFERENCE)}
+
+
+@pytest.mark.parametrize("key", ["all", "two"])
+async def test_related_entities_are_those_of_their_own_sets(world: World, odata: ODataClient, key: str) -> None:
+    companies = ("tidewater-brokers", "orchard-street") if key == "two" else ()
+    linked = {name: await _by_key(odata, name, key) for name in ("Member", "Office")}
+    plain = await odata.walk("Property", key, MAX_PAGE_SIZE_PREFERENCE)
+    children: dict[str, dict[str, list[Entity]]] = {"Media": {}, "OpenHouse": {}}
+    for name, by_parent in children.items():
+        for each in expected_children(world, name, *companies):
+            by_parent.setdefault(each[PARENT_KEYS[name]], []).append(each)
+    expanded = await odata.walk("Property", key, {"Prefer": "odata.maxpagesize=300"}, expand=_ALL)
+    assert any(each["BuyerAgent"] for each in expanded)
+    for before, after in zip(plain, expanded, strict=True):
+        for name, target in _LINKS.items():
+            assert after.pop(name) == linked[target].get(before[f"{name}Key"])
+        photos = sorted(children["Media"].get(before["ListingKey"], []), key=lambda each: each["Order"])
+        assert after.pop("Media") == photos
+        houses = after.pop("OpenHouse")
+        assert sorted(houses, key=lambda each: str(each["OpenHouseKey"])) == children["OpenHouse"].get(
+            before["ListingKey"], []
+        )
+        assert after == before
+
+
+async def test_selected_properties_of_related_entities_come_alone(odata: ODataClient) -> None:
+    options = {"select": "City", "expand": "Media($select=MediaURL, Order),ListAgent( $select=MemberFullName )"}
+    page = await odata.page("Property", top=3, **options)
+    assert page["@odata.context"].endswith("#Property(City,Media(MediaURL,Order),ListAgent(MemberFullName))")
+    for each in page["value"]:
+        assert each.keys() == {"ListingKey", "City", "Media", "ListAgent"}
+        assert each["ListAgent"].keys() == {"MemberKey", "MemberFullName"}
+        assert {frozenset(photo) for photo in each["Media"]} == {frozenset({"MediaKey", "MediaURL", "Order"})}
+    first = page["value"][0]
+    alone = await odata.get(f"Property('{first['ListingKey']}')", **options)
+    assert {name: alone.body[name] for name in first} == first
+
+
+async def test_a_page_asks_once_for_all_agents(
+    world: World, odata: ODataClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sent = world.http.app[SERVICES].engine, list[str]()
+    search = engine.search
+
+    async def counted(alias: str, *arguments: Any, **options: Any) -> bytes:
+        sent.append(alias.rpartition("-")[2])
+        response: bytes = await search(alias, *arguments, **options)
+        return response
+
+    monkeypatch.setattr(engine, "search", counted)
+    page = await odata.page("Property", top=50, expand="ListAgent,CoListAgent,ListOffice,Media")
+    assert len({each["ListAgentKey"] for each in page["value"]}) > 5
+    assert (sent.count("agents"), sent.count("offices")) == (1, 1), sent
+
+
+async def test_an_agent_that_the_key_may_not_read_is_null_and_its_fields_stay_hidden(market: MarketClient) -> None:
+    own, foreign = "0b0e6d3c-5f0d-4f35-9d3c-111111111111", "0b0e6d3c-5f0d-4f35-9d3c-222222222222"
+    named = {"PlatformListingId": "L0", "Status": "Active", "SecondaryListAgentUUID": foreign}
+    nobody = "0b0e6d3c-5f0d-4f35-9d3c-333333333333"
+    lines = [
+        envelope(LISTING, named | {"ListAgentUUID": own}, updated_at="2026-05-01T00:00:00Z", platform_company_id="a"),
+        envelope(
+            LISTING,
+            named | {"PlatformListingId": "L2", "ListAgentUUID": nobody},
+            updated_at="2026-05-01T00:00:00Z",
+            platform_company_id="a",
+        ),
+    ]
+    await market.update(*lines)
+    await market.update(agent(own, "a", updated_at="2026-05-01T00:00:00Z"), resource=AGENT)
+    options = {"filter": "ListingKey in ('L0','L2')", "expand": "ListAgent,CoListAgent"}
+    for key in ("a", "poor"):
+        first, second = (await market.page("Property", key, None, **options))["value"]
+        (member,) = (await market.page("Member", key))["value"]
+        assert (first["ListAgent"], first["CoListAgent"]) == (member, None)
+        assert second["ListAgent"] is second["CoListAgent"] is None
+    first = (await market.page("Property", "all", None, **options))["value"][0]
+    assert first["CoListAgent"]["MemberKey"] == foreign
+
+
+@pytest.mark.parametrize("name", ["Member", "Media", "EntityEvent"])
+async def test_an_entity_set_without_related_entities_refuses_the_option(odata: ODataClient, name: str) -> None:
+    assert (await odata.get(name, expand="Media")).problem == (501, "not-implemented", "$expand")
+
+
+async def test_metadata_names_the_related_entities(odata: ODataClient) -> None:
+    raw = (await odata.request("$metadata")).raw.decode()
+    assert '<NavigationProperty Name="Media" Type="Collection(org.reso.metadata.Media)"' in raw
+    assert '<NavigationProperty Name="ListAgent" Type="org.reso.metadata.Member"' in raw
+    assert '<NavigationPropertyBinding Path="ListOffice" Target="Office"' in raw
