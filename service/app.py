@@ -41,7 +41,7 @@ from service.limits.key_limiter import create_limiter
 from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
 from service.openapi.document_handler import create_document_handler
 from service.reso.entity_events.event_ledger import EventLedgerReader
-from service.reso.operations import RESO_OPERATIONS
+from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol.error_format import RESO_ERRORS
 from service.resources import OPERATIONS
 from service.search.cached_value import CacheAges, CachedValue
@@ -99,6 +99,7 @@ def create_app(
         _route(app, path, _operation_handler(operation))
     for operation in RESO_OPERATIONS:
         _route(app, API_ROOT + operation.path, _operation_handler(operation))
+    app.router.add_post(API_ROOT + BATCH_PATH, _with_route(BATCH_PATH, refuse_batch))
     app[FORM_PATHS] = frozenset(with_profile)
     _route(app, API_ROOT + "/openapi.json", create_document_handler(settings.contact))
     index = create_index_handler(API_ROOT, with_profile)
@@ -217,10 +218,8 @@ def build_services(
 def _key_ring(
     engine: SearchEngine, settings: ServiceSettings, connection: ConnectionSettings, ages: CacheAges
 ) -> KeyRing:
-    usage, revocations = (
-        KeyUsage(engine, connection.usage_index),
-        RevocationList(settings.revocation_list, ages.fresh_seconds),
-    )
+    usage = KeyUsage(engine, connection.usage_index)
+    revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
     return KeyRing(engine, connection.keys_index, ages, usage, revocations)
 
 

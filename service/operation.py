@@ -125,8 +125,8 @@ class Operation:
     async def _handle(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> web.Response:
         response = await self.handler(await self._accept(services, request, timer, key))
         timer.record(Layer.SPLICE)
-        if isinstance(response.body, BufferListPayload):
-            CURRENT_OBSERVATION.get().rows = count_records(response.body.buffers)
+        if isinstance(body := response.body, BufferListPayload):
+            CURRENT_OBSERVATION.get().rows = count_records(body.buffers) if body.records is None else body.records
         return response
 
     def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:

@@ -45,12 +45,6 @@ class DocumentHeader(msgspec.Struct, gc=False):
     content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
 
 
-class ExactHeader(DocumentHeader, gc=False):
-    """A header with the exact values of numbers that are rounded in the record, by the members' names."""
-
-    exact: dict[str, float] | None = None
-
-
 class Hit(NamedTuple):
     """One document; the record of a tombstone is None."""
 
@@ -59,34 +53,30 @@ class Hit(NamedTuple):
 
 
 @cache
-def _header_type(content: ShownContent, base: type[DocumentHeader] = DocumentHeader) -> type[DocumentHeader]:
+def _header_type(content: ShownContent) -> type[DocumentHeader]:
     """Return the type of a header whose hashes are read from the search fields of that content."""
     renamed = {"content": content.content, "content_without_address": content.without_address.content}
     own: list[tuple[str, Any] | tuple[str, Any, Any]] = [("content", int)]
     if content.address:
         own.append(("content_without_address", int | None, None))
-    defined: Any = msgspec.defstruct("DocumentHeader", own, bases=(base,), rename=renamed, gc=False)
+    defined: Any = msgspec.defstruct("DocumentHeader", own, bases=(DocumentHeader,), rename=renamed, gc=False)
     return cast("type[DocumentHeader]", defined)
 
 
 @cache
-def _header_decoder(content: ShownContent, base: type[DocumentHeader] = DocumentHeader) -> DecodeHeader:
-    return msgspec.json.Decoder(_header_type(content, base)).decode
+def _header_decoder(content: ShownContent) -> DecodeHeader:
+    return msgspec.json.Decoder(_header_type(content)).decode
 
 
 _decode_tombstone = _header_decoder(WHOLE_CONTENT)
 
 
-def decode_hits(
-    response: bytes | bytearray,
-    content: ShownContent = WHOLE_CONTENT,
-    header_type: type[DocumentHeader] = DocumentHeader,
-) -> list[Hit]:
+def decode_hits(response: bytes | bytearray, content: ShownContent = WHOLE_CONTENT) -> list[Hit]:
     """Return the documents of a response, in order. `content` is the hash that is shown of records.
 
     Raise RebuildDue for a document of an index without the hash that a display licence needs.
     """
-    hits = _decode_hits(response, content, header_type)
+    hits = _decode_hits(response, content)
     for hit in hits if content.address else ():
         if hit.record is not None and refuses(hit.record, ADDRESS_SWITCH):
             hit.header.content = _required(hit.header.content_without_address)
@@ -99,15 +89,15 @@ def _required(content: int | None) -> int:
     return content
 
 
-def _decode_hits(response: bytes | bytearray, content: ShownContent, header_type: type[DocumentHeader]) -> list[Hit]:
+def _decode_hits(response: bytes | bytearray, content: ShownContent) -> list[Hit]:
     try:
-        hits = list(_split_hits(response, _header_decoder(content, header_type)))
+        hits = list(_split_hits(response, _header_decoder(content)))
     except msgspec.DecodeError:
         raise malformed_response(response) from None
     if all(hit.record is not None or hit.header.deleted for hit in hits):
         return hits
     UNMARKED_RESPONSES.inc()
-    return [_parse_hit(hit["_source"], _header_type(content, header_type)) for hit in parsed_hits(response)]
+    return [_parse_hit(hit["_source"], _header_type(content)) for hit in parsed_hits(response)]
 
 
 def _split_hits(response: bytes | bytearray, decode: DecodeHeader) -> Iterator[Hit]:
@@ -115,13 +105,16 @@ def _split_hits(response: bytes | bytearray, decode: DecodeHeader) -> Iterator[H
     start = find(SOURCE_KEY)
     while start >= 0:
         start += len(SOURCE_KEY)
-        end, delimiter = find(_SORT_KEY, start), find(RECORD_DELIMITER, start)
-        if 0 <= delimiter < end and response.endswith(RECORD_KEY, start, delimiter):
+        delimiter = find(RECORD_DELIMITER, start)
+        # The sort values end the hit of a tombstone; the search does not reach into a record, which is much longer.
+        end = find(_SORT_KEY, start, delimiter if delimiter >= 0 else len(response))
+        if end < 0 <= delimiter and response.endswith(RECORD_KEY, start, delimiter):
             end = find(RECORD_DELIMITER, delimiter + 1)
             # Replace `,"record":` by the closing brace.
             head = response[start : delimiter - len(RECORD_KEY) - 1] + b"}"
             yield Hit(decode(head), view[delimiter + 1 : end])
         else:
+            end = find(_SORT_KEY, start) if end < 0 else end
             yield Hit(_decode_tombstone(response[start:end]), None)
         start = find(SOURCE_KEY, end)
 

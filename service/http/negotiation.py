@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from multidict import MultiMapping
@@ -104,11 +104,29 @@ def _media_weight(weights: dict[str, float], media_type: str) -> float:
 
 def _media_weights(accept: str) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for element in _elements(accept):
-        match = _MEDIA_RANGE.fullmatch(element)
-        if match and (weight := _quality(match[2])) is not None:
-            weights[match[1]] = min(weight, weights.get(match[1], 1.0))
+    for each in media_ranges(accept):
+        weights[each.media_type] = min(each.weight, weights.get(each.media_type, 1.0))
     return weights
+
+
+class MediaRange(NamedTuple):
+    """An element of `Accept`, in lower case: parameters without the weight."""
+
+    media_type: str
+    parameters: tuple[tuple[str, str], ...]
+    weight: float
+
+
+def media_ranges(accept: str) -> tuple[MediaRange, ...]:
+    """Return the elements of `Accept`, without malformed ones and those with a quoted comma."""
+    matches = filter(None, map(_MEDIA_RANGE.fullmatch, _elements(accept)))
+    weighed = ((match[1], match[2], _quality(match[2])) for match in matches)
+    return tuple(MediaRange(name, _parameters(rest), weight) for name, rest, weight in weighed if weight is not None)
+
+
+def _parameters(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = (part.strip(" \t").partition("=") for part in text.split(";")[1:])
+    return tuple((name, value.strip('"')) for name, _, value in pairs if name != "q")
 
 
 def _quality(parameters: str) -> float | None:

@@ -25,10 +25,14 @@ class BufferListPayload(Payload):
 
     _value: Sequence[JsonBytes]
 
-    def __init__(self, parts: Sequence[JsonBytes]) -> None:
-        """Add up the size, so that the response needs no chunked encoding."""
+    def __init__(self, parts: Sequence[JsonBytes], records: int | None = None) -> None:
+        """Add up the size, so that the response needs no chunked encoding.
+
+        `records` is the number of records, None if it follows from the buffers (`service.http.responses`).
+        """
         super().__init__(parts, content_type="application/json")
         self._size: int = sum(map(len, parts))
+        self.records = records
         self.on_sent: Callable[[], None] | None = None
 
     @property

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 
 def json_response(
-    parts: Sequence[JsonBytes], headers: Mapping[str, str] | None = None, content_type: str = JSON
+    parts: Sequence[JsonBytes],
+    headers: Mapping[str, str] | None = None,
+    content_type: str = JSON,
+    records: int | None = None,
 ) -> web.Response:
-    """Return 200 with an encoded JSON body; `content_type` may be a more specific JSON type."""
+    """Return 200 with an encoded JSON body; `content_type` may be a more specific JSON type.
+
+    `records` is the number of records in parts that `json_array` has not made.
+    """
     return web.Response(
-        body=BufferListPayload(parts), headers={**OPERATION_HEADERS, **(headers or {})}, content_type=content_type
+        body=BufferListPayload(parts, records),
+        headers={**OPERATION_HEADERS, **(headers or {})},
+        content_type=content_type,
     )
 
 

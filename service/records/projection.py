@@ -47,6 +47,11 @@ class Variant:
         encoded = records if projection is None else projection.encode(records)
         return _with_addresses_hidden(self, records, encoded) if self.hides_addresses else encoded
 
+    @property
+    def is_stored_form(self) -> bool:
+        """Whether records are sent as they are stored."""
+        return not self.hides_addresses and _projection(self) is None
+
     def render(self, record: Record) -> bytes:
         """Return one parsed record in this variant, encoded."""
         (encoded,) = self.encode([orjson.dumps(record)])

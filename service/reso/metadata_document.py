@@ -6,8 +6,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-import orjson
-
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import EVENT_PROPERTIES, FILTERABLE_PROPERTIES
 from service.reso.entity_sets.declarations import ENTITY_SETS
@@ -98,7 +96,6 @@ def _restriction(entity_set: ET.Element, kind: str, member: str, names: Iterable
         ET.SubElement(paths, "PropertyPath").text = name
 
 
-def service_document(root: str) -> bytes:
-    """Return the list of entity sets; `root` is the URL of this document."""
-    listed = [{"name": name, "kind": "EntitySet", "url": name} for name in ENTITY_SET_NAMES]
-    return orjson.dumps({"@odata.context": f"{root}$metadata", "value": listed})
+def service_document() -> dict[str, object]:
+    """Return the list of entity sets."""
+    return {"value": [{"name": name, "kind": "EntitySet", "url": name} for name in ENTITY_SET_NAMES]}

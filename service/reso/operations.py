@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from service.errors import NotFound
+from service.http.negotiation import joined_lines
 from service.http.origin import request_origin
 from service.http.responses import json_response
 from service.keys.authentication import authenticate
@@ -22,11 +23,14 @@ from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.expand.expand_option import EXPANDABLE_COLLECTION_OPTIONS, EXPANDABLE_ENTITY_OPTIONS
 from service.reso.expand.navigation import navigations
 from service.reso.metadata_document import metadata_document, service_document
+from service.reso.metadata_json import metadata_in_json
 from service.reso.page_sources import count_entities, query_entities, query_entity
-from service.reso.paging.collection_response import RESPONSE_HEADERS, entity_response, page_response
+from service.reso.paging.collection_response import RESPONSE_HEADERS, context, entity_response, page_response
 from service.reso.paging.skip_token import SkipToken
-from service.reso.protocol.links import service_root_url
-from service.reso.protocol.option_names import SELECT
+from service.reso.protocol.formats import ACCEPT, DATA_FORMATS, METADATA_FORMATS, XML, Format, negotiate_format
+from service.reso.protocol.odata_errors import OptionNotImplemented
+from service.reso.protocol.odata_version import require_known_version
+from service.reso.protocol.option_names import FORMAT, SELECT
 from service.reso.query_options import (
     COLLECTION_OPTIONS,
     COUNT_OPTIONS,
@@ -46,14 +50,19 @@ if TYPE_CHECKING:
     from service.services import Services
     from service.telemetry.timing import Timer
 
-_XML, _TEXT = "application/xml", "text/plain"
+_TEXT = "text/plain"
 # An entity is read by its key as a page of one row.
 _SINGLE_ROW = SkipToken(b"", 1)
 
 
 @dataclass(frozen=True)
 class ResoOperation(Operation):
-    """An operation below `/reso`: it also accepts the key as a bearer token, and links are absolute URLs."""
+    """An operation below `/reso`: it also accepts the key as a bearer token, and links are absolute URLs.
+
+    `formats` are those that clients choose from, none if there is one whatever they accept.
+    """
+
+    formats: tuple[Format, ...] = DATA_FORMATS
 
     async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
         strangers = services.admission.lane(RequestKind.STRANGER)
@@ -63,19 +72,30 @@ class ResoOperation(Operation):
         return request
 
     async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
+        require_known_version(request.headers)
         refuse_unimplemented(request.query, self.schema)
         call = await super()._accept(services, request, timer, key)
-        return replace(call, origin=request_origin(request, services.trusted_proxies))
+        parameters = call.parameters
+        if self.formats:
+            accept = joined_lines(request.headers, ACCEPT)
+            parameters = {**parameters, FORMAT: negotiate_format(parameters[FORMAT], accept, self.formats)}
+        return replace(call, origin=request_origin(request, services.trusted_proxies), parameters=parameters)
 
 
 async def show_service(call: RequestContext) -> web.Response:
     """Return the service document: the names of the entity sets."""
-    return json_response([service_document(service_root_url(call))], RESPONSE_HEADERS)
+    return _json_response(call, {**context(call, ""), **service_document()})
 
 
-async def show_metadata(_: RequestContext) -> web.Response:
-    """Return the metadata document in XML."""
-    return json_response([metadata_document()], RESPONSE_HEADERS, _XML)
+async def show_metadata(call: RequestContext) -> web.Response:
+    """Return the metadata document in XML or JSON."""
+    media_type = call.parameters[FORMAT].media_type
+    document = metadata_document() if media_type == XML else metadata_in_json()
+    return json_response([document], RESPONSE_HEADERS, media_type)
+
+
+def _json_response(call: RequestContext, body: dict[str, object]) -> web.Response:
+    return json_response([orjson.dumps(body)], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
 
 
 async def list_entities(entity_set: EntitySet, call: RequestContext) -> web.Response:
@@ -101,8 +121,7 @@ async def show_property(entity_set: EntitySet, call: RequestContext) -> web.Resp
     value = orjson.loads(await _read_entity(entity_set, call, (name,)))[name]
     if value is None:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=RESPONSE_HEADERS)
-    context = f"{service_root_url(call)}$metadata#{entity_set.name}('{call.path['key']}')/{name}"
-    return json_response([orjson.dumps({"@odata.context": context, "value": value})], RESPONSE_HEADERS)
+    return _json_response(call, {**context(call, f"#{entity_set.name}('{call.path['key']}')/{name}"), "value": value})
 
 
 async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Sequence[str] | None) -> bytes:
@@ -113,7 +132,7 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Seque
         for resource in entity_set.resources:
             call.audit.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
-    return source.encode_rows(rows)[0]
+    return source.encode_rows(rows)[1:-1]
 
 
 async def list_events(call: RequestContext) -> web.Response:
@@ -127,8 +146,16 @@ async def show_event(call: RequestContext) -> web.Response:
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
-            return entity_response(call, source.name, *source.encode_rows(rows))
+            return entity_response(call, source.name, source.encode_rows(rows)[1:-1])
     raise NotFound(f"There is no {event_rows.EVENT_ENTITY_SET} with {event_rows.SEQUENCE_PROPERTY} {number!r}.")
+
+
+BATCH_PATH = "/reso/$batch"
+
+
+async def refuse_batch(_: web.Request) -> web.Response:
+    """Raise OptionNotImplemented for `POST $batch`."""
+    raise OptionNotImplemented("$batch", "a batch of requests", "Send them one by one, on connections that stay open.")
 
 
 def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operation]:
@@ -136,7 +163,7 @@ def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operati
     of_page = EXPANDABLE_COLLECTION_OPTIONS if is_expandable else COLLECTION_OPTIONS
     of_entity = EXPANDABLE_ENTITY_OPTIONS if is_expandable else ENTITY_OPTIONS
     yield ResoOperation(f"/reso/{name}", of_page, partial(list_entities, entity_set))
-    yield ResoOperation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set))
+    yield ResoOperation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set), formats=())
     for path in (f"/reso/{name}('{{key}}')", f"/reso/{name}({entity_set.key}='{{key}}')"):
         yield ResoOperation(path, of_entity, partial(show_entity, entity_set))
         yield ResoOperation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
@@ -144,7 +171,7 @@ def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operati
 
 RESO_OPERATIONS: tuple[Operation, ...] = (
     ResoOperation("/reso", SERVICE_DOCUMENT_OPTIONS, show_service),
-    ResoOperation("/reso/$metadata", METADATA_OPTIONS, show_metadata),
+    ResoOperation("/reso/$metadata", METADATA_OPTIONS, show_metadata, formats=METADATA_FORMATS),
     ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
     ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
     *(operation for name, entity_set in ENTITY_SETS.items() for operation in _entity_set_operations(name, entity_set)),

@@ -150,18 +150,11 @@ class SkipTokenOption(Parameter):
 
 
 class FormatOption(Parameter):
-    """`$format`."""
-
-    def __init__(self, note: str, *accepted: str) -> None:
-        """Describe the option; the first format is the default."""
-        super().__init__(note, load_default=accepted[0])
-        self.accepted = accepted
+    """`$format`, which is negotiated like `Accept` (`service.reso.protocol.formats`)."""
 
     def parse_text(self, text: str) -> str:
-        """Return the format."""
-        if text.partition(";")[0].strip().lower() not in self.accepted:
-            raise OptionNotImplemented(FORMAT, f"the format {text[:40]!r}")
-        return self.accepted[0]
+        """Return the text."""
+        return _checked_text(text)
 
 
 def _split_names(text: str, most: int) -> list[str]:
@@ -177,7 +170,7 @@ def _checked_text(text: str) -> str:
 
 
 _SELECT = SelectOption("Properties to return, separated by commas; all when absent.")
-_JSON = FormatOption("The format of the response: json.", "json", "application/json")
+_FORMAT = FormatOption("The format of the response: json, or a media type.")
 _COLLECTION_FIELDS: dict[str, Parameter] = {
     FILTER: FilterOption("A condition that records must match."),
     ORDER_BY: OrderOption("The order of the records."),
@@ -186,14 +179,14 @@ _COLLECTION_FIELDS: dict[str, Parameter] = {
     SKIP: SkipOption("The number of records to skip."),
     COUNT: CountOption("Whether to count the records.", load_default=False),
     SKIP_TOKEN: SkipTokenOption("Where the next page starts."),
-    FORMAT: _JSON,
+    FORMAT: _FORMAT,
 }
 COLLECTION_OPTIONS: Schema = Schema.from_dict(dict(_COLLECTION_FIELDS))()
 COUNT_OPTIONS: Schema = Schema.from_dict({FILTER: _COLLECTION_FIELDS[FILTER]})()
-VALUE_OPTIONS: Schema = Schema.from_dict({FORMAT: _JSON})()
-ENTITY_OPTIONS: Schema = Schema.from_dict({SELECT: _SELECT, FORMAT: _JSON})()
-SERVICE_DOCUMENT_OPTIONS: Schema = Schema.from_dict({FORMAT: _JSON})()
-METADATA_OPTIONS: Schema = Schema.from_dict({FORMAT: FormatOption("The format: xml.", "xml", "application/xml")})()
+VALUE_OPTIONS: Schema = Schema.from_dict({FORMAT: _FORMAT})()
+ENTITY_OPTIONS: Schema = Schema.from_dict({SELECT: _SELECT, FORMAT: _FORMAT})()
+SERVICE_DOCUMENT_OPTIONS: Schema = Schema.from_dict({FORMAT: _FORMAT})()
+METADATA_OPTIONS: Schema = Schema.from_dict({FORMAT: FormatOption("The format: xml, json, or a media type.")})()
 
 
 def refuse_unimplemented(sent: Mapping[str, str], schema: Schema) -> None:

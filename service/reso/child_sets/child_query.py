@@ -79,8 +79,8 @@ class ChildPageSource:
         """Return the position of a row."""
         return row.position
 
-    def encode_rows(self, rows: Sequence[ChildRow]) -> list[bytes]:
-        """Return rows as JSON objects, in order; the records that they are from are sent."""
+    def encode_rows(self, rows: Sequence[ChildRow]) -> bytes:
+        """Return rows as a JSON array, in order; the records that they are from are sent."""
         sent: dict[Resource, dict[str, None]] = {}
         for row in rows:
             sent.setdefault(row.resource, {})[row.child.key.parent] = None
@@ -89,11 +89,11 @@ class ChildPageSource:
         return encode_children(self.properties, self.child_set.resources[0], [row.child for row in rows])
 
 
-def encode_children(properties: Iterable[EntityProperty], resource: Resource, children: Iterable[Child]) -> list[bytes]:
-    """Return children as JSON objects with some properties."""
+def encode_children(properties: Iterable[EntityProperty], resource: Resource, children: Iterable[Child]) -> bytes:
+    """Return children as a JSON array of objects with some properties."""
     columns = [(declared.name, declared.columns[resource]) for declared in properties]
     readers = [(name, column.read) for name, column in columns if isinstance(column, ChildColumn)]
-    return [_encode({name: read(child) for name, read in readers}) for child in children]
+    return _encode([{name: read(child) for name, read in readers} for child in children])
 
 
 def query_children(call: RequestContext, child_set: ChildSet) -> ChildPageSource:

@@ -71,7 +71,7 @@ class ChildRecords:
         """Return all children; a list that the key may not see is empty."""
         variant = self.parents.call.variant(parent.resource, View.INDEX, all_flags=True)
         (shown,) = variant.encode([parent.record])
-        return self.child_set.children(parent.id, shown, parent.header) if parent.header else []
+        return self.child_set.children(parent.id, shown, parent.source) if parent.source else []
 
     def named(self, keys: Sequence[str]) -> EntityRecords:
         """Return the parents with these keys."""

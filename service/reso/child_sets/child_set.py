@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mappings.resource import Resource
-    from service.feed.hit_parser import DocumentHeader
     from service.http.payload import JsonBytes
+    from service.reso.entity_sets.property_columns import EntityHeader
 
 SEPARATOR = "!"
 Values = dict[str, Any]
@@ -52,7 +52,7 @@ class Child(NamedTuple):
     values: Values
     at: int
     of_parent: Any
-    header: DocumentHeader
+    header: EntityHeader
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ChildSet(EntitySet):
         members = [(name, Any, None) for name in (self.member, *self.parent_members)]
         return msgspec.json.Decoder(msgspec.defstruct("Parent", members, gc=False)).decode
 
-    def children(self, parent: str, record: JsonBytes, header: DocumentHeader) -> list[Child]:
+    def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
         """Return the children of a record in the order of its list."""
         decoded = self._decode(record)
         elements = getattr(decoded, self.member)

@@ -87,12 +87,12 @@ class EventPageSource:
         """Return the position of an event."""
         return (row.number,)
 
-    def encode_rows(self, rows: Sequence[EntityEvent]) -> list[bytes]:
-        """Return events as JSON objects."""
+    def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
+        """Return events as a JSON array."""
         for resource in {event.resource for event in rows}:
             keys = [event.key for event in rows if event.resource is resource]
             self.call.audit.events(resource, keys, self.ledger.published_sequence(resource.alias))
-        return [self._encode_event(event) for event in rows]
+        return b"[%b]" % b",".join(map(self._encode_event, rows))
 
     def _encode_event(self, event: EntityEvent) -> bytes:
         entity = ENTITY_SET_BY_RESOURCE[event.resource].name

@@ -1,4 +1,9 @@
-"""Encodes records under Data Dictionary names, by a plan compiled once for each selection of properties."""
+"""Encodes records under Data Dictionary names, by types compiled once for each selection of properties.
+
+As in `service.records.record_layout`, one type decodes a stored record, with the members under their stored names, and
+its subclass has the names of the properties: assigning the class converts the record. Only values of other types,
+search fields and property features pass through Python. A whole search response is decoded at once (decision 52).
+"""
 
 from __future__ import annotations
 
@@ -8,84 +13,144 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from service.reso.entity_sets.property_columns import FEATURES_MEMBER
+from service.reso.entity_sets.property_columns import FEATURES_MEMBER, EntityHeader
+from service.search.engine_failures import malformed_response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mappings.resource import Resource
-    from service.feed.hit_parser import ExactHeader
-    from service.http.payload import JsonBytes
+    from service.records.projection import Variant
     from service.reso.entity_sets.entity_set import EntityProperty
+    from service.reso.entity_sets.property_columns import PropertyColumn
 
-_NOTHING = "_nothing"
-_ENCODER = msgspec.json.Encoder()
+    _DecodeResponse = Callable[[bytes], list["EntityHit"]]
+
+_HIT_NAMES = {"source": "_source"}
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+
+
+class EntityHit(msgspec.Struct, gc=False):
+    """A document of a search response: its search fields, with the record as a member `record`, and sort values."""
+
+    source: Any
+    sort: tuple[Any, ...]
 
 
 class _Feature(msgspec.Struct, gc=False):
     PropertyFeatureName: str | None = None
-    PropertyFeatureValues: list[str] = []
+    PropertyFeatureValues: msgspec.Raw = msgspec.Raw(b"[]")
 
 
 class EntityEncoder:
     """Encodes the records of one resource as entities with some properties, in order."""
 
     def __init__(self, resource: Resource, properties: tuple[EntityProperty, ...]) -> None:
-        """Compile the plan."""
-        columns = [declared.columns.get(resource) for declared in properties]
-        placed = [(at, column) for at, column in enumerate(columns) if column is not None]
-        members = [
-            _NOTHING if column is None or column.of_header or column.feature else column.source_member
-            for column in columns
-        ]
-        self._empty = [at for at, each in enumerate(properties) if columns[at] is None and each.edm.is_collection]
-        self._features = [(at, column.feature) for at, column in placed if column.feature]
-        self._of_header = [(at, column.of_header) for at, column in placed if column.of_header]
-        self._convert = [(at, column.convert) for at, column in placed if column.convert]
-        self._exact = [(at, column.source_member) for at, column in placed if column.is_exact]
-        types = dict.fromkeys(members, Any) | ({FEATURES_MEMBER: list[_Feature] | None} if self._features else {})
-        self._decode = msgspec.json.Decoder(_struct("Members", types)).decode
-        self._values = _getter(members)
-        self._entity: Callable[..., Any] = _struct(
-            "Entity", dict.fromkeys((declared.name for declared in properties), Any)
-        )
+        """Compile the types."""
+        collections = {each.name for each in properties if each.edm.is_collection}
+        placed = [(each.name, each.columns[resource]) for each in properties if resource in each.columns]
+        self._converters = [(name, column.convert, name in collections) for name, column in placed if column.convert]
+        self._of_header = [(name, column.of_header) for name, column in placed if column.of_header]
+        self._exact = {column.source_member: name for name, column in placed if column.is_exact}
+        self._features = {column.feature: name for name, column in placed if column.feature}
+        # The list of features is read into the first of their properties.
+        self._features_property = next(iter(self._features.values()), "")
+        stored = self._stored_type(properties, dict(placed))
+        self._entity_type = _renamed(stored, [each.name for each in properties])
+        self._decode_record = msgspec.json.Decoder(stored).decode
+        self._decode_response = _response_decoder(stored)
 
-    def encode(self, record: JsonBytes, header: ExactHeader) -> bytes:
-        """Return a record as a JSON object."""
-        decoded = self._decode(record)
-        values = list(self._values(decoded))
-        for at, convert in self._convert:
-            values[at] = convert(values[at])
-        for at, read in self._of_header:
-            values[at] = read(header)
+    def _stored_type(
+        self, properties: tuple[EntityProperty, ...], columns: dict[str, PropertyColumn]
+    ) -> type[msgspec.Struct]:
+        # A leading space makes a name that no record has: the member has its empty value.
+        names = {each.name: f" {each.name}" for each in properties}
+        names |= {name: column.source_member for name, column in columns.items() if column.is_of_record}
+        kinds: dict[str, Any] = dict.fromkeys(names, Any)
+        if self._features_property:
+            names[self._features_property] = FEATURES_MEMBER
+            kinds[self._features_property] = list[_Feature] | None
+        members = [(each.name, kinds[each.name], () if each.edm.is_collection else None) for each in properties]
+        return msgspec.defstruct("Stored", members, rename=names, gc=False)
+
+    def decode(self, response: bytes, variant: Variant) -> list[EntityHit]:
+        """Return the documents of a search response in order, to be converted by `convert`.
+
+        Fields that the variant leaves empty are emptied before properties are read from the record.
+        """
+        if variant.is_stored_form:
+            return self._decode_response(response)
+        hits = decode_raw_hits(response)
+        self.load([hit.source for hit in hits], variant)
+        return hits
+
+    def load(self, sources: Sequence[Any], variant: Variant) -> None:
+        """Read the records of raw hits, in place, to be converted by `convert`."""
+        records = variant.encode([source.record for source in sources])
+        for source, record in zip(sources, records, strict=True):
+            source.record = self._decode_record(record)
+
+    def convert(self, sources: Sequence[Any]) -> None:
+        """Convert the records of hits to entities, in place: property by property, which is faster than one by one."""
+        entities = [source.record for source in sources]
         if self._features:
-            self._place_features(values, getattr(decoded, FEATURES_MEMBER))
-        if header.exact:
-            for at, name in self._exact:
-                # What the key may not see is null by now.
-                if name in header.exact and values[at] is not None:
-                    values[at] = header.exact[name]
-        for at in self._empty:
-            values[at] = []
-        return _ENCODER.encode(self._entity(*values))
+            self._place_features(entities)
+        for name, convert, is_collection in self._converters:
+            for entity, value in zip(entities, map(attrgetter(name), entities), strict=True):
+                if value is not None or is_collection:
+                    setattr(entity, name, convert(value))
+        for name, read in self._of_header:
+            for entity, source in zip(entities, sources, strict=True):
+                setattr(entity, name, read(source))
+        for entity, source in zip(entities, sources, strict=True):
+            if source.exact:
+                self._place_exact(entity, source.exact)
+            entity.__class__ = self._entity_type
 
-    def _place_features(self, values: list[Any], items: list[_Feature] | None) -> None:
-        found: dict[str | None, list[str]] = {}
-        for item in items or ():
-            found.setdefault(item.PropertyFeatureName, []).extend(item.PropertyFeatureValues)
-        for at, feature in self._features:
-            values[at] = found.get(feature, [])
+    def _place_features(self, entities: list[Any]) -> None:
+        for entity, items in [(entity, getattr(entity, self._features_property)) for entity in entities]:
+            setattr(entity, self._features_property, ())
+            for item in items or ():
+                if name := self._features.get(item.PropertyFeatureName or ""):
+                    before, values = getattr(entity, name), item.PropertyFeatureValues
+                    setattr(entity, name, [*_decode_texts(before), *_decode_texts(values)] if before else values)
+
+    def _place_exact(self, entity: Any, exact: dict[str, float]) -> None:
+        for member, value in exact.items():
+            # What the key may not see is null by now.
+            if (name := self._exact.get(member)) and getattr(entity, name) is not None:
+                setattr(entity, name, value)
 
 
-def _struct(name: str, members: dict[str, Any]) -> Any:
-    return msgspec.defstruct(name, [(member, kind, None) for member, kind in members.items()], gc=False)
+def _renamed(stored: type[msgspec.Struct], names: Sequence[str]) -> type[msgspec.Struct]:
+    """Return a subclass of the same layout whose members have their own names in JSON."""
+    members: Any = [(name, Any, None) for name in names]
+    return msgspec.defstruct("Entity", members, bases=(stored,), rename=dict(zip(names, names, strict=True)), gc=False)
 
 
-def _getter(members: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(members) > 1:
-        return attrgetter(*members)
-    read = attrgetter(members[0])
-    return lambda decoded: (read(decoded),)
+def _response_decoder(record: Any) -> _DecodeResponse:
+    """Return the decoder of search responses with records of a type; it raises ApiError for any other response."""
+    source: Any = msgspec.defstruct("Source", [("record", record)], bases=(EntityHeader,), kw_only=True, gc=False)
+    hit: Any = msgspec.defstruct("Hit", [("source", source)], bases=(EntityHit,), rename=_HIT_NAMES, gc=False)
+    hits: Any = msgspec.defstruct("Hits", [("hits", list[hit])], gc=False)
+    decode = msgspec.json.Decoder[Any](msgspec.defstruct("Response", [("hits", hits)], gc=False)).decode
+
+    def decoded(response: bytes) -> list[EntityHit]:
+        try:
+            found: list[EntityHit] = decode(response).hits.hits
+        except msgspec.DecodeError:
+            raise malformed_response(response) from None
+        return found
+
+    return decoded
+
+
+_decode_raw = _response_decoder(msgspec.Raw)
+
+
+def decode_raw_hits(response: bytes) -> list[EntityHit]:
+    """Return the documents of a search response, with their records as JSON text."""
+    return _decode_raw(response)
 
 
 @lru_cache(256)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mappings.fields import View
 from service.errors import Forbidden, InvalidRequest
@@ -22,13 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mappings.resource import Resource
+    from service.records.projection import Variant
     from service.request_context import RequestContext
+    from service.reso.entity_sets.entity_encoder import EntityEncoder, EntityHit
     from service.reso.entity_sets.entity_rows import EntityRow
     from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
     from service.reso.entity_sets.ordering import SortOrder
     from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.filter.matchers import Matcher
     from service.reso.paging.skip_token import Position, SkipToken
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class EntityPageSource:
 
     async def rows(self, cursor: SkipToken, size: int) -> list[EntityRow]:
         """Return the next rows after the position of a cursor."""
-        return await self.records.rows(cursor.position, size)
+        return await self.records.rows(cursor.position, size, self._decode)
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""
@@ -70,20 +78,34 @@ class EntityPageSource:
         """Return the position of a row."""
         return row.position
 
-    def encode_rows(self, rows: Sequence[EntityRow]) -> list[bytes]:
-        """Return rows as JSON objects, in order.
+    def encode_rows(self, rows: Sequence[EntityRow]) -> bytes:
+        """Return rows as a JSON array, in order; once, as records are converted in place."""
+        self._convert(rows)
+        # In one call, which takes two thirds of the time of one for each.
+        return _encode([row.record for row in rows])
 
-        Fields that the key may not see are emptied before properties are read from the record.
-        """
-        encoded: dict[int, bytes] = {}
+    def encode_each(self, rows: Sequence[EntityRow]) -> list[bytes]:
+        """Return rows whose records are JSON text as JSON objects, in order."""
+        copies = [row._replace(source=copy(row.source)) for row in rows]
+        for row in copies:
+            self._encoder(row.resource).load([row.source], self._variant(row.resource))
+        self._convert(copies)
+        return [_encode(row.record) for row in copies]
+
+    def _convert(self, rows: Sequence[EntityRow]) -> None:
         for resource in {row.resource for row in rows}:
-            own = [(at, row) for at, row in enumerate(rows) if row.resource == resource]
-            records = self.call.variant(resource, View.INDEX, all_flags=True).encode([row.record for _, row in own])
-            self.call.audit.names(resource, [row.id for _, row in own])
-            encode = entity_encoder(resource, self.properties).encode
-            for (at, row), record in zip(own, records, strict=True):
-                encoded[at] = encode(record, row.header)  # type: ignore[arg-type]
-        return [encoded[at] for at in range(len(rows))]
+            own = [row for row in rows if row.resource is resource]
+            self.call.audit.names(resource, [row.id for row in own])
+            self._encoder(resource).convert([row.source for row in own])
+
+    def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:
+        return self._encoder(resource).decode(response, self._variant(resource))
+
+    def _variant(self, resource: Resource) -> Variant:
+        return self.call.variant(resource, View.INDEX, all_flags=True)
+
+    def _encoder(self, resource: Resource) -> EntityEncoder:
+        return entity_encoder(resource, self.properties)
 
 
 def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:

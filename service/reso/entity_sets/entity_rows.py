@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.feed import hit_parser
-from service.feed.hit_parser import ExactHeader
 from service.reso.entity_sets.distinct_count import count_distinct
 from service.reso.entity_sets.doc_values import count_documents, read_doc_values
+from service.reso.entity_sets.entity_encoder import decode_raw_hits
 from service.reso.entity_sets.ordering import BY_KEY
-from service.reso.entity_sets.sorted_hits import sort_values
+from service.reso.filter.matchers import MATCH_NONE
 from service.search.query import Selection, terms
 from service.search.search_response import parse_hits
 
@@ -23,14 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from mappings.resource import Resource
-    from service.feed.hit_parser import DocumentHeader
-    from service.http.payload import JsonBytes
     from service.request_context import RequestContext
+    from service.reso.entity_sets.entity_encoder import EntityHit
     from service.reso.entity_sets.ordering import SortOrder
+    from service.reso.entity_sets.property_columns import EntityHeader
     from service.reso.entity_sets.sort_fields import SortValue
     from service.reso.paging.skip_token import Position
 
+    Decode = Callable[[Resource, bytes], list[EntityHit]]
     _Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
+
+
+def _decode_to_text(_: Resource, response: bytes) -> list[EntityHit]:
+    return decode_raw_hits(response)
 
 
 class _Identifier(NamedTuple):
@@ -40,13 +44,17 @@ class _Identifier(NamedTuple):
 
 
 class EntityRow(NamedTuple):
-    """A record, or the position of one, which has neither header nor record."""
+    """A record, or the position of one, which has no source."""
 
     position: Position
     resource: Resource
     id: str
-    header: DocumentHeader | None = None
-    record: JsonBytes = b""
+    source: EntityHeader | None = None
+
+    @property
+    def record(self) -> Any:
+        """The record as the source was decoded: JSON text, or an entity."""
+        return self.source.record  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -57,9 +65,9 @@ class EntityRecords:
     selections: tuple[Selection, ...]
     ordering: SortOrder
 
-    async def rows(self, after: Position, size: int) -> list[EntityRow]:
-        """Return the next rows after a position."""
-        return await self._merged(self._read, after, size)
+    async def rows(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
+        """Return the next rows after a position; `decode` decodes a search response, by default to JSON text."""
+        return await self._merged(partial(self._read, decode or _decode_to_text), after, size)
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""
@@ -69,6 +77,7 @@ class EntityRecords:
     async def count(self) -> int:
         """Return the total number of rows."""
         first, *later = self.selections
+        later = [selection for selection in later if MATCH_NONE not in selection.clauses]
         of_first = count_documents(self.call, first.resource, first.query())
         return sum(
             await asyncio.gather(
@@ -86,6 +95,8 @@ class EntityRecords:
     async def _read_unique(self, read: _Read, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         """Return the next rows of a resource without keys that the first resource has."""
         rows: list[EntityRow] = []
+        if MATCH_NONE in selection.clauses:
+            return rows
         while (missing := size - len(rows)) > 0:
             page = await read(selection, after, missing)
             known = await self._known_before(selection, [row.id for row in page])
@@ -104,13 +115,10 @@ class EntityRecords:
         body = BY_KEY.search_body(everything, (), len(identifiers))
         return {row.id for row in await read_doc_values(self.call, first.resource, body, _Identifier)}
 
-    async def _read(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+    async def _read(self, decode: Decode, selection: Selection, after: Position, size: int) -> list[EntityRow]:
         response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
-        hits = hit_parser.decode_hits(response, header_type=ExactHeader)
-        sorts = repeat(()) if self.ordering.is_by_key else sort_values(response)
         return [
-            self._row(selection, sort, hit.header.id)._replace(header=hit.header, record=hit.record or b"")
-            for hit, sort in zip(hits, sorts, strict=not self.ordering.is_by_key)
+            self._row(selection, hit.sort, hit.source.id, hit.source) for hit in decode(selection.resource, response)
         ]
 
     async def _read_positions(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
@@ -119,5 +127,8 @@ class EntityRecords:
         hits = parse_hits(await self.call.search(selection.resource, body | fields))
         return [self._row(selection, hit["sort"], hit["fields"]["id"][0]) for hit in hits]
 
-    def _row(self, selection: Selection, sort: Sequence[SortValue], identifier: str) -> EntityRow:
-        return EntityRow(self.ordering.position(selection.resource, sort, identifier), selection.resource, identifier)
+    def _row(
+        self, selection: Selection, sort: Sequence[SortValue], identifier: str, source: EntityHeader | None = None
+    ) -> EntityRow:
+        position = self.ordering.position(selection.resource, sort, identifier)
+        return EntityRow(position, selection.resource, identifier, source)

@@ -6,6 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mappings import SOLD_LISTING
 from mappings.fields import FieldKind
 from mappings.legends import PROPERTY_TYPES
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from mappings.data_dictionary.model import DictionaryEntity
     from mappings.fields import Field
     from mappings.resource import Resource
-    from service.feed.hit_parser import DocumentHeader
 
 STATUS_PROPERTY = "StandardStatus"
 TYPE_PROPERTY, SUBTYPE_PROPERTY = "PropertyType", "PropertySubType"
@@ -33,6 +34,18 @@ _SOLD = "Sold"
 _ACTIVE, _INACTIVE = "Active", "Inactive"
 _ACTIVITY: dict[object, str] = {True: _ACTIVE, False: _INACTIVE}
 _NOT_SEARCHED = ColumnSearch()
+
+
+class EntityHeader(msgspec.Struct, gc=False):
+    """The search fields that properties are read from.
+
+    `exact` has the numbers that are rounded in the record, by the members' names.
+    """
+
+    id: str
+    clock: int  # milliseconds since 1970
+    deactivated: int | None = None  # milliseconds since 1970
+    exact: dict[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,13 +59,18 @@ class PropertyColumn:
 
     source_member: str
     convert: Callable[[Any], object] | None = None
-    of_header: Callable[[DocumentHeader], object] | None = None
+    of_header: Callable[[EntityHeader], object] | None = None
     feature: str = ""
     is_exact: bool = False  # the source's fraction counts, which the member may have lost
     search: ColumnSearch = _NOT_SEARCHED
     group: str = ""
     reads: tuple[str, ...] = ()
     lookup: tuple[str, ...] = ()
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether the value is that of the member in the record."""
+        return not self.of_header and not self.feature
 
 
 def key_column(resource: Resource) -> PropertyColumn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import lru_cache
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -42,11 +43,19 @@ def to_split_texts(value: object) -> list[str]:
 
 def to_timestamp(milliseconds: int) -> str | None:
     """Return milliseconds since 1970 as an ISO 8601 timestamp in UTC; None beyond the year 9999."""
+    seconds, fraction = divmod(milliseconds, 1000)
+    text = _second_as_text(seconds)
+    return text and f"{text}.{fraction:03d}Z"
+
+
+# Records that were written together have the same second.
+@lru_cache(4096)
+def _second_as_text(seconds: int) -> str | None:
     try:
-        at = _EPOCH + dt.timedelta(milliseconds=milliseconds)
+        at = _EPOCH + dt.timedelta(seconds=seconds)
     except OverflowError:
         return None
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return at.replace(tzinfo=None).isoformat()
 
 
 def _unix_to_timestamp(value: object) -> str | None:
@@ -60,12 +69,18 @@ def _date_to_timestamp(value: object) -> str | None:
 
 def _text_to_timestamp(value: object) -> str | None:
     """Return an ISO 8601 date or date-time as a timestamp in UTC, which is assumed if there is no offset."""
+    return _timestamp_of(value) if isinstance(value, str) and value.isascii() else None
+
+
+# Most are dates, which many records share.
+@lru_cache(4096)
+def _timestamp_of(text: str) -> str | None:
     try:
-        at = dt.datetime.fromisoformat(value) if isinstance(value, str) and value.isascii() else None
-        in_utc = at and (at.replace(tzinfo=at.tzinfo or dt.UTC).astimezone(dt.UTC))
+        at = dt.datetime.fromisoformat(text)
+        in_utc = at.replace(tzinfo=at.tzinfo or dt.UTC).astimezone(dt.UTC)
     except (ValueError, OverflowError):
         return None
-    return in_utc.isoformat().replace("+00:00", "Z") if in_utc else None
+    return in_utc.isoformat().replace("+00:00", "Z")
 
 
 def _whole(value: object) -> int | None:

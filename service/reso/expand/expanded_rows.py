@@ -87,7 +87,7 @@ class ExpandedPageSource:
 
     async def rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
         """Return the next rows after the position of a cursor, with the records that they name."""
-        rows = await self.source.rows(cursor, size)
+        rows = await self.source.records.rows(cursor.position, size)
         links = [each.navigation for each in self.expansions if each.navigation.key_property]
         named = [self._keys(row, links) for row in rows]
         sets = {link.target.name: link.target for link in links}
@@ -95,12 +95,13 @@ class ExpandedPageSource:
         found = dict(zip(sets, read, strict=True))
         return [ExpandedRow(row, _linked_rows(links, keys, found)) for row, keys in zip(rows, named, strict=True)]
 
-    def encode_rows(self, rows: Sequence[ExpandedRow]) -> list[bytes]:
-        """Return rows as JSON objects, in order."""
-        entities = self.source.encode_rows([row.row for row in rows])
+    def encode_rows(self, rows: Sequence[ExpandedRow]) -> bytes:
+        """Return rows as a JSON array, in order."""
+        entities = self.source.encode_each([row.row for row in rows])
         members = [self._members(expansion, rows) for expansion in self.expansions]
         of_rows = map(b"".join, zip(*members, strict=True))
-        return [b"%b%b}" % (entity[:-1], of_row) for entity, of_row in zip(entities, of_rows, strict=True)]
+        expanded = (b"%b%b}" % (entity[:-1], of_row) for entity, of_row in zip(entities, of_rows, strict=True))
+        return b"[%b]" % b",".join(expanded)
 
     def _members(self, expansion: Expansion, rows: Sequence[ExpandedRow]) -> Iterable[bytes]:
         """Return a navigation property of each row, after a comma."""
@@ -115,14 +116,14 @@ class ExpandedPageSource:
     def _children(self, expansion: Expansion, children: ChildSet, row: EntityRow) -> bytes:
         variant = self.call.variant(row.resource, View.INDEX, all_flags=True)
         (record,) = variant.encode([row.record])
-        found = children.children(row.id, record, row.header)  # type: ignore[arg-type]
-        return b"[%b]" % b",".join(encode_children(expansion.properties, row.resource, found))
+        found = children.children(row.id, record, row.source)  # type: ignore[arg-type]
+        return encode_children(expansion.properties, row.resource, found)
 
     def _linked(self, expansion: Expansion, rows: Sequence[ExpandedRow]) -> list[bytes]:
         name = expansion.navigation.name
         distinct = {row.linked[name].id: row.linked[name] for row in rows if name in row.linked}
         source = _page_source(self.call, expansion.navigation.target, expansion.properties, distinct)
-        encoded = dict(zip(distinct, source.encode_rows(list(distinct.values())), strict=True))
+        encoded = dict(zip(distinct, source.encode_each(list(distinct.values())), strict=True))
         return [encoded[row.linked[name].id] if name in row.linked else b"null" for row in rows]
 
     def _keys(self, row: EntityRow, links: Sequence[Navigation]) -> dict[str, str | None]:

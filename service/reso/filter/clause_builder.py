@@ -20,7 +20,7 @@ from service.reso.filter.expression import (
     Or,
     TextCondition,
 )
-from service.reso.filter.matchers import Matcher, UnansweredFunction, UnsupportedComparison
+from service.reso.filter.matchers import MATCH_ALL, MATCH_NONE, Matcher, UnansweredFunction, UnsupportedComparison
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
 from service.search.query import Clause, match_any, match_none
@@ -35,19 +35,29 @@ if TYPE_CHECKING:
 def build_clause(expression: FilterExpression, matcher_for: MatcherLookup, *, is_negated: bool = False) -> Clause:
     """Return the clause for an expression; raise InvalidRequest for an unsupported comparison.
 
-    Negation is pushed down to the comparisons, so that it adds no nesting of its own.
+    Negation is pushed down to the comparisons, so that it adds no nesting of its own. A filter that no record of the
+    resource matches is `MATCH_NONE`, which needs no search.
     """
     match expression:
         case And(parts) | Or(parts) if isinstance(expression, And) is is_negated:
             alternatives = parts if is_negated else _merge_equalities(parts)
-            return match_any(*(build_clause(part, matcher_for, is_negated=is_negated) for part in alternatives))
+            clauses = [build_clause(part, matcher_for, is_negated=is_negated) for part in alternatives]
+            possible = [clause for clause in clauses if clause != MATCH_NONE]
+            return match_any(*possible) if possible else MATCH_NONE
         case And(parts) | Or(parts):
-            return {"bool": {"filter": [build_clause(part, matcher_for, is_negated=is_negated) for part in parts]}}
+            clauses = [build_clause(part, matcher_for, is_negated=is_negated) for part in parts]
+            return MATCH_NONE if MATCH_NONE in clauses else {"bool": {"filter": clauses}}
         case Negation(part):
             return build_clause(part, matcher_for, is_negated=not is_negated)
         case _:
             clause = _comparison_clause(expression, matcher_for)
-            return match_none(clause) if is_negated else clause
+            return _negated(clause) if is_negated else clause
+
+
+def _negated(clause: Clause) -> Clause:
+    if clause in (MATCH_ALL, MATCH_NONE):
+        return MATCH_NONE if clause == MATCH_ALL else MATCH_ALL
+    return match_none(clause)
 
 
 def _comparison_clause(condition: FieldCondition, matcher_for: MatcherLookup) -> Clause:
@@ -79,7 +89,7 @@ def _compared(matcher: Matcher, operator: ComparisonOperator, value: FilterLiter
     if operator is ComparisonOperator.EQ:
         return matcher.match_any((value,))
     if operator is ComparisonOperator.NE:
-        return match_none(matcher.match_any((value,)))
+        return _negated(matcher.match_any((value,)))
     return matcher.match_comparison(operator, value)
 
 

@@ -30,6 +30,16 @@ _OPERATORS = frozenset(ComparisonOperator)
 _TEXT_TESTS = frozenset(TextTest)
 _FIELD_FUNCTIONS = frozenset(FieldFunction)
 _FOLDING = (FieldFunction.TO_LOWER, FieldFunction.TO_UPPER)
+# What to do instead of a function that no index answers.
+_BY_RANGE = "Compare the property with a range of dates or timestamps, by ge and lt."
+_BY_TEXT = "Test the property by startswith, endswith, contains or eq."
+_BY_NUMBER = "Compare the property with a range of numbers, by ge and lt."
+_ADVICE_OF_OTHERS = "Filter by properties without it, and compute the rest from the records."
+_ADVICE = {
+    **dict.fromkeys(("month", "day", "hour", "minute", "second", "fractionalseconds", "time"), _BY_RANGE),
+    **dict.fromkeys(("concat", "indexof", "length", "substring", "substringof", "trim", "matchespattern"), _BY_TEXT),
+    **dict.fromkeys(("ceiling", "floor", "round"), _BY_NUMBER),
+}
 _QUANTIFIERS = frozenset({"any", "all"})
 
 
@@ -115,7 +125,7 @@ def _parse_function(reader: TokenReader, name: str) -> _FieldOperand | FilterLit
     if function == "now":
         return reader.finish_now()
     if function not in _FIELD_FUNCTIONS | _TEXT_TESTS:
-        raise OptionNotImplemented(FILTER, f"the function {name[:40]}")
+        raise OptionNotImplemented(FILTER, f"the function {name[:40]}", _ADVICE.get(function, _ADVICE_OF_OTHERS))
     reader.expect_symbol("(")
     operand = _parse_argument(reader, has_functions=function in _TEXT_TESTS)
     if function in _TEXT_TESTS:

@@ -10,7 +10,7 @@ import orjson
 
 from service.errors import InvalidRequest
 from service.http.headers import API_KEY_PARAMETER
-from service.http.responses import json_array, json_response
+from service.http.responses import json_response
 from service.keys.redaction import mask_keys
 from service.reso.paging.page_size import effective_page_size, parse_preference
 from service.reso.paging.skip_token import (
@@ -20,21 +20,23 @@ from service.reso.paging.skip_token import (
     fingerprint_query,
     open_skip_token,
 )
+from service.reso.protocol.formats import JSON_WITHOUT_METADATA
 from service.reso.protocol.links import collection_url, service_root_url
-from service.reso.protocol.option_names import COUNT, EXPAND, FILTER, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
+from service.reso.protocol.option_names import COUNT, EXPAND, FILTER, FORMAT, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aiohttp import web
 
+    from service.http.payload import JsonBytes
     from service.request_context import RequestContext
     from service.reso.entity_sets.sort_fields import SortKind
     from service.reso.paging.skip_token import Position
 
 RowT = TypeVar("RowT")
-# A response depends on the key, wherever it is sent, and on the preferred page size.
-RESPONSE_HEADERS = {"Vary": "x-api-key, Authorization, Prefer, Accept-Encoding"}
+# A response depends on the key, wherever it is sent, and on the preferred page size and formats.
+RESPONSE_HEADERS = {"Vary": "x-api-key, Authorization, Prefer, Accept, Accept-Encoding"}
 _PAGE_POSITION_OPTIONS = frozenset({SKIP, SKIP_TOKEN, API_KEY_PARAMETER})
 
 
@@ -64,8 +66,8 @@ class PageSource(Protocol[RowT]):
     def position(self, row: RowT) -> Position:
         """Return the position of a row."""
 
-    def encode_rows(self, rows: Sequence[RowT]) -> list[bytes]:
-        """Return rows as JSON objects, which the response sends."""
+    def encode_rows(self, rows: Sequence[RowT]) -> bytes:
+        """Return rows as a JSON array, which the response sends."""
 
 
 async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:
@@ -92,7 +94,9 @@ async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.R
         following = await encode_skip_token(cursor, call.services.tokens)
     preference = parse_preference(call.headers.get("Prefer", ""))
     applied = {} if preference is None else {"Preference-Applied": preference.applied}
-    return json_response(_page_body(call, source, page, count, following), {**RESPONSE_HEADERS, **applied})
+    body = _page_body(call, source, page, count, following)
+    content_type = call.parameters[FORMAT].content_type
+    return json_response(body, {**RESPONSE_HEADERS, **applied}, content_type, records=len(page))
 
 
 async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> SkipToken | None:
@@ -129,11 +133,11 @@ async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipTok
 
 def _page_body(
     call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: str | None
-) -> list[bytes | memoryview]:
-    count_member = b"" if count is None else b',"@odata.count":%d' % count
-    before = b"{%b%b,%b" % (context_member(call, source.name), count_member, b'"value":')
+) -> list[JsonBytes]:
+    count_member = b"" if count is None else b'"@odata.count":%d,' % count
+    before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
     after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(_next_link(call, source, following))
-    return json_array(source.encode_rows(rows), before, after)
+    return [before, source.encode_rows(rows), after]
 
 
 def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
@@ -141,14 +145,23 @@ def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -
     return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following}))
 
 
-def context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
-    """Return the `@odata.context` member for an entity set, or with a suffix for one entity."""
-    expanded = [f"{name}({','.join(inner or ())})" for name, inner in call.parameters.get(EXPAND) or ()]
+def context(call: RequestContext, fragment: str) -> dict[str, str]:
+    """Return the member `@odata.context` for a part of the metadata, none if the client wants no metadata."""
+    if call.parameters[FORMAT] == JSON_WITHOUT_METADATA:
+        return {}
+    return {"@odata.context": f"{service_root_url(call)}$metadata{fragment}"}
+
+
+def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
+    """Return the context of an entity set, or with a suffix of one entity, and a comma after it."""
+    expanded = [f"{each}({','.join(inner or ())})" for each, inner in call.parameters.get(EXPAND) or ()]
     names = [*(call.parameters[SELECT] or ()), *expanded]
     selected = f"({','.join(names)})" if names else ""
-    return b'"@odata.context":%b' % orjson.dumps(f"{service_root_url(call)}$metadata#{name}{selected}{suffix}")
+    member = orjson.dumps(context(call, f"#{name}{selected}{suffix}"))[1:-1]
+    return member and member + b","
 
 
 def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
     """Return the response for one entity, given as an encoded JSON object."""
-    return json_response([b"{%b,%b" % (context_member(call, name, "/$entity"), encoded[1:])], RESPONSE_HEADERS)
+    body = b"{%b%b" % (_context_member(call, name, "/$entity"), encoded[1:])
+    return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)

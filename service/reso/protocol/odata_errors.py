@@ -12,9 +12,9 @@ class OptionNotImplemented(ApiError):
     code = "not-implemented"
     title = "Not implemented"
 
-    def __init__(self, parameter: str, what: str) -> None:
-        """Name the option and the unsupported feature."""
-        fault = ParameterFault(parameter, f"{what} is not implemented by this service.")
+    def __init__(self, parameter: str, what: str, advice: str = "") -> None:
+        """Name the option, the unsupported feature and, in a sentence, what to do instead."""
+        fault = ParameterFault(parameter, f"{what} is not implemented by this service. {advice}".strip())
         super().__init__(str(fault), (fault,))
 
 

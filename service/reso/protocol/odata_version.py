@@ -1,17 +1,37 @@
-"""The OData version of a response: 4.01, or 4.0 for clients that support no later one."""
+"""OData versions: 4.01, or 4.0 for clients that support no later one; earlier versions are refused."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from service.errors import InvalidRequest
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from aiohttp import web
 
-_HEADER = "OData-Version"
+_VERSION, _MAX_VERSION = "OData-Version", "OData-MaxVersion"
 _V4_01, _V4_0 = "4.01", "4.0"
+# .NET clients of earlier versions add their name after a semicolon.
+_NUMBER = re.compile(r"\s*([0-9]{1,3})\.([0-9]{1,3})\s*(?:;.*)?", re.ASCII)
 
 
 def odata_version_header(request: web.BaseRequest) -> dict[str, str]:
     """Return the `OData-Version` header; bodies are the same in both versions."""
-    maximum = request.headers.get("OData-MaxVersion", _V4_01).strip()
-    return {_HEADER: _V4_0 if maximum == _V4_0 else _V4_01}
+    is_earlier = _version(request.headers, _MAX_VERSION) == (4, 0)
+    return {_VERSION: _V4_0 if is_earlier else _V4_01}
+
+
+def require_known_version(headers: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a client that supports no version from 4.0, or that sends a later one than 4.01."""
+    if _MAX_VERSION in headers and (_version(headers, _MAX_VERSION) or (0, 0)) < (4, 0):
+        raise InvalidRequest.of(_MAX_VERSION, f"must be {_V4_0} or later: this service has {_V4_0} and {_V4_01}.")
+    if _VERSION in headers and _version(headers, _VERSION) not in {(4, 0), (4, 1)}:
+        raise InvalidRequest.of(_VERSION, f"must be {_V4_0} or {_V4_01}; a GET request needs none.")
+
+
+def _version(headers: Mapping[str, str], name: str) -> tuple[int, int] | None:
+    match = _NUMBER.fullmatch(headers.get(name, _V4_01))
+    return (int(match[1]), int(match[2])) if match else None

@@ -65,10 +65,10 @@ class StaticPageSource:
         """Return the position of a row."""
         return (row[self.static_set.key],)
 
-    def encode_rows(self, rows: Sequence[Row]) -> list[bytes]:
-        """Return rows as JSON objects, in order."""
+    def encode_rows(self, rows: Sequence[Row]) -> bytes:
+        """Return rows as a JSON array, in order."""
         names = [declared.name for declared in self.properties]
-        return [_encode({name: row[name] for name in names}) for row in rows]
+        return _encode([{name: row[name] for name in names} for row in rows])
 
 
 def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSource:

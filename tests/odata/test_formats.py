@@ -1,0 +1,167 @@
+"""What OData clients ask for by headers: formats, versions and batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from service.reso.protocol.formats import DATA_FORMATS, METADATA_FORMATS, NotAcceptable, negotiate_format
+
+if TYPE_CHECKING:
+    from tests.odata.odata_client import ODataClient
+
+_EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
+_JSON, _NONE, _XML = "application/json", "application/json;odata.metadata=none", "application/xml"
+# What Excel and Power BI send.
+_MICROSOFT = (
+    "application/json;odata.metadata=minimal;q=1.0,application/json;odata=minimalmetadata;q=0.9,"
+    "application/atomsvc+xml;q=0.8,application/atom+xml;q=0.8,application/xml;q=0.7,text/plain;q=0.7"
+)
+_DATA: list[tuple[str, str | None]] = [
+    ("", _JSON),
+    ("*/*", _JSON),
+    ("application/*", _JSON),
+    ("application/json", _JSON),
+    ("Application/JSON; charset=UTF-8", _JSON),
+    ("application/json;odata.metadata=minimal", _JSON),
+    ("application/json;metadata=minimal;odata.streaming=true;IEEE754Compatible=false", _JSON),
+    ("application/json;odata.metadata=none", _NONE),
+    ("application/json;q=0.5, application/json;odata.metadata=none", _NONE),
+    ("application/json;odata.metadata=full, application/json;q=0.1", _JSON),
+    ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", _JSON),
+    ("not a media range", _JSON),
+    (_MICROSOFT, _JSON),
+    ("application/json;odata.metadata=full", None),
+    ("application/json;odata=verbose", None),
+    ("application/json;IEEE754Compatible=true", None),
+    ("application/json;q=0", None),
+    ("application/json;q=0, */*", None),
+    ("application/atom+xml", None),
+    ("text/html", None),
+]
+_METADATA: list[tuple[str, str | None]] = [
+    ("", _XML),
+    ("*/*", _XML),
+    ("application/xml", _XML),
+    ("application/json", _JSON),
+    ("application/xml;q=0.5,application/json", _JSON),
+    ("application/json;q=0.5,*/*", _XML),
+    (_MICROSOFT, _XML),
+    ("text/html", None),
+]
+
+
+@pytest.mark.parametrize(("accept", "expected"), _DATA)
+def test_data_come_in_the_format_that_a_client_prefers(accept: str, expected: str | None) -> None:
+    _check(None, accept, expected, is_data=True)
+
+
+@pytest.mark.parametrize(("accept", "expected"), _METADATA)
+def test_metadata_come_in_the_format_that_a_client_prefers(accept: str, expected: str | None) -> None:
+    _check(None, accept, expected, is_data=False)
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("json", _JSON), ("XML", _XML), ("application/json", _JSON), ("text/html", None)]
+)
+def test_the_option_takes_precedence(option: str, expected: str | None) -> None:
+    for accept in ("", "application/xml", "application/json", "text/html"):
+        _check(option, accept, expected, is_data=False)
+
+
+def _check(option: str | None, accept: str, expected: str | None, *, is_data: bool) -> None:
+    offered = DATA_FORMATS if is_data else METADATA_FORMATS
+    if expected is not None:
+        assert negotiate_format(option, accept, offered).content_type == expected
+        return
+    with pytest.raises(NotAcceptable) as raised:
+        negotiate_format(option, accept, offered)
+    assert raised.value.faults[0].parameter == ("Accept" if option is None else "$format")
+
+
+async def test_a_client_that_accepts_nothing_is_refused(odata: ODataClient) -> None:
+    for path in ("", "$metadata", "Property", "Property('x')", "EntityEvent"):
+        reply = await odata.request(path, "all", {"Accept": "application/atom+xml"})
+        assert reply.problem == (406, "not-acceptable", "Accept")
+        assert "application/json" in reply.body["error"]["message"]
+    # A number has one format, whatever a client accepts.
+    assert (await odata.request("Property/$count", "all", {"Accept": "application/json"})).status == 200
+
+
+async def test_without_metadata_the_context_is_left_out(odata: ODataClient) -> None:
+    key = (await odata.page("Property", top=1))["value"][0]["ListingKey"]
+    for path in ("", "Property", f"Property('{key}')", f"Property('{key}')/ListingKey", "EntityEvent"):
+        whole = await odata.request(path, "all", {"Accept": _JSON})
+        bare = await odata.request(path, "all", {"Accept": _NONE})
+        assert (whole.headers["Content-Type"], bare.headers["Content-Type"]) == (_JSON, _NONE)
+        assert whole.body.pop("@odata.context")
+        assert bare.body == {name: value for name, value in whole.body.items() if name != "@odata.context"}
+        assert "Accept" in bare.headers["Vary"].split(", ")
+
+
+async def test_metadata_in_json_say_the_same_as_in_xml(odata: ODataClient) -> None:
+    reply = await odata.request("$metadata", "all", {"Accept": _JSON})
+    assert (await odata.get("$metadata", format="json")).raw == reply.raw
+    document = reply.body
+    assert (document["$Version"], document["$EntityContainer"]) == ("4.01", "org.reso.metadata.Default")
+    schema = document["org.reso.metadata"]
+    xml = ET.fromstring((await odata.request("$metadata")).raw)  # noqa: S314 - our own service
+    types = {str(each.get("Name")): each for each in xml.iter(f"{_EDM}EntityType")}
+    assert {name for name, each in schema.items() if each["$Kind"] == "EntityType"} == types.keys()
+    for name, element in types.items():
+        assert schema[name]["$Key"] == [each.get("Name") for each in element.iter(f"{_EDM}PropertyRef")]
+        for each in element.iter(f"{_EDM}Property"):
+            assert _xml_facets(schema[name][each.get("Name")]) == dict(each.attrib) | {"Name": None}
+    for each in xml.iter(f"{_EDM}EntitySet"):
+        declared = schema["Default"][each.get("Name")]
+        assert (declared["$Collection"], declared["$Type"]) == (True, each.get("EntityType"))
+        for annotation in each.iter(f"{_EDM}Annotation"):
+            names = [path.text for path in annotation.iter(f"{_EDM}PropertyPath")]
+            assert names in declared[f"@{annotation.get('Term')}"].values()
+
+
+def _xml_facets(declared: dict[str, Any]) -> dict[str, Any]:
+    """Return a property of CSDL JSON with the attributes that it has in XML."""
+    name = declared.get("$Type", "Edm.String")
+    nullable = {} if declared.get("$Nullable") else {"Nullable": "false"}
+    scale = {"Scale": declared["$Scale"]} if "$Scale" in declared else {}
+    return {"Name": None, "Type": f"Collection({name})" if declared.get("$Collection") else name, **nullable, **scale}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "version"),
+    [
+        ({"OData-MaxVersion": "4.0"}, 200, "4.0"),
+        ({"OData-MaxVersion": "4.0;NetFx", "MaxDataServiceVersion": "3.0;NetFx"}, 200, "4.0"),
+        ({"OData-MaxVersion": "4.01"}, 200, "4.01"),
+        ({"OData-MaxVersion": "5.0"}, 200, "4.01"),
+        ({"OData-Version": "4.0"}, 200, "4.01"),
+        ({"OData-Version": "4.01", "OData-MaxVersion": "4.01"}, 200, "4.01"),
+        ({"OData-MaxVersion": "3.0"}, 400, "4.01"),
+        ({"OData-MaxVersion": "four"}, 400, "4.01"),
+        ({"OData-Version": "3.0"}, 400, "4.01"),
+        ({"OData-Version": "4.02"}, 400, "4.01"),
+    ],
+)
+async def test_versions(odata: ODataClient, headers: dict[str, str], status: int, version: str) -> None:
+    reply = await odata.request("Teams", "all", headers)
+    assert (reply.status, reply.headers["OData-Version"]) == (status, version)
+    if status == 400:
+        assert reply.problem[1:] == ("invalid-parameter", next(iter(headers)))
+
+
+async def test_a_batch_is_refused_with_what_to_do(odata: ODataClient) -> None:
+    for media_type in ("application/json", "multipart/mixed;boundary=b"):
+        reply = await odata.request("$batch", "all", {"Content-Type": media_type}, "POST", b'{"requests":[]}')
+        assert reply.problem == (501, "not-implemented", "$batch")
+        assert "one by one" in reply.body["error"]["message"]
+    assert (await odata.request("$batch")).status == 405
+
+
+async def test_a_function_that_no_index_answers_is_named_with_what_to_do(odata: ODataClient) -> None:
+    for function, advice in {"month(CloseDate) eq 1": "range of dates", "length(City) gt 3": "startswith"}.items():
+        message = (await odata.get("Property", filter=function)).body["error"]["message"]
+        assert function.partition("(")[0] in message
+        assert advice in message
