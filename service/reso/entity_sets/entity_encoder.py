@@ -65,7 +65,10 @@ class EntityEncoder:
     ) -> type[msgspec.Struct]:
         # A leading space makes a name that no record has: the member has its empty value.
         names = {each.name: f" {each.name}" for each in properties}
-        names |= {name: column.source_member for name, column in columns.items() if column.is_of_record}
+        of_record = {name: column.source_member for name, column in columns.items() if column.is_of_record}
+        first = {member: name for name, member in reversed(of_record.items())}
+        self._copied = [(name, first[member]) for name, member in of_record.items() if first[member] != name]
+        names |= {name: member for member, name in first.items()}
         kinds: dict[str, Any] = dict.fromkeys(names, Any)
         if self._features_property:
             names[self._features_property] = FEATURES_MEMBER
@@ -95,10 +98,7 @@ class EntityEncoder:
         entities = [source.record for source in sources]
         if self._features:
             self._place_features(entities)
-        for name, convert, is_collection in self._converters:
-            for entity, value in zip(entities, map(attrgetter(name), entities), strict=True):
-                if value is not None or is_collection:
-                    setattr(entity, name, convert(value))
+        self._convert_values(entities)
         for name, read in self._of_header:
             for entity, source in zip(entities, sources, strict=True):
                 setattr(entity, name, read(source))
@@ -106,6 +106,15 @@ class EntityEncoder:
             if source.exact:
                 self._place_exact(entity, source.exact)
             entity.__class__ = self._entity_type
+
+    def _convert_values(self, entities: list[Any]) -> None:
+        for name, first in self._copied:
+            for entity in entities:
+                setattr(entity, name, getattr(entity, first))
+        for name, convert, is_collection in self._converters:
+            for entity, value in zip(entities, map(attrgetter(name), entities), strict=True):
+                if value is not None or is_collection:
+                    setattr(entity, name, convert(value))
 
     def _place_features(self, entities: list[Any]) -> None:
         for entity, items in [(entity, getattr(entity, self._features_property)) for entity in entities]:
