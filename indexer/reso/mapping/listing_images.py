@@ -43,12 +43,12 @@ class ListingImageMapper:
         return [self._image(context, photo, is_main=photo is main) for photo in photos]
 
     def _image(self, context: MappingContext, photo: MediaItem, *, is_main: bool) -> dict[str, object]:
-        title = _converted_text(context, photo, "ShortDescription")
+        title, caption = _converted_text(context, photo, "ShortDescription"), _converted_text(context, photo, "Caption")
         image: dict[str, object] = dict.fromkeys(_URL_FIELDS, photo.url)
         image["Title"] = image["Caption"] = title
         # A source with photos of several sizes, as /v1/reso, has their URLs, and captions besides titles.
         if sizes := {name: url for name in _URL_FIELDS[1:] if (url := _size_url(context, photo, name)) is not None}:
-            image |= dict.fromkeys(_URL_FIELDS[1:]) | sizes | {"Caption": _converted_text(context, photo, "Caption")}
+            image |= dict.fromkeys(_URL_FIELDS[1:]) | sizes | {"Caption": caption}
         image["Description"] = _converted_text(context, photo, "LongDescription")
         image["MimeType"] = context.convert("Media.MediaType", to_image_mime_type, photo.record.get("MediaType"))
         image["IsMainListingImage"] = is_main

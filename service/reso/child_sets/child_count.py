@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mappings.resource import Resource
     from service.request_context import RequestContext
-    from service.reso.child_sets.child_rows import ChildRecords
+    from service.reso.child_sets.child_rows import ChildSelection
     from service.search.query import Body, Clause, Selection
 
 # As many as fit a response of a megabyte.
@@ -27,7 +27,7 @@ class _Identifier(NamedTuple):
     id: str
 
 
-async def count_children(records: ChildRecords) -> int:
+async def count_children(records: ChildSelection) -> int:
     """Return the number of children; those of parents whose children are divided by the filter are read."""
     divided = sorted(records.condition.divided)
     by_number = [
@@ -37,14 +37,14 @@ async def count_children(records: ChildRecords) -> int:
     return sum(await asyncio.gather(_count_divided(records, divided), *counted))
 
 
-async def _count_divided(records: ChildRecords, divided: Sequence[str]) -> int:
+async def _count_divided(records: ChildSelection, divided: Sequence[str]) -> int:
     if not divided:
         return 0
     parents = await records.named(divided).rows((), len(divided))
     return len(records.children_of(parents))
 
 
-async def _count(records: ChildRecords, at: int, selection: Selection) -> int:
+async def _count(records: ChildSelection, at: int, selection: Selection) -> int:
     call, counted_by = records.parents.call, records.child_set.counted_by
     if at == 0:
         body: Body = {"size": 0, "query": selection.query(), "aggs": {_SUM: {"sum": {"field": counted_by}}}}

@@ -10,7 +10,7 @@ import msgspec
 
 from service.reso.child_sets.child_condition import ChildCondition
 from service.reso.child_sets.child_count import count_children
-from service.reso.child_sets.child_rows import ChildRecords
+from service.reso.child_sets.child_rows import ChildSelection
 from service.reso.child_sets.child_set import ChildColumn, ChildKey
 from service.reso.entity_sets.entity_query import matcher_for, selected_properties
 from service.reso.entity_sets.entity_rows import EntityRecords
@@ -45,7 +45,7 @@ class ChildPageSource:
 
     call: RequestContext
     child_set: ChildSet
-    records: ChildRecords
+    records: ChildSelection
     properties: tuple[EntityProperty, ...]
 
     @property
@@ -112,7 +112,7 @@ def query_child(call: RequestContext, child_set: ChildSet, key: str, names: Sequ
     """Return the child with a key, with some properties, None for all."""
     literal = FilterLiteral(LiteralType.TEXT, key)
     is_named = FieldComparison(child_set.key, ComparisonOperator.EQ, literal)
-    # A key without a suffix is no child's.
+    # A key without a suffix names a record, not a child.
     chosen = is_named if ChildKey.of(key).suffix else FieldComparison(child_set.key, ComparisonOperator.EQ, _NULL)
     return ChildPageSource(
         call, child_set, _records(call, child_set, chosen, BY_KEY), selected_properties(call, child_set, names)
@@ -129,10 +129,10 @@ def _sent_filter(call: RequestContext) -> FilterExpression | None:
 
 def _records(
     call: RequestContext, child_set: ChildSet, expression: FilterExpression | None, ordering: SortOrder
-) -> ChildRecords:
+) -> ChildSelection:
     condition = ChildCondition(child_set, expression)
     selections = tuple(_selection(call, child_set, resource, condition) for resource in child_set.resources)
-    return ChildRecords(child_set, EntityRecords(call, selections, ordering), condition)
+    return ChildSelection(child_set, EntityRecords(call, selections, ordering), condition)
 
 
 def _selection(call: RequestContext, child_set: ChildSet, resource: Resource, condition: ChildCondition) -> Selection:

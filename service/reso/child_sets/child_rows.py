@@ -34,7 +34,7 @@ class ChildRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ChildRecords:
+class ChildSelection:
     """The parents that a request selects, and the condition on their children."""
 
     child_set: ChildSet

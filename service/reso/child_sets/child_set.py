@@ -106,7 +106,7 @@ class ChildSet(EntitySet):
             if isinstance(values, dict):
                 suffix = self.identify(values)
                 times[suffix] = times.get(suffix, 0) + 1
-                # Elements of the same identity are told apart by their order.
+                # Elements of the same identity are numbered in their order.
                 suffix = suffix if times[suffix] == 1 else f"{suffix}-{times[suffix]}"
                 found.append(Child(ChildKey(parent, suffix), values, at, decoded, header))
         return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StaticRow:
-    """A row: its values by property. A key that may not see any of `groups`, where "" is no group, does not see it."""
+    """A row: its values by property. A key sees it if it may see one of `groups`; "" means without a group."""
 
     values: dict[str, str]
     groups: frozenset[str]

@@ -79,15 +79,15 @@ def test_what_is_more_than_a_name_is_refused(name: str) -> None:
 
 
 def test_a_map_replaces_adds_and_removes_fields() -> None:
-    override = "Property.fields = {City = 'PostalCity', PublicTitle = 'X_Title', Community = ''}"
+    override = "Property.fields = {City = 'PostalCity', BuyerCommissionType = 'X_Title', Community = ''}"
     dictionary, before = load_dictionary(override.encode()), DICTIONARY.entities["Property"].fields
     fields = dictionary.entities["Property"].fields
     assert {name for name in before | fields if before.get(name) != fields.get(name)} == {
         "City",
-        "PublicTitle",
+        "BuyerCommissionType",
         "Community",
     }
-    assert (fields["City"], fields["PublicTitle"], "Community" in fields) == ("PostalCity", "X_Title", False)
+    assert (fields["City"], fields["BuyerCommissionType"], "Community" in fields) == ("PostalCity", "X_Title", False)
     assert {*dictionary.requested_fields("Property")} ^ {*DICTIONARY.requested_fields("Property")} == {
         *("City", "PostalCity", "X_Title", "SubdivisionName")
     }
