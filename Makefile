@@ -66,7 +66,7 @@ image: develop podman  ## Build the image, run it without rights, and start what
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
 
-reso: develop  ## Run RESO's test tool: COMMANDER=DIR is a built checkout of web-api-commander; takes about 3 minutes.
+reso: develop  ## Run RESO's test tool: COMMANDER=DIR is a built checkout of web-api-commander; takes about 5 minutes.
 	@$(BIN)/python -m tests.odata.commander $(COMMANDER)
 
 chaos: develop  ## Kill, freeze and partition a cluster of three during reads; writes docs/reliability.md. CHAOS="--only kill freeze".

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _FEATURES = Path("src/main/java/org/reso/certification/features")
 _SCRIPT = "sample-web-api-server.core.resoscript"
 _MISSING = """\
-COMMANDER is no built checkout of RESO's web-api-commander: {missing} is missing.
+COMMANDER is not a built checkout of RESO's web-api-commander: {missing} is missing.
 Clone https://github.com/RESOStandards/web-api-commander, build it, and write the class path of its dependencies:
   mvn compile dependency:build-classpath -Dmdep.outputFile=cp.txt
 Then run `make reso COMMANDER=<checkout>`. It needs Java 11 or later.
