@@ -14,7 +14,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/build/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ image-suite: develop podman  ## Run the standard tests with the Python of the im
 
 soak: develop  ## Run the fault, history and consumer tests with all repetitions; takes about 45 minutes.
 	$(BIN)/pytest --soak -s tests/indexer tests/consumer
+
+reso: develop  ## Run RESO's test tool: COMMANDER=DIR is a built checkout of web-api-commander; takes about 5 minutes.
+	@$(BIN)/python -m tests.odata.commander $(COMMANDER)
 
 chaos: develop  ## Kill, freeze and partition a cluster of three during reads; writes docs/reliability.md. CHAOS="--only kill freeze".
 	@$(BIN)/python -m tests.chaos --write docs/reliability.md $(CHAOS)

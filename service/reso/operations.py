@@ -29,7 +29,7 @@ from service.reso.paging.collection_response import RESPONSE_HEADERS, context, e
 from service.reso.paging.skip_token import SkipToken
 from service.reso.protocol.formats import ACCEPT, DATA_FORMATS, METADATA_FORMATS, XML, Format, negotiate_format
 from service.reso.protocol.odata_errors import OptionNotImplemented
-from service.reso.protocol.odata_version import require_known_version
+from service.reso.protocol.odata_version import is_limited_to_4_0, require_known_version
 from service.reso.protocol.option_names import FORMAT, SELECT
 from service.reso.query_options import (
     COLLECTION_OPTIONS,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from service.telemetry.timing import Timer
 
 _TEXT = "text/plain"
+_METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}
 # An entity is read by its key as a page of one row.
 _SINGLE_ROW = SkipToken(b"", 1)
 
@@ -88,10 +89,10 @@ async def show_service(call: RequestContext) -> web.Response:
 
 
 async def show_metadata(call: RequestContext) -> web.Response:
-    """Return the metadata document in XML or JSON."""
-    media_type = call.parameters[FORMAT].media_type
-    document = metadata_document() if media_type == XML else metadata_in_json()
-    return json_response([document], RESPONSE_HEADERS, media_type)
+    """Return the metadata document: in XML, or in JSON to clients that prefer it and know OData 4.01."""
+    if call.parameters[FORMAT].media_type == XML or is_limited_to_4_0(call.headers):
+        return json_response([metadata_document()], _METADATA_HEADERS, XML)
+    return json_response([metadata_in_json()], _METADATA_HEADERS)
 
 
 def _json_response(call: RequestContext, body: dict[str, object]) -> web.Response:

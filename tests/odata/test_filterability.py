@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mappings import AGENT, LISTING, Resource
+from mappings import AGENT, LISTING, SOLD_LISTING, Resource
 from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
+from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.entity_sets.property_columns import field_column
+from service.reso.filter.clause_builder import build_clause
 from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
-from service.reso.filter.matchers import Matcher, UnsupportedComparison
+from service.reso.filter.filter_parser import parse_filter
+from service.reso.filter.matchers import MATCH_NONE, Matcher, UnsupportedComparison
 
 if TYPE_CHECKING:
     from mappings.search_fields import SearchField
@@ -114,3 +117,26 @@ def test_what_is_not_the_member_itself_cannot_be_filtered_by() -> None:
     assert found(AGENT, "company_programs", presence("has_programs", "company_programs")) is None
     assert found(LISTING, "ListAgentUUID", keyword("agents", "ListAgentUUID", "SecondaryListAgentUUID")) is None
     assert found(AGENT, "created_timestamp", whole_number("created", "created_timestamp")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_possible"),
+    [
+        ("A eq 'Active'", False),
+        ("A eq 'Closed'", True),
+        ("A ne 'Closed'", False),
+        ("not (A eq 'Closed')", False),
+        ("not (A ne 'Closed')", True),
+        ("not (A eq 'Active')", True),
+        ("A eq 'Active' or A eq 'Pending'", False),
+        ("A eq 'Active' or A eq 'Closed'", True),
+        ("A eq 'Closed' and A ne 'Closed'", False),
+        ("not (A eq 'Closed' or A eq 'Active')", False),
+        ("not (A eq 'Closed' and A eq 'Active')", True),
+    ],
+)
+def test_a_filter_that_no_record_of_a_resource_matches_needs_no_search(text: str, *, is_possible: bool) -> None:
+    matcher = ENTITY_SETS["Property"].properties["StandardStatus"].matcher(SOLD_LISTING)
+    assert matcher is not None
+    clause = build_clause(parse_filter(text), lambda _: matcher)
+    assert (clause != MATCH_NONE) is is_possible

@@ -98,6 +98,31 @@ async def test_every_value_of_every_record_is_of_its_type(odata: ODataClient, na
     assert len(seen) > len(types) / 2
 
 
+# What the Data Dictionary 2.0 says of properties that are not strings.
+_DICTIONARY_TYPES = {
+    "Edm.Decimal": (
+        "ListPrice ClosePrice LivingArea LotSizeAcres LotSizeSquareFeet GarageSpaces AssociationFee TaxAnnualAmount "
+        "Latitude Longitude"
+    ),
+    "Edm.Int64": (
+        "DaysOnMarket BedroomsTotal BathroomsTotalInteger BathroomsFull BathroomsHalf BathroomsOneQuarter "
+        "BathroomsPartial BathroomsThreeQuarter YearBuilt TaxYear"
+    ),
+    "Edm.Date": "ListingContractDate CloseDate",
+    "Edm.DateTimeOffset": ("ModificationTimestamp StatusChangeTimestamp OriginalEntryTimestamp PhotosChangeTimestamp"),
+    "Edm.Boolean": "WaterfrontYN ViewYN PoolPrivateYN NewConstructionYN InternetAddressDisplayYN",
+    "Collection(Edm.String)": "Appliances Cooling Flooring Heating InteriorFeatures ParkingFeatures Roof Sewer View",
+}
+
+
+async def test_properties_have_the_types_of_the_data_dictionary(odata: ODataClient) -> None:
+    _, types = await _types(odata, "Property")
+    for edm, names in _DICTIONARY_TYPES.items():
+        assert {types[name][0] for name in names.split()} == {edm}
+    _, types = await _types(odata, "Member")
+    assert types["MemberDesignation"][0] == types["MemberLanguages"][0] == "Collection(Edm.String)"
+
+
 @pytest.mark.parametrize("name", _SETS)
 async def test_declared_unfilterable_properties_are_refused_and_others_accepted(odata: ODataClient, name: str) -> None:
     _, types = await _types(odata, name)

@@ -83,6 +83,16 @@ async def test_decimals_are_exact_here_and_whole_numbers_elsewhere(market: Marke
     assert (record["LotSizeAcres"], record["ListPrice"], record["Latitude"]) == (0, 450_001, "47.6062")
 
 
+async def test_features_of_one_name_are_one_collection(market: MarketClient) -> None:
+    given = [("Heating", ["Gas"]), ("Roof", []), ("Heating", ["Oil", "Wood"]), ("Unknown", ["x"])]
+    features = [{"PropertyFeatureName": name, "PropertyFeatureValues": values} for name, values in given]
+    await market.update(
+        envelope(LISTING, {"PlatformListingId": "E1", "PropertyFeatures": features}, platform_company_id="a")
+    )
+    shown = (await market.request("Property('E1')")).body
+    assert (shown["Heating"], shown["Roof"], shown["Flooring"]) == (["Gas", "Oil", "Wood"], [], [])
+
+
 async def test_designations_are_a_collection(market: MarketClient) -> None:
     identifier = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"
     line = agent(identifier, "a")

@@ -19,9 +19,13 @@ _NUMBER = re.compile(r"\s*([0-9]{1,3})\.([0-9]{1,3})\s*(?:;.*)?", re.ASCII)
 
 
 def odata_version_header(request: web.BaseRequest) -> dict[str, str]:
-    """Return the `OData-Version` header; bodies are the same in both versions."""
-    is_earlier = _version(request.headers, _MAX_VERSION) == (4, 0)
-    return {_VERSION: _V4_0 if is_earlier else _V4_01}
+    """Return the `OData-Version` header; bodies are the same in both versions, except metadata."""
+    return {_VERSION: _V4_0 if is_limited_to_4_0(request.headers) else _V4_01}
+
+
+def is_limited_to_4_0(headers: Mapping[str, str]) -> bool:
+    """Whether a client supports no later version: then it does not know metadata in JSON."""
+    return _version(headers, _MAX_VERSION) == (4, 0)
 
 
 def require_known_version(headers: Mapping[str, str]) -> None:

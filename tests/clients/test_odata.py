@@ -1,0 +1,63 @@
+"""OData clients that are not ours read the RESO Web API: python-odata, and @odata/client of npm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from odata import ODataService  # type: ignore[import-untyped]
+from odata.exceptions import ODataError  # type: ignore[import-untyped]
+from requests import Session
+
+from tests.clients.generated_client import HERE, NODE, run
+from tests.odata.expected_entities import expected_entities
+
+if TYPE_CHECKING:
+    from tests.contract.world import World
+
+_BOUND = 500_000
+
+
+@pytest.fixture(scope="module")
+def costly(world: World) -> list[dict[str, Any]]:
+    """What both clients must find: properties of a price, the dearest first."""
+    found = [each for each in expected_entities(world, "Property") if (each["ListPrice"] or 0) >= _BOUND]
+    return sorted(found, key=lambda each: (-each["ListPrice"], str(each["ListingKey"])))
+
+
+async def test_python_odata_reflects_the_metadata_and_reads(
+    root: str, asking: dict[str, str], costly: list[dict[str, Any]]
+) -> None:
+    await asyncio.to_thread(_read_with_python, root, asking["API_KEY"], costly)
+
+
+def _read_with_python(root: str, key: str, costly: list[dict[str, Any]]) -> None:
+    session = Session()
+    session.headers["x-api-key"] = key
+    service = ODataService(f"{root}/reso/", reflect_entities=True, session=session, quiet_progress=True)
+    entity = service.entities["Property"]
+    query = service.query(entity).filter(entity.ListPrice >= _BOUND)
+    assert query.count() == len(costly)
+    ordered = query.order_by(entity.ListPrice.desc(), entity.ListingKey.asc()).limit(5).offset(1).all()
+    assert [(each.ListingKey, float(each.ListPrice)) for each in ordered] == [
+        (each["ListingKey"], each["ListPrice"]) for each in costly[1:6]
+    ]
+    # More than a page: it follows the next links.
+    assert len(query.all()) == len(costly) > 100
+    single = service.query(entity).get(costly[0]["ListingKey"])
+    assert (single.City, single.Heating) == (costly[0]["City"], costly[0]["Heating"])
+    with pytest.raises(ODataError, match="UnparsedAddress"):
+        service.query(entity).filter(entity.UnparsedAddress == "x").all()
+
+
+async def test_the_client_of_npm_reads(asking: dict[str, str], costly: list[dict[str, Any]]) -> None:
+    finished = await run(NODE, HERE / "odata.mjs", folder=HERE, environment=asking)
+    assert finished.code == 0, finished.all
+    read = json.loads(finished.output)
+    assert read["count"] == len(costly)
+    prices = [each["ListPrice"] for each in costly]
+    assert [each["ListPrice"] for each in read["first"]] == prices[1:6]
+    assert read["single"]["ListingKey"] == read["first"][0]["ListingKey"]
+    assert "UnparsedAddress" in read["refusal"]
