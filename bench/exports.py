@@ -53,7 +53,8 @@ class Downloads:
         target = f"/v1/exports/listings?platform_company_id={self.given.company}"
         answer = await connection.fetch(self._request(target), keep=True)
         listed: dict[str, Any] = orjson.loads(answer.body)
-        self.targets, self.records = [file["href"] for file in listed["files"]], listed["records"]
+        self.targets = [file["href"] for file in listed["files"] if file["format"] == "ndjson.zst"]
+        self.records = listed["records"]
 
     async def read(self, connection: Connection) -> int:
         """Download all files, one after the other; return the bytes."""

@@ -54,6 +54,7 @@ class _File(msgspec.Struct):
     records: int
     sha256: str
     last: str
+    table: str
 
 
 class _ManifestResponse(msgspec.Struct):
@@ -136,7 +137,8 @@ def _response(call: RequestContext, manifest: Manifest, text: str) -> _ManifestR
     query = f"?{urlencode(sent)}" if sent else ""
 
     def listed(file: PublishedFile) -> _File:
-        return _File(f"{root}/{file.name}{query}", file.format, file.bytes, file.records, file.sha256, file.last)
+        href = f"{root}/{file.name}{query}"
+        return _File(href, file.format, file.bytes, file.records, file.sha256, file.last, file.table)
 
     return _ManifestResponse(
         resource=manifest.resource,

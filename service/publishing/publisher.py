@@ -14,7 +14,14 @@ import orjson
 from mappings import RESOURCES
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.export_folder import ExportFolder
-from service.exports.manifest import FORMAT_VERSION, LATEST_NAME, Manifest, encode_manifest, manifest_name
+from service.exports.manifest import (
+    FORMAT_VERSION,
+    LATEST_NAME,
+    NDJSON_ZSTD,
+    Manifest,
+    encode_manifest,
+    manifest_name,
+)
 from service.exports.whole_company import company_view
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import stream_snapshot
@@ -205,9 +212,12 @@ def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence
 
 
 def _require_whole(manifest: Manifest) -> None:
-    """Raise PublishError unless the files have as many records as the digest covers."""
-    if (written := sum(file.records for file in manifest.files)) != manifest.records:
-        raise PublishError(f"{manifest.resource} of {manifest.company}: {written} of {manifest.records} were written.")
+    """Raise PublishError unless the files of each format have as many records as the digest covers."""
+    for form in {NDJSON_ZSTD, *(file.format for file in manifest.files)}:
+        own = [file for file in manifest.files if file.format == form and file.table == manifest.resource]
+        if (written := sum(file.records for file in own)) != manifest.records:
+            wanted = f"{written} of {manifest.records} were written as {form}."
+            raise PublishError(f"{manifest.resource} of {manifest.company}: {wanted}")
 
 
 def _reason(error: ApiError) -> str:

@@ -7,6 +7,8 @@ import datetime as dt
 import shutil
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
 from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_records
 from brokerage_feed.messages import SnapshotHeader
@@ -61,8 +63,9 @@ class FileUpdater:
                 return None
             raise
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(published.published)
-        is_known = all(file.format == FORMAT for file in published.files)
-        return published if is_known and age < _FRESH else None
+        files = published.of_format(FORMAT)
+        is_whole = sum(file.records for file in files) == published.records
+        return msgspec.structs.replace(published, files=files) if is_whole and age < _FRESH else None
 
     async def _load_files(
         self, published: PublishedFiles, checkpoint: CopyCheckpoint, status: PullStatus, on_progress: Callable[[], None]
