@@ -135,7 +135,10 @@ class ListedFile(msgspec.Struct):
 
 
 class PublishedFiles(msgspec.Struct):
-    """The files with all records of one company's resource at one moment; changes continue from the token."""
+    """The files with all records of one company's resource at one moment; changes continue from the token.
+
+    `changes` are the files of all changes from the requested token to `token`, in order; None if there are none.
+    """
 
     resource: Identifier
     token: Token
@@ -143,6 +146,7 @@ class PublishedFiles(msgspec.Struct):
     records: Count
     digest: Hash
     files: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)]
+    changes: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)] | None = None
 
     def __post_init__(self) -> None:
         """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""

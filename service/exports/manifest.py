@@ -19,9 +19,10 @@ PARQUET = "parquet"
 MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd", PARQUET: "application/vnd.apache.parquet"}
 # The time of its start in UTC, to the microsecond, and eight random digits: names sort by time, and never repeat.
 PUBLICATION = r"\d{8}T\d{12}Z-[0-9a-f]{8}"
-# What may follow in the name of a file: its number, which all files of the same records have, table and format.
+# What may follow in the name of a file: its number, which all files of the same records have, or that of a file of
+# changes, table and format.
 FILE_NAME = re.compile(
-    rf"(?P<publication>{PUBLICATION})-\d{{5}}(?:\.[a-z_]+)?\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
+    rf"(?P<publication>{PUBLICATION})-[c\d]\d{{4}}(?:\.[a-z_]+)?\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -47,7 +48,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A publication. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
 
     `token` is the position of the moment, sealed: changes continue from it. `schema` is the fingerprint of the form of
-    records, `previous` the name of the publication before. Times are ISO 8601.
+    records, `previous` the name of the publication before. `changes` are files with all changes from the token `since`,
+    which is that of the publication before, up to `token`; None if there are none. Times are ISO 8601.
     """
 
     format: int
@@ -62,6 +64,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     files: tuple[PublishedFile, ...]
     previous: str | None = None
+    since: str | None = None
+    changes: tuple[PublishedFile, ...] | None = None
 
     @property
     def whole_files(self) -> list[PublishedFile]:
@@ -70,7 +74,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def file(self, name: str) -> PublishedFile | None:
         """Return the file of a name, None if the publication has no such file."""
-        return next((file for file in self.files if file.name == name), None)
+        return next((file for file in (*self.files, *(self.changes or ())) if file.name == name), None)
 
 
 _decoder = msgspec.json.Decoder(Manifest)

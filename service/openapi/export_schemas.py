@@ -50,6 +50,12 @@ EXPORT_SCHEMAS: dict[str, Schema] = {
             "records": _COUNT,
             "digest": DIGEST,
             "files": {"type": "array", "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")}},
+            "changes": {
+                "type": ["array", "null"],
+                "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},
+                "description": "With `since`: files of changes in order, from that token to `token`. Null if there are "
+                "none: use `/changes`.",
+            },
         },
         description="All records of one company's resource at one moment.",
     ),
@@ -75,6 +81,7 @@ _EXAMPLE = {
             "table": "listings",
         }
     ],
+    "changes": None,
 }
 
 

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from service.publishing.target_folder import TargetFolder
+    from service.publishing.typed_tables import OpenTables
 
 # Bytes after which a file is complete; the frame that exceeds it is the last.
 FILE_BYTES = 256_000_000
-# How `service.feed` begins the line of a record in a snapshot. JSON has no line break within a string.
-_IDENTITY = re.compile(rb'^\{"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")', re.MULTILINE)
+# How `service.feed` begins the line of a record, or of a change. JSON has no line break within a string.
+_IDENTITY = re.compile(rb'^\{(?:"resource":"[a-z_]+",)?"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")', re.MULTILINE)
 
 
 class _OpenFile:
     """A file that frames are added to, the identifiers in it, and its typed tables."""
 
-    def __init__(self, target: TargetFolder, stem: Path, resource: str) -> None:
+    def __init__(self, target: TargetFolder, stem: Path, resource: str, open_tables: OpenTables | None) -> None:
         self._target, self._resource = target, resource
         self._path = stem.with_name(f"{stem.name}.{NDJSON_ZSTD}")
         self._file: IO[bytes] = target.create(self._path)
         self._frames = FrameWriter(self._file)
         self._identities: list[tuple[bytes, bytes]] = []
-        opened = target.open_tables
-        self._typed = None if opened is None else TypedFiles(target, stem, resource, opened)
+        self._typed = None if open_tables is None else TypedFiles(target, stem, resource, open_tables)
 
     @property
     def size(self) -> int:
@@ -68,19 +68,30 @@ class _OpenFile:
 
 
 class PublicationFiles:
-    """The files of a publication in a folder. Without a manifest that lists them, they are not served."""
+    """The files of a publication in a folder. Without a manifest that lists them, they are not served.
 
-    def __init__(self, target: TargetFolder, folder: Path, publication: str) -> None:
+    Those of changes have no typed tables, and a `c` in their numbers.
+    """
+
+    def __init__(self, target: TargetFolder, folder: Path, publication: str, *, are_changes: bool = False) -> None:
         """Write nothing yet. The folder has the name of the resource."""
-        self._target, self._folder, self._publication = target, folder, publication
+        self._target, self._folder, self._are_changes = target, folder, are_changes
+        self._stem = f"{publication}-{'c' if are_changes else '0'}"
         self._open: _OpenFile | None = None
         self._done: list[list[PublishedFile]] = []
+
+    @property
+    def size(self) -> int:
+        """The bytes of the lines so far, compressed."""
+        done = sum(file.bytes for file in chain(*self._done) if file.format == NDJSON_ZSTD)
+        return done + (0 if self._open is None else self._open.size)
 
     def add(self, lines: bytes) -> None:
         """Add a page of lines."""
         if self._open is None:
-            stem = self._folder / f"{self._publication}-{len(self._done) + 1:05}"
-            self._open = _OpenFile(self._target, stem, self._folder.name)
+            stem = self._folder / f"{self._stem}{len(self._done) + 1:04}"
+            tables = None if self._are_changes else self._target.open_tables
+            self._open = _OpenFile(self._target, stem, self._folder.name, tables)
         self._open.add(lines)
         if self._open.size >= FILE_BYTES:
             self._finish_file()
@@ -94,6 +105,12 @@ class PublicationFiles:
         """Close the file that is not complete; the next pruning deletes all of them."""
         if self._open is not None:
             self._open.close()
+
+    def discard(self) -> None:
+        """Delete all of them."""
+        self.abandon()
+        for path in self._folder.glob(f"{self._stem}*"):
+            path.unlink()
 
     def _finish_file(self) -> None:
         if self._open is not None:

@@ -23,10 +23,10 @@ from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import bench
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from service.exports.manifest import Manifest
+    from service.exports.manifest import Manifest, PublishedFile
     from service.publishing.publisher import PublishProgress
     from service.publishing.typed_tables import OpenTables
     from service.settings import ServiceSettings
@@ -73,8 +73,12 @@ class Exports:
 
     def lines(self, manifest: Manifest) -> list[dict[str, Any]]:
         """Return the lines of all files of a publication."""
+        return self.lines_of(manifest, manifest.whole_files)
+
+    def lines_of(self, manifest: Manifest, files: Iterable[PublishedFile]) -> list[dict[str, Any]]:
+        """Return the lines of some files of a publication."""
         folder = self.root / manifest.company / manifest.resource
-        texts = [zstd.decompress((folder / file.name).read_bytes()) for file in manifest.whole_files]
+        texts = [zstd.decompress((folder / file.name).read_bytes()) for file in files]
         return [orjson.loads(line) for text in texts for line in text.splitlines()]
 
     def names(self, company: str, resource: str = "listings") -> set[str]:
