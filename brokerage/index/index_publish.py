@@ -21,6 +21,7 @@ from brokerage_feed.signals import cancel_on_signal, exit_on_signal
 from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from indexer import IndexerSettings
 from service.exports.parquet_names import ParquetNames
 from service.publishing import publish_run
 from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
@@ -67,14 +68,32 @@ def publish(*, target: Path | None, companies: tuple[str, ...], as_json: bool) -
     once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. Next to the JSON there are typed tables in Parquet, see
     BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may run meanwhile.
     """
+    run_publication(target, companies, as_json=as_json)
+
+
+def run_publication(target: Path | None, companies: tuple[str, ...], *, as_json: bool) -> None:
+    """Publish companies, by default all, to a folder, by default the configured one; on failure, exit with its code."""
     display = _Display(as_json=as_json)
     with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
         settings = load_settings(ServiceSettings, os.environ)
         connection = load_settings(ConnectionSettings, os.environ)
-        root = target or (Path(settings.exports) if settings.exports else None)
-        if root is None:
-            raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+        root = target or require_folder(settings)
         display.finish(asyncio.run(_run(connection, settings, root, companies, display)))
+
+
+def require_folder(settings: ServiceSettings) -> Path:
+    """Return the configured folder; raise UsageError if there is none."""
+    if not settings.exports:
+        raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+    return Path(settings.exports)
+
+
+def publishes_after_swap() -> bool:
+    """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
+    if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
+        return False
+    require_folder(load_settings(ServiceSettings, os.environ))
+    return True
 
 
 async def _run(
