@@ -52,6 +52,11 @@ class PublishedStandIn:
         self.files[name] = _packed(lines)
         self.changes.append(_listed(resource, name, self.files[name], lines))
 
+    def replace(self, listed: dict[str, Any], data: bytes) -> None:
+        """Publish other bytes under the name of a file."""
+        self.files[listed["href"].partition("?")[0].rpartition("/")[2]] = data
+        listed.update(bytes=len(data), sha256=sha256(data).hexdigest())
+
     def _first(self, request: Request, data: bytes) -> int:
         tag = f'"{sha256(data).hexdigest()}"'
         if request.headers.get("if-range", tag) != tag or "range" not in request.headers:
