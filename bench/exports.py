@@ -4,13 +4,15 @@ The service has BROKERAGE_EXPORTS and BROKERAGE_KEY_CONCURRENCY=0, `brokerage in
 created with `--rate unlimited`. Prints, measured in interleaved rounds: records per second and processor time of the
 service per record, of files, snapshots and walks with the largest page, all in zstd. Then many consumers at once, with
 the growth of the service's memory and the pages of an honest walker meanwhile, and downloads that are cut at random.
-With `--publish FOLDER` also a publication to an empty folder, which connects as the environment says.
+With `--publish FOLDER` also publications to empty folders in it, with and without Parquet, compared with the snapshot;
+they connect as the environment says.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import random
 import resource
 import sys
@@ -53,7 +55,8 @@ class Downloads:
         target = f"/v1/exports/listings?platform_company_id={self.given.company}"
         answer = await connection.fetch(self._request(target), keep=True)
         listed: dict[str, Any] = orjson.loads(answer.body)
-        self.targets, self.records = [file["href"] for file in listed["files"]], listed["records"]
+        self.targets = [file["href"] for file in listed["files"] if file["format"] == "ndjson.zst"]
+        self.records = listed["records"]
 
     async def read(self, connection: Connection) -> int:
         """Download all files, one after the other; return the bytes."""
@@ -63,7 +66,8 @@ class Downloads:
         return get(self.given.service, target, {"x-api-key": self.given.key})
 
 
-async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> None:
+async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> tuple[float, float]:
+    """Print what each way takes; return seconds and processor seconds of a snapshot per record."""
     (connection,) = await pool.take(given.service, 1)
     paces = Paces(given, Company(given.company, downloads.records, ""), connection)
     arms: dict[str, Callable[[], Awaitable[int]]] = {
@@ -85,6 +89,7 @@ async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) 
     for other in ("walk", "snapshot"):
         print(f"files are {median(rates['files']) / median(rates[other]):.1f} times as fast as a {other}", end=", ")
         print(f"and take {median(costs['files']) / median(costs[other]):.3f} of its processor time")
+    return 1 / median(rates["snapshot"]), median(costs["snapshot"]) / _MICROSECONDS
 
 
 async def _crowd(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> None:
@@ -145,26 +150,35 @@ async def _measure(given: argparse.Namespace) -> None:
     downloads = Downloads(given)
     await downloads.load((await pool.take(given.service, 1))[0])
     print(f"{downloads.records:,} listings in {len(downloads.targets)} files")
-    if given.publish:
-        await _published(given, downloads.records)
-    await _compare(given, downloads, pool)
+    snapshot = await _compare(given, downloads, pool)
+    for names in ("none", "underscored") if given.publish else ():
+        await _published(given, names, snapshot)
     await _crowd(given, downloads, pool)
     pool.close()
     await _cut(given, downloads)
 
 
-async def _published(given: argparse.Namespace, records: int) -> None:
+async def _published(given: argparse.Namespace, names: str, snapshot: tuple[float, float]) -> None:
+    """Publish all resources of the company, most of which are listings; print what a record takes."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = (Path(sys.executable).with_name("brokerage"), "index", "publish", given.publish, "--json")
+    program, folder = Path(sys.executable).with_name("brokerage"), Path(given.publish) / names
     process = await asyncio.create_subprocess_exec(
-        *command, "--company", given.company, stdout=asyncio.subprocess.DEVNULL
+        *(program, "index", "publish", folder, "--json", "--company", given.company),
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"BROKERAGE_EXPORTS_PARQUET": names},
     )
-    if await process.wait():
+    printed, _ = await process.communicate()
+    if process.returncode:
         raise SystemExit("the publication failed")
     after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    summary = orjson.loads(printed.splitlines()[-1])
+    records, (pace, cost) = summary["records"], snapshot
     million = 1e6 / records
-    print(f"publication: {seconds * million:.1f} s and {used * million:.1f} s of processor time per million listings")
+    print(f"publication, Parquet {names}: per million records {seconds * million:.1f} s, ", end="")
+    print(f"{used * million:.1f} s of processor time, {summary['bytes'] * million / 1e6:,.0f} MB; ", end="")
+    print(f"{seconds / records / pace:.2f} times the time of a snapshot, ", end="")
+    print(f"{used / records / cost:.2f} times its processor time in the service")
 
 
 def main() -> None:

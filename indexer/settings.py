@@ -47,6 +47,11 @@ class IndexerSettings:
     merge: bool = setting(
         "BROKERAGE_MERGE_AFTER_BUILD", default=True, note="Merge a new generation into one segment before use."
     )
+    publishes_after_swap: bool = setting(
+        "BROKERAGE_PUBLISH_AFTER_SWAP",
+        default=False,
+        note="Run `index publish` to BROKERAGE_EXPORTS once a rebuild is live.",
+    )
     compact_deleted: float = deleted_setting()
     compact_segments: int = segments_setting()
     compact_load: float = setting(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from service.contact import CONTACT_SETTING, require_contact
+from service.exports.parquet_names import ParquetNames
 from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
 from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
@@ -193,6 +194,12 @@ class ServiceSettings:
     )
     exports_kept: int = setting(
         "BROKERAGE_EXPORTS_KEPT", 2, "Publications of each company and resource that stay, the latest one included."
+    )
+    exports_parquet: ParquetNames = setting(  # noqa: RUF009 - it declares the field
+        "BROKERAGE_EXPORTS_PARQUET",
+        ParquetNames.UNDERSCORED,
+        "Parquet next to the JSON of published files, with names of columns as list_price (underscored), as ListPrice "
+        "(contract), or none. Needs brokerage-server[parquet]; without it there is none.",
     )
     downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
     compact_deleted: float = deleted_setting()

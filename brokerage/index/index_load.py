@@ -12,6 +12,7 @@ import indexer
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
+from brokerage.index.index_publish import publishes_after_swap, run_publication
 from brokerage.index.index_runner import (
     ALL_COMPANIES_OPTION,
     COMPANY_OPTION,
@@ -29,6 +30,7 @@ from cluster.settings import load_settings
 from indexer.documents.companies import Companies, companies_from_index, companies_from_source
 from indexer.reporting.displays import progress_display
 from indexer.reporting.fault_tally import FaultTally, fault_lines
+from indexer.reporting.report import RunStage
 from indexer.reporting.summary_lines import kept_line, problem_lines
 from mappings import COMPANY, RESOURCES
 
@@ -86,7 +88,8 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     meanwhile. SOURCE is a folder with companies.ndjson, offices.ndjson,
     agents.ndjson, teams.ndjson, listings.ndjson and sold_listings.ndjson, each of which is optional and may be .gz or
     .zst; one such file; the .toml file of a column map over tables, or a folder of these; or - for standard input. An
-    interrupted build resumes. Invalid records go to a dead-letter file.
+    interrupted build resumes. Invalid records go to a dead-letter file. With BROKERAGE_PUBLISH_AFTER_SWAP, what is live
+    then is published as files (`brokerage index publish`).
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources] or RESOURCES
     default = RESOURCES_BY_NAME[resources[0]] if len(resources) == 1 else None
@@ -97,6 +100,8 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         exit_on_signal(),
         open_configured_source(source, default) as opened,
     ):
+        # Before the build, which takes longer than to correct a setting.
+        is_published = publishes_after_swap()
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
@@ -106,7 +111,10 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
             work = partial(begin, force=force, processes=processes, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
-    _exit(summary)
+    _print_problems(summary)
+    if is_published and summary.resources_at(RunStage.SWAPPED):
+        run_publication(None, companies, as_json=as_json)
+    raise SystemExit(summary.exit_code)
 
 
 @click.command(
@@ -145,7 +153,8 @@ def update(*, source: str, resource: str | None, companies: tuple[str, ...], dry
                 work, stopped="Stopped: applied records stay, and the same command applies the rest."
             )
     shown.finish(summary)
-    _exit(summary)
+    _print_problems(summary)
+    raise SystemExit(summary.exit_code)
 
 
 def _dry_run(
@@ -170,11 +179,10 @@ async def _live_companies(context: indexer.IndexerContext) -> Companies:
     return await companies_from_index(context)
 
 
-def _exit(summary: indexer.RunSummary) -> NoReturn:
-    """Print the problems of each resource, and exit."""
+def _print_problems(summary: indexer.RunSummary) -> None:
+    """Print the problems of each resource."""
     for report in summary.resources:
         for line in problem_lines(report):
             print_error_line(line)
     if sentence := kept_line(summary):
         print_error_line(sentence)
-    raise SystemExit(summary.exit_code)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,14 @@ from brokerage.help_epilogs import epilog
 from brokerage.index.index_runner import JSON_OPTION, print_error_line
 from brokerage.output import echo
 from brokerage_feed.signals import cancel_on_signal, exit_on_signal
+from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
+from indexer import IndexerSettings
+from service.exports.parquet_names import ParquetNames
 from service.publishing import publish_run
 from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
+from service.publishing.target_folder import TargetFolder
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -28,8 +33,13 @@ if TYPE_CHECKING:
 
     from service.exports.manifest import Manifest
     from service.publishing.publisher import PublishProgress
+    from service.publishing.typed_tables import OpenTables
 
 _INTERVAL_SECONDS = 5.0
+_WITHOUT_PARQUET = (
+    "Parquet needs pyarrow, which is not installed: only JSON is written. Run pip install 'brokerage-server[parquet]', "
+    "or set BROKERAGE_EXPORTS_PARQUET=none."
+)
 _STOPPED = "Stopped: what is complete is published, and the same command resumes."
 
 
@@ -55,17 +65,35 @@ def publish(*, target: Path | None, companies: tuple[str, ...], as_json: bool) -
 
     The files hold what a snapshot has that a key without restrictions takes, with the token to read changes from and
     the digest. The service sends them if BROKERAGE_EXPORTS names the folder. Each publication replaces the one before
-    once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. A run that is stopped resumes. Updates, rebuilds and readers
-    may run meanwhile.
+    once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. Next to the JSON there are typed tables in Parquet, see
+    BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may run meanwhile.
     """
+    run_publication(target, companies, as_json=as_json)
+
+
+def run_publication(target: Path | None, companies: tuple[str, ...], *, as_json: bool) -> None:
+    """Publish companies, by default all, to a folder, by default the configured one; on failure, exit with its code."""
     display = _Display(as_json=as_json)
     with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
         settings = load_settings(ServiceSettings, os.environ)
         connection = load_settings(ConnectionSettings, os.environ)
-        root = target or (Path(settings.exports) if settings.exports else None)
-        if root is None:
-            raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+        root = target or require_folder(settings)
         display.finish(asyncio.run(_run(connection, settings, root, companies, display)))
+
+
+def require_folder(settings: ServiceSettings) -> Path:
+    """Return the configured folder; raise UsageError if there is none."""
+    if not settings.exports:
+        raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+    return Path(settings.exports)
+
+
+def publishes_after_swap() -> bool:
+    """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
+    if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
+        return False
+    require_folder(load_settings(ServiceSettings, os.environ))
+    return True
 
 
 async def _run(
@@ -76,7 +104,21 @@ async def _run(
     display: _Display,
 ) -> Sequence[Manifest]:
     with cancel_on_signal():
-        return await publish_run.publish(connection, settings, root, companies, display)
+        target = TargetFolder(root, _typed_tables(settings.exports_parquet, display))
+        return await publish_run.publish(connection, settings, target, companies, display)
+
+
+def _typed_tables(names: ParquetNames, display: _Display) -> OpenTables | None:
+    """Return what opens Parquet files, None if they are not wanted or their library is missing."""
+    if names is ParquetNames.NONE:
+        return None
+    if find_spec("pyarrow") is None:
+        display.note(_WITHOUT_PARQUET)
+        return None
+    # Imported lazily, since its package is an optional dependency.
+    from brokerage_feed.tables.parquet_tables import ParquetTables  # noqa: PLC0415
+
+    return lambda resource, create: ParquetTables(resource, Spelling(names), create)
 
 
 @contextmanager
@@ -121,7 +163,7 @@ class _Display:
     def finish(self, published: Sequence[Manifest]) -> None:
         """Write the totals."""
         files = [file for manifest in published for file in manifest.files]
-        records, size = sum(file.records for file in files), sum(file.bytes for file in files)
+        records, size = sum(manifest.records for manifest in published), sum(file.bytes for file in files)
         totals = {"publications": len(published), "files": len(files), "records": records, "bytes": size}
         if self._as_json:
             echo(orjson.dumps({"event": "summary", "exit_code": 0, **totals}).decode())

@@ -44,6 +44,7 @@ class CopyUpdater:
         self.feed, self.copy, self.resources = feed, copy, resources
         self.statuses = {resource: PullStatus(resource) for resource in resources}
         self._show = show
+        self._looked: set[str] = set()  # resources whose files of changes were looked for
         self._absent: dict[str, float] = {}  # time of the last request for a resource without data
 
     @property
@@ -102,12 +103,36 @@ class CopyUpdater:
     ) -> None:
         async with aclosing(self.feed.changes(tokens, resources=resources, wait=wait)) as pages:
             async for page in pages:
-                await asyncio.to_thread(self.copy.apply_changes, page, resources)
-                self._count(page)
-                if touched is not None:
-                    touched |= {(change.resource, change.id) for change in page.changes}
+                await self._apply_page(page, resources, touched)
+                if not page.at_end and await self._apply_files(resources, touched):
+                    # Tokens of different resources must not overlap.
+                    await self._apply_each(touched)
+                    return
         for resource in resources:
             self.report_stage(resource, PullStage.CURRENT)
+
+    async def _apply_files(self, resources: Sequence[str], touched: TouchedRecords | None) -> bool:
+        """Apply published files of changes, which are looked for once; return whether there were any."""
+        unseen = [resource for resource in resources if self._files is not None and resource not in self._looked]
+        self._looked |= {*unseen}
+        before = [self._token(resource) for resource in unseen]
+        for resource in unseen:
+            await self._apply_file_changes(resource, touched)
+        return before != [self._token(resource) for resource in unseen]
+
+    async def _apply_file_changes(self, resource: str, touched: TouchedRecords | None) -> None:
+        if self._files is None:
+            return
+        async with aclosing(self._files.changes(resource, self._token(resource) or "")) as pages:
+            async for page in pages:
+                await self._apply_page(page, [resource], touched)
+                self.statuses[resource].files += page.at_end
+
+    async def _apply_page(self, page: ChangeBatch, resources: Sequence[str], touched: TouchedRecords | None) -> None:
+        await asyncio.to_thread(self.copy.apply_changes, page, resources)
+        self._count(page)
+        if touched is not None:
+            touched |= {(change.resource, change.id) for change in page.changes}
 
     def _count(self, page: ChangeBatch) -> None:
         for change in page.changes:
@@ -125,6 +150,7 @@ class CopyUpdater:
     async def _take_copy(self, resource: str) -> None:
         """Load the published files of a resource, or else take a snapshot."""
         status = self.statuses[resource]
+        self._looked.add(resource)
         report = partial(self.report_stage, resource, PullStage.SNAPSHOT)
         if self._files is None or not await self._files.load(status, report):
             await self.take_snapshot(resource)

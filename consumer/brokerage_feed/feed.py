@@ -183,12 +183,13 @@ class Feed:
         """Whether the scope has no filter besides companies, as published files have none."""
         return self._scope.keys() <= _COMPANY_PARAMETERS
 
-    async def published(self, resource: str) -> PublishedFiles:
+    async def published(self, resource: str, since: str = "") -> PublishedFiles:
         """Return the published files of one company's resource; raise FeedRequestRejected with 404 if there are none.
 
-        With filters in the scope the request is rejected, too.
+        With a token in `since`, they have the files of changes that lead from it to their token. With filters in the
+        scope the request is rejected, too.
         """
-        return await self._get(f"exports/{resource}", self._scope, _PUBLISHED)
+        return await self._get(f"exports/{resource}", self._scope | {"since": since}, _PUBLISHED)
 
     async def download(self, resource: str, file: ListedFile, path: Path) -> None:
         """Download a published file to `path`, where its first bytes may be from before, and verify its SHA-256.

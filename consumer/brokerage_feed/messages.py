@@ -115,7 +115,10 @@ class DigestResponse(msgspec.Struct):
 
 
 class ListedFile(msgspec.Struct):
-    """A published file. `last` is the cursor of its last record; files and records are in the order of a snapshot."""
+    """A published file: whole records, or rows of a `table`, which is the resource or a list in its records.
+
+    `last` is the cursor of its last record; files and records are in the order of a snapshot.
+    """
 
     href: Annotated[str, msgspec.Meta(pattern=r"\A/[A-Za-z0-9_./-]{1,512}(\?[^\x00-\x20]{0,512})?\Z")]
     format: Annotated[str, msgspec.Meta(max_length=40)]
@@ -123,6 +126,7 @@ class ListedFile(msgspec.Struct):
     records: Count
     sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     last: Annotated[str, msgspec.Meta(max_length=1024)]
+    table: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
     @property
     def name(self) -> str:
@@ -131,7 +135,10 @@ class ListedFile(msgspec.Struct):
 
 
 class PublishedFiles(msgspec.Struct):
-    """The files with all records of one company's resource at one moment; changes continue from the token."""
+    """The files with all records of one company's resource at one moment; changes continue from the token.
+
+    `changes` are the files of all changes from the requested token to `token`, in order; None if there are none.
+    """
 
     resource: Identifier
     token: Token
@@ -139,12 +146,17 @@ class PublishedFiles(msgspec.Struct):
     records: Count
     digest: Hash
     files: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)]
+    changes: Annotated[list[ListedFile], msgspec.Meta(max_length=100_000)] | None = None
 
     def __post_init__(self) -> None:
         """Check what types cannot express; msgspec turns a ValueError into its ValidationError."""
         dt.datetime.fromisoformat(self.published)
-        if sum(file.records for file in self.files) != self.records:
-            raise ValueError("the files do not have as many records as there are")
+
+    def of_format(self, name: str) -> list[ListedFile]:
+        """Return the files of a format; none if they do not have all records."""
+        files = [file for file in self.files if file.format == name]
+        own = sum(file.records for file in files if file.table in {"", self.resource})
+        return files if own == self.records else []
 
 
 class ProblemDetails(msgspec.Struct):

@@ -11,6 +11,7 @@ from brokerage_feed.copies.export import export_resource
 from brokerage_feed.copy_comparison import compare_resource
 from brokerage_feed.errors import FeedUnavailable
 from brokerage_feed.pull_status import PullStage, VerificationOutcome
+from brokerage_feed.tables.columns import Spelling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ class PullPlan:
 
     folder: Path
     export_format: str | None = None
+    names: Spelling = Spelling.UNDERSCORED
     is_verified: bool = True
     verify_seconds: float = 3600.0
     export_seconds: float = 300.0
@@ -88,5 +90,6 @@ async def export_all(pull: CopyUpdater, plan: PullPlan) -> None:
     """Export the resources that have changed since the last export."""
     for resource in pull.present if plan.export_format else ():
         pull.report_stage(resource, PullStage.EXPORTING)
-        await asyncio.to_thread(export_resource, pull.copy, resource, plan.folder, plan.export_format or "")
+        form = plan.export_format or ""
+        await asyncio.to_thread(export_resource, pull.copy, resource, plan.folder, form, plan.names)
         pull.report_stage(resource, PullStage.CURRENT)

@@ -92,9 +92,9 @@ class SyncFeed:
         """Follow all resources from `token`, or else from the beginning."""
         return self.follow([self.token] if self.token else ())
 
-    def published(self, resource: str) -> PublishedFiles:
+    def published(self, resource: str, since: str = "") -> PublishedFiles:
         """Return the published files of one company's resource, as `Feed.published` does."""
-        return self._wait(self._feed.published(resource))
+        return self._wait(self._feed.published(resource, since))
 
     def download(self, resource: str, file: ListedFile, path: Path) -> None:
         """Download a published file and verify it, as `Feed.download` does."""

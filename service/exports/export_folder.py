@@ -38,6 +38,12 @@ class ExportFolder:
         """Return the manifest of the latest publication, None without one."""
         return _read(self.folder(company, resource) / LATEST_NAME)
 
+    def earlier(self, manifest: Manifest) -> Manifest | None:
+        """Return the manifest of the publication before one, None if it is gone."""
+        if manifest.previous is None:
+            return None
+        return _read(self.folder(manifest.company, manifest.resource) / manifest_name(manifest.previous))
+
     def find(self, company: str, resource: str, name: str) -> FoundFile | None:
         """Return a file of any kept publication by the name that a client sent, None if there is none."""
         if (match := FILE_NAME.fullmatch(name)) is None:

@@ -15,21 +15,24 @@ import msgspec
 FORMAT_VERSION = 1
 LATEST_NAME = "manifest.json"
 NDJSON_ZSTD = "ndjson.zst"
-MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd"}
+PARQUET = "parquet"
+MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd", PARQUET: "application/vnd.apache.parquet"}
 # The time of its start in UTC, to the microsecond, and eight random digits: names sort by time, and never repeat.
 PUBLICATION = r"\d{8}T\d{12}Z-[0-9a-f]{8}"
-# What may follow in the name of a file.
+# What may follow in the name of a file: its number, which all files of the same records have, or that of a file of
+# changes, table and format.
 FILE_NAME = re.compile(
-    rf"(?P<publication>{PUBLICATION})-\d{{5}}\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
+    rf"(?P<publication>{PUBLICATION})-[c\d]\d{{4}}(?:\.[a-z_]+)?\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
 )
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """One file: its name, format, size in bytes, records, and SHA-256 in hexadecimal digits.
+    """One file: its name, format, size in bytes, records or rows, and SHA-256 in hexadecimal digits.
 
-    `last` is the feed key of its last record: files and their records are in the order of a snapshot.
+    `last` is the feed key of its last record: files and their records are in the order of a snapshot. `table` is the
+    table whose rows it has: the resource, or one of the lists in its records.
     """
 
     name: str
@@ -38,13 +41,15 @@ class PublishedFile(msgspec.Struct, frozen=True):
     records: Count
     sha256: str
     last: str
+    table: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """A publication. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
 
     `token` is the position of the moment, sealed: changes continue from it. `schema` is the fingerprint of the form of
-    records, `previous` the name of the publication before. Times are ISO 8601.
+    records, `previous` the name of the publication before. `changes` are files with all changes from the token `since`,
+    which is that of the publication before, up to `token`; None if there are none. Times are ISO 8601.
     """
 
     format: int
@@ -59,10 +64,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     files: tuple[PublishedFile, ...]
     previous: str | None = None
+    since: str | None = None
+    changes: tuple[PublishedFile, ...] | None = None
+
+    @property
+    def whole_files(self) -> list[PublishedFile]:
+        """The files with whole records, without those of typed tables."""
+        return [file for file in self.files if file.format == NDJSON_ZSTD]
 
     def file(self, name: str) -> PublishedFile | None:
         """Return the file of a name, None if the publication has no such file."""
-        return next((file for file in self.files if file.name == name), None)
+        return next((file for file in (*self.files, *(self.changes or ())) if file.name == name), None)
 
 
 _decoder = msgspec.json.Decoder(Manifest)
@@ -75,7 +87,7 @@ def manifest_name(publication: str) -> str:
 
 def identifiers_name(file: str) -> str:
     """Return the name of the file with the identifiers of a file's records, one a line, compressed with zstd."""
-    return f"{file}.ids"
+    return f"{file.partition('.')[0]}.ids"
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

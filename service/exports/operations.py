@@ -20,9 +20,11 @@ from service.exports.export_folder import ExportFolder
 from service.exports.file_audit import record_download
 from service.exports.file_payload import FilePayload
 from service.exports.manifest import MEDIA_TYPES
+from service.exports.publication_chain import chained_files, token_position
 from service.exports.whole_company import company_view
 from service.feed import token
 from service.feed.operations.snapshot import resource_from_path
+from service.feed.parameters import FeedTokens
 from service.feed.published_mark import published_mark
 from service.feed.streaming import StreamedResponse
 from service.feed.token_expired import FeedTokenExpired
@@ -39,12 +41,18 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.exports.export_folder import FoundFile
     from service.exports.manifest import Manifest, PublishedFile
-    from service.feed.token import FeedPositions
+    from service.feed.token import FeedPosition
     from service.request_context import RequestContext
 
 
 class ExportParameters(ParentScope):
     """Parameters of a manifest and of its files: the company."""
+
+
+class ManifestParameters(ExportParameters):
+    """Parameters of a manifest: also a token, for the changes since."""
+
+    since = FeedTokens("A token of yours that covers the resource: the files of changes that lead from it to `token`.")
 
 
 class _File(msgspec.Struct):
@@ -54,6 +62,7 @@ class _File(msgspec.Struct):
     records: int
     sha256: str
     last: str
+    table: str
 
 
 class _ManifestResponse(msgspec.Struct):
@@ -66,6 +75,7 @@ class _ManifestResponse(msgspec.Struct):
     records: int
     digest: str
     files: list[_File]
+    changes: list[_File] | None
 
 
 async def show_manifest(call: RequestContext) -> web.Response:
@@ -79,9 +89,29 @@ async def show_manifest(call: RequestContext) -> web.Response:
     if manifest is None:
         raise NotPublished(resource.alias)
     view = FeedView(call)
-    positions = await _require_current(call, resource, manifest)
-    text = await call.services.tokens.seal(token.encode_token(view.fingerprint, positions))
-    return json_response([msgspec.json.encode(_response(call, manifest, text))])
+    position = await _require_current(call, resource, manifest)
+    text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: position}))
+    changes = await _changes(call, resource, folder, manifest) if folder else None
+    return json_response([msgspec.json.encode(_response(call, manifest, text, changes))])
+
+
+async def _changes(
+    call: RequestContext, resource: Resource, folder: ExportFolder, latest: Manifest
+) -> list[PublishedFile] | None:
+    """Return the files of changes that lead from the client's token to the latest publication, None without any."""
+    if (sent := call.parameters["since"]) is None:
+        return None
+    try:
+        opened = [await call.services.tokens.open(each, "since") for each in sent]
+    except FeedTokenExpired:
+        return None
+    tokens = token.decode_tokens(opened, "since")
+    if (position := tokens.positions.get(resource)) is None:
+        raise InvalidRequest.of("since", f"the token does not cover {resource.alias}.")
+    if tokens.views != {FeedView(call).fingerprint}:
+        return None
+    view = company_view(call.services, call.directory, latest.company)
+    return await chained_files(folder, view, resource, latest, position)
 
 
 async def download_file(call: RequestContext) -> web.Response:
@@ -94,8 +124,8 @@ async def download_file(call: RequestContext) -> web.Response:
     found = None if folder is None else await asyncio.to_thread(folder.find, company, resource.alias, name)
     if found is None:
         raise NotPublished(resource.alias)
-    positions = await _require_current(call, resource, found.manifest)
-    return await _send(call, resource, found, positions[resource].sequence)
+    position = await _require_current(call, resource, found.manifest)
+    return await _send(call, resource, found, position.sequence)
 
 
 def _require_readable(call: RequestContext, resource: Resource) -> str:
@@ -113,30 +143,28 @@ def _export_folder(call: RequestContext) -> ExportFolder | None:
     return ExportFolder(Path(root)) if root else None
 
 
-async def _require_current(call: RequestContext, resource: Resource, manifest: Manifest) -> FeedPositions:
-    """Return the positions of a manifest's token; raise NotPublished if changes cannot continue from them."""
+async def _require_current(call: RequestContext, resource: Resource, manifest: Manifest) -> FeedPosition:
+    """Return the position of a manifest's token; raise NotPublished if changes cannot continue from it."""
     mark = await published_mark(call, resource)
     if mark is None:
         raise NotLoaded(resource.title)
-    try:
-        opened = await call.services.tokens.open(manifest.token, "token")
-        tokens = token.decode_tokens([opened], "token")
-    except (FeedTokenExpired, InvalidRequest):
-        raise NotPublished(resource.alias) from None
-    # Of another version, whose content hashes cover other members.
-    is_foreign = tokens.views != {company_view(call.services, call.directory, manifest.company).fingerprint}
-    if is_foreign or tokens.positions[resource].is_expired(mark):
+    view = company_view(call.services, call.directory, manifest.company)
+    position = await token_position(view, resource, manifest.token)
+    if position is None or position.is_expired(mark):
         raise NotPublished(resource.alias)
-    return tokens.positions
+    return position
 
 
-def _response(call: RequestContext, manifest: Manifest, text: str) -> _ManifestResponse:
+def _response(
+    call: RequestContext, manifest: Manifest, text: str, changes: list[PublishedFile] | None
+) -> _ManifestResponse:
     root = call.url.path.rstrip("/")
-    sent = {name: value for name in call.schema.fields if (value := call.parameters.get(name)) is not None}
+    sent = {name: value for name in _DOWNLOAD.fields if (value := call.parameters.get(name)) is not None}
     query = f"?{urlencode(sent)}" if sent else ""
 
     def listed(file: PublishedFile) -> _File:
-        return _File(f"{root}/{file.name}{query}", file.format, file.bytes, file.records, file.sha256, file.last)
+        href = f"{root}/{file.name}{query}"
+        return _File(href, file.format, file.bytes, file.records, file.sha256, file.last, file.table)
 
     return _ManifestResponse(
         resource=manifest.resource,
@@ -147,7 +175,8 @@ def _response(call: RequestContext, manifest: Manifest, text: str) -> _ManifestR
         schema=manifest.schema,
         records=manifest.records,
         digest=manifest.digest,
-        files=[listed(file) for file in manifest.files],
+        files=[*map(listed, manifest.files)],
+        changes=None if changes is None else [*map(listed, changes)],
     )
 
 
@@ -187,7 +216,8 @@ def _open(path: Path) -> IO[bytes]:
     return path.open("rb", buffering=0)
 
 
+_DOWNLOAD = ExportParameters()
 EXPORT_OPERATIONS: tuple[Operation, ...] = (
-    Operation("/exports/{resource}", ExportParameters(), show_manifest, kind=RequestKind.SHOW),
-    Operation("/exports/{resource}/{file}", ExportParameters(), download_file, kind=RequestKind.SHOW),
+    Operation("/exports/{resource}", ManifestParameters(), show_manifest, kind=RequestKind.SHOW),
+    Operation("/exports/{resource}/{file}", _DOWNLOAD, download_file, kind=RequestKind.SHOW),
 )

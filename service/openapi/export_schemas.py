@@ -33,9 +33,10 @@ EXPORT_SCHEMAS: dict[str, Schema] = {
             # No `enum`: generated clients reject values that a later version adds.
             "format": _TEXT | {"description": f"One of: {', '.join(MEDIA_TYPES)}. Skip files of other formats."},
             "bytes": _COUNT,
-            "records": _COUNT,
+            "records": _COUNT | {"description": "Records, or rows of its table."},
             "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$"},
             "last": _TEXT | {"description": "Its last record, as company:id. Records are in the order of a snapshot."},
+            "table": _TEXT | {"description": "The table with its rows: the resource, or a list in its records."},
         }
     ),
     _FILES: object_schema(
@@ -49,6 +50,12 @@ EXPORT_SCHEMAS: dict[str, Schema] = {
             "records": _COUNT,
             "digest": DIGEST,
             "files": {"type": "array", "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")}},
+            "changes": {
+                "type": ["array", "null"],
+                "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},
+                "description": "With `since`: files of changes in order, from that token to `token`. Null if there are "
+                "none: use `/changes`.",
+            },
         },
         description="All records of one company's resource at one moment.",
     ),
@@ -71,8 +78,10 @@ _EXAMPLE = {
             "records": 200_000,
             "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
             "last": "summit-crest:L999",
+            "table": "listings",
         }
     ],
+    "changes": None,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 import orjson
@@ -12,26 +13,30 @@ from mappings.stored_document import feed_key
 from service.exports.manifest import NDJSON_ZSTD, PublishedFile, identifiers_name
 from service.publishing.seekable_frames import FrameWriter
 from service.publishing.target_folder import flush_to_disk
+from service.publishing.typed_files import TypedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from service.publishing.target_folder import TargetFolder
+    from service.publishing.typed_tables import OpenTables
 
 # Bytes after which a file is complete; the frame that exceeds it is the last.
 FILE_BYTES = 256_000_000
-# How `service.feed` begins the line of a record in a snapshot. JSON has no line break within a string.
-_IDENTITY = re.compile(rb'^\{"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")', re.MULTILINE)
+# How `service.feed` begins the line of a record, or of a change. JSON has no line break within a string.
+_IDENTITY = re.compile(rb'^\{(?:"resource":"[a-z_]+",)?"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")', re.MULTILINE)
 
 
 class _OpenFile:
-    """A file that frames are added to, and the identifiers in it."""
+    """A file that frames are added to, the identifiers in it, and its typed tables."""
 
-    def __init__(self, target: TargetFolder, path: Path) -> None:
-        self._target, self._path = target, path
-        self._file: IO[bytes] = target.create(path)
+    def __init__(self, target: TargetFolder, stem: Path, resource: str, open_tables: OpenTables | None) -> None:
+        self._target, self._resource = target, resource
+        self._path = stem.with_name(f"{stem.name}.{NDJSON_ZSTD}")
+        self._file: IO[bytes] = target.create(self._path)
         self._frames = FrameWriter(self._file)
         self._identities: list[tuple[bytes, bytes]] = []
+        self._typed = None if open_tables is None else TypedFiles(target, stem, resource, open_tables)
 
     @property
     def size(self) -> int:
@@ -40,8 +45,10 @@ class _OpenFile:
     def add(self, lines: bytes) -> None:
         self._frames.add(lines)
         self._identities += _IDENTITY.findall(lines)
+        if self._typed is not None:
+            self._typed.add(lines)
 
-    def finish(self) -> PublishedFile:
+    def finish(self) -> list[PublishedFile]:
         digest = self._frames.finish()
         with self._file:
             flush_to_disk(self._file)
@@ -50,39 +57,60 @@ class _OpenFile:
             file.write(zstd.compress("".join(f"{name}\n" for name in names).encode()))
             flush_to_disk(file)
         last = feed_key(self._identities[-1][0].decode(), names[-1])
-        return PublishedFile(self._path.name, NDJSON_ZSTD, self.size, len(names), digest, last)
+        typed = [] if self._typed is None else self._typed.finish(last)
+        own = PublishedFile(self._path.name, NDJSON_ZSTD, self.size, len(names), digest, last, self._resource)
+        return [own, *typed]
 
     def close(self) -> None:
         self._file.close()
+        if self._typed is not None:
+            self._typed.close()
 
 
 class PublicationFiles:
-    """The files of a publication in a folder. Without a manifest that lists them, they are not served."""
+    """The files of a publication in a folder. Without a manifest that lists them, they are not served.
 
-    def __init__(self, target: TargetFolder, folder: Path, publication: str) -> None:
-        """Write nothing yet."""
-        self._target, self._folder, self._publication = target, folder, publication
+    Those of changes have no typed tables, and a `c` in their numbers.
+    """
+
+    def __init__(self, target: TargetFolder, folder: Path, publication: str, *, are_changes: bool = False) -> None:
+        """Write nothing yet. The folder has the name of the resource."""
+        self._target, self._folder, self._are_changes = target, folder, are_changes
+        self._stem = f"{publication}-{'c' if are_changes else '0'}"
         self._open: _OpenFile | None = None
-        self._done: list[PublishedFile] = []
+        self._done: list[list[PublishedFile]] = []
+
+    @property
+    def size(self) -> int:
+        """The bytes of the lines so far, compressed."""
+        done = sum(file.bytes for file in chain(*self._done) if file.format == NDJSON_ZSTD)
+        return done + (0 if self._open is None else self._open.size)
 
     def add(self, lines: bytes) -> None:
         """Add a page of lines."""
         if self._open is None:
-            name = f"{self._publication}-{len(self._done) + 1:05}.{NDJSON_ZSTD}"
-            self._open = _OpenFile(self._target, self._folder / name)
+            stem = self._folder / f"{self._stem}{len(self._done) + 1:04}"
+            tables = None if self._are_changes else self._target.open_tables
+            self._open = _OpenFile(self._target, stem, self._folder.name, tables)
         self._open.add(lines)
         if self._open.size >= FILE_BYTES:
             self._finish_file()
 
     def finish(self) -> tuple[PublishedFile, ...]:
-        """Complete the last file; return all of them, in the order of their records."""
+        """Complete the last file; return all of them in the order of their records, typed ones last."""
         self._finish_file()
-        return tuple(self._done)
+        return tuple(sorted(chain(*self._done), key=lambda file: file.format != NDJSON_ZSTD))
 
     def abandon(self) -> None:
         """Close the file that is not complete; the next pruning deletes all of them."""
         if self._open is not None:
             self._open.close()
+
+    def discard(self) -> None:
+        """Delete all of them."""
+        self.abandon()
+        for path in self._folder.glob(f"{self._stem}*"):
+            path.unlink()
 
     def _finish_file(self) -> None:
         if self._open is not None:

@@ -12,16 +12,15 @@ from cluster.http.reading_node import ReadingNode
 from service.app import build_services
 from service.health.monitor import HealthMonitor
 from service.publishing.publisher import Publisher
-from service.publishing.target_folder import TargetFolder
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
-    from pathlib import Path
 
     from cluster.connection import ConnectionSettings
     from service.exports.manifest import Manifest
     from service.publishing.publisher import PublishDisplay
+    from service.publishing.target_folder import TargetFolder
     from service.services import Services
     from service.settings import ServiceSettings
 
@@ -33,12 +32,12 @@ _DEADLINE_SECONDS = 60.0
 async def publish(
     connection: ConnectionSettings,
     settings: ServiceSettings,
-    root: Path,
+    target: TargetFolder,
     companies: Collection[str],
     display: PublishDisplay,
 ) -> list[Manifest]:
-    """Publish companies, all if none is given, to the folder `root`; return the manifests. Raises PublishError."""
-    target, settings = TargetFolder(root), replace(settings, deadline_seconds=_DEADLINE_SECONDS)
+    """Publish companies, all if none is given, to a folder; return the manifests. Raises PublishError."""
+    settings = replace(settings, deadline_seconds=_DEADLINE_SECONDS)
     with target.locked():
         async with _services(connection, settings) as services:
             return await Publisher(services, target, settings.exports_kept, display).run(companies)

@@ -14,10 +14,18 @@ import orjson
 from mappings import RESOURCES
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.export_folder import ExportFolder
-from service.exports.manifest import FORMAT_VERSION, LATEST_NAME, Manifest, encode_manifest, manifest_name
+from service.exports.manifest import (
+    FORMAT_VERSION,
+    LATEST_NAME,
+    NDJSON_ZSTD,
+    Manifest,
+    encode_manifest,
+    manifest_name,
+)
 from service.exports.whole_company import company_view
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import stream_snapshot
+from service.publishing.change_files import changes_since, write_changes
 from service.publishing.errors import PublishError, PublishUnavailable, report_folder_errors
 from service.publishing.pruning import prune_companies, prune_publications
 from service.publishing.publication_files import PublicationFiles
@@ -26,7 +34,9 @@ from service.publishing.run_log import RunLog
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from cluster.control_index import Mark
     from mappings.resource import Resource
+    from service.feed.view import FeedView
     from service.publishing.target_folder import TargetFolder
     from service.scope import CompanyDirectory
     from service.services import Services
@@ -112,28 +122,40 @@ class Publisher:
 
     async def _write(self, directory: CompanyDirectory, company: str, resource: Resource) -> Manifest:
         """Write the files and the manifest of one publication, then let it replace the latest one."""
+        view = company_view(self.services, directory, company)
+        mark = await published_mark(view.call, resource)
+        if mark is None:
+            raise NotLoaded(resource.title)
         folder = self.target.folder(company, resource.alias)
         started = dt.datetime.now(dt.UTC)
         name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
         files = PublicationFiles(self.target, folder, name)
+        changes = PublicationFiles(self.target, folder, name, are_changes=True)
+        previous = ExportFolder(self.target.root).latest(company, resource.alias)
         try:
-            first, last = await self._write_records(directory, company, resource, files)
-            manifest = Manifest(
-                format=FORMAT_VERSION,
-                publication=name,
-                company=company,
-                resource=resource.alias,
-                published=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
-                as_of=first["as_of"],
-                schema=first["schema"],
-                token=first["token"],
-                records=last["count"],
-                digest=last["digest"],
-                files=await asyncio.to_thread(files.finish),
-                previous=self._previous(company, resource),
-            )
+            first, last = await self._write_records(view, resource, mark, files)
+            written = await asyncio.to_thread(files.finish)
+            request = None if previous is None else await changes_since(view, resource, previous.token, mark)
+            changed = None if request is None else await write_changes(request, changes, files.size)
         finally:
             files.abandon()
+            changes.abandon()
+        manifest = Manifest(
+            format=FORMAT_VERSION,
+            publication=name,
+            company=company,
+            resource=resource.alias,
+            published=started.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            as_of=first["as_of"],
+            schema=first["schema"],
+            token=first["token"],
+            records=last["count"],
+            digest=last["digest"],
+            files=written,
+            previous=None if previous is None else previous.publication,
+            since=None if previous is None else previous.token,
+            changes=changed,
+        )
         _require_whole(manifest)
         await asyncio.to_thread(self._make_visible, manifest)
         self.display.show(
@@ -142,13 +164,10 @@ class Publisher:
         return manifest
 
     async def _write_records(
-        self, directory: CompanyDirectory, company: str, resource: Resource, files: PublicationFiles
+        self, view: FeedView, resource: Resource, mark: Mark, files: PublicationFiles
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Write the lines of a snapshot; return its first and its last line, which has the count and the digest."""
-        view, records = company_view(self.services, directory, company), 0
-        mark = await published_mark(view.call, resource)
-        if mark is None:
-            raise NotLoaded(resource.title)
+        company, records = view.call.scope.single_company or "", 0
         async with (
             aclosing(stream_snapshot(view, resource, mark, None)) as lines,
             _ThreadedWriter(files) as writer,
@@ -163,10 +182,6 @@ class Publisher:
                 page = following
             await writer.flush()
         return orjson.loads(first), orjson.loads(page)
-
-    def _previous(self, company: str, resource: Resource) -> str | None:
-        latest = ExportFolder(self.target.root).latest(company, resource.alias)
-        return None if latest is None else latest.publication
 
     def _make_visible(self, manifest: Manifest) -> None:
         folder, text = self.target.folder(manifest.company, manifest.resource), encode_manifest(manifest)
@@ -205,9 +220,12 @@ def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence
 
 
 def _require_whole(manifest: Manifest) -> None:
-    """Raise PublishError unless the files have as many records as the digest covers."""
-    if (written := sum(file.records for file in manifest.files)) != manifest.records:
-        raise PublishError(f"{manifest.resource} of {manifest.company}: {written} of {manifest.records} were written.")
+    """Raise PublishError unless the files of each format have as many records as the digest covers."""
+    for form in {NDJSON_ZSTD, *(file.format for file in manifest.files)}:
+        own = [file for file in manifest.files if file.format == form and file.table == manifest.resource]
+        if (written := sum(file.records for file in own)) != manifest.records:
+            wanted = f"{written} of {manifest.records} were written as {form}."
+            raise PublishError(f"{manifest.resource} of {manifest.company}: {wanted}")
 
 
 def _reason(error: ApiError) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from service.publishing.typed_tables import OpenTables
+
 _LOCK_NAME = ".lock"
 _PRIVATE = 0o700
 
@@ -21,9 +23,9 @@ _PRIVATE = 0o700
 class TargetFolder:
     """A folder that one process publishes to. Its mode decides who may read what is below: private by default."""
 
-    def __init__(self, root: Path) -> None:
-        """Publish below `root`, which `locked` creates."""
-        self.root = root
+    def __init__(self, root: Path, open_tables: OpenTables | None = None) -> None:
+        """Publish below `root`, which `locked` creates; with `open_tables` typed tables, too."""
+        self.root, self.open_tables = root, open_tables
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ class PublishedStandIn:
 
     listed: dict[str, Any]
     files: dict[str, bytes]
+    changes: list[dict[str, Any]] = field(default_factory=list)  # files of changes, for any token
     cuts: list[int] = field(default_factory=list)  # so many bytes are sent, then the connection is closed
     sent: list[tuple[str, int, int]] = field(default_factory=list)  # name, first byte and number of bytes
     before_cut: Callable[[int], Awaitable[None]] | None = None  # gets the number of bytes of the file that were sent
@@ -35,8 +36,11 @@ class PublishedStandIn:
     def reply(self, request: Request, *names: str) -> Reply:
         """Return the list, or a part of a file."""
         if not names:
-            return Reply(status=200, body=orjson.dumps(self.listed), headers={})
+            changes = self.changes if request.query.get("since") else None
+            return Reply(status=200, body=orjson.dumps(self.listed | {"changes": changes or None}), headers={})
         (name,) = names
+        if name not in self.files:
+            return Reply(status=404, body=b'{"code":"not-published"}', headers={})
         data = self.files[name]
         first = self._first(request, data)
         part = data[first:]
@@ -44,6 +48,17 @@ class PublishedStandIn:
         self.sent.append((name, first, cut))
         status, wait = 206 if first else 200, partial(self.before_cut or _close_now, first + cut)
         return _Part(status=status, body=part, cut=cut, before_cut=wait, content_type="application/zstd")
+
+    def add_changes(self, resource: str, lines: Sequence[dict[str, Any]]) -> None:
+        """Publish a file of changes."""
+        name = f"c{len(self.changes) + 1:04}.ndjson.zst"
+        self.files[name] = _packed(lines)
+        self.changes.append(_listed(resource, name, self.files[name], lines))
+
+    def replace(self, listed: dict[str, Any], data: bytes) -> None:
+        """Publish other bytes under the name of a file."""
+        self.files[listed["href"].partition("?")[0].rpartition("/")[2]] = data
+        listed.update(bytes=len(data), sha256=sha256(data).hexdigest())
 
     def _first(self, request: Request, data: bytes) -> int:
         tag = f'"{sha256(data).hexdigest()}"'
@@ -78,19 +93,22 @@ def publish(resource: str, token: str, lines: Sequence[dict[str, Any]], records_
     for number, start in enumerate(range(0, len(lines), records_a_file), start=1):
         part, name = lines[start : start + records_a_file], f"{number:05}.ndjson.zst"
         files[name] = _packed(part)
-        listed.append(
-            {
-                "href": f"/v1/exports/{resource}/{name}?platform_company_id=acme",
-                "format": "ndjson.zst",
-                "bytes": len(files[name]),
-                "records": len(part),
-                "sha256": sha256(files[name]).hexdigest(),
-                "last": f"{part[-1]['company']}:{part[-1]['id']}",
-            }
-        )
+        listed.append(_listed(resource, name, files[name], part))
     published = dt.datetime.now(dt.UTC).isoformat()
     about = {"resource": resource, "token": token, "published": published}
     return PublishedStandIn(about | {"records": digest.count, "digest": digest.digest, "files": listed}, files)
+
+
+def _listed(resource: str, name: str, data: bytes, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "href": f"/v1/exports/{resource}/{name}?platform_company_id=acme",
+        "format": "ndjson.zst",
+        "bytes": len(data),
+        "records": len(lines),
+        "sha256": sha256(data).hexdigest(),
+        "last": f"{lines[-1]['company']}:{lines[-1]['id']}",
+        "table": resource,
+    }
 
 
 def _packed(lines: Sequence[dict[str, Any]]) -> bytes:

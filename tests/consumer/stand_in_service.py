@@ -86,6 +86,13 @@ class StandInService:
         self.published[resource] = publish(resource, token, lines, records_a_file)
         return self.published[resource]
 
+    def publish_changes(self, resource: str, since: int) -> PublishedStandIn:
+        """Publish files of what is live, and one of the changes after a sequence number."""
+        published = self.publish(resource, 1_100)
+        entries = sorted(self.held[resource].values(), key=lambda entry: entry.sequence)
+        published.add_changes(resource, [_change(resource, entry) for entry in entries if entry.sequence > since])
+        return published
+
     def contents(self) -> dict[str, dict[str, tuple[str, Any]]]:
         """Return what a copy must hold."""
         return {name: {e.id: (e.content, e.record) for e in self.live(name)} for name in RESOURCES}

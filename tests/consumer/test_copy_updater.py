@@ -110,11 +110,12 @@ async def test_a_change_that_was_not_sent_is_found_named_and_repaired(served: Se
 @pytest.mark.parametrize(
     ("statement", "sent"),
     [
-        ("DELETE FROM listings WHERE id = 'l3'", "l3"),
-        ("UPDATE listings SET content = '0000000000000000' WHERE id = 'l4'", "l4"),
-        ("UPDATE listings SET record = replace(record, '5', '6') WHERE id = 'l5'", "l5"),
+        ("DELETE FROM listings_records WHERE id = 'l3'", "l3"),
+        ("UPDATE listings_records SET content = '0000000000000000' WHERE id = 'l4'", "l4"),
+        ("UPDATE listings_records SET record = replace(record, '5', '6') WHERE id = 'l5'", "l5"),
         (
-            "INSERT INTO listings SELECT 'l9', company, content, sequence, time, record, checksum, round FROM listings",
+            "INSERT INTO listings_records SELECT 'l9', company, content, sequence, time, record, checksum, round "
+            "FROM listings_records",
             "l9",
         ),
     ],
@@ -134,7 +135,7 @@ async def test_an_interrupted_repair_resumes(served: ServedStandIn, tmp_path: Pa
     for number in range(MANY):
         served.stand_in.put("listings", f"x{number}")
     await pull_to_end(served, tmp_path)
-    assert change_copy(tmp_path, "DELETE FROM listings WHERE id = 'x999'") == 1
+    assert change_copy(tmp_path, "DELETE FROM listings_records WHERE id = 'x999'") == 1
     served.stand_in.cuts = [1_500] + [0] * 8
     with pytest.raises(FeedUnavailable):
         await pull_to_end(served, tmp_path)

@@ -42,7 +42,7 @@ async def test_exit_codes_and_sentences(served: ServedStandIn, tmp_path: Path) -
     assert {name: one["proof"] for name, one in summary(out).items()} == dict.fromkeys(RESOURCES, "equal")
     assert copied(tmp_path / "copy") == served.stand_in.contents()
 
-    change_copy(tmp_path / "copy", "DELETE FROM listings WHERE id = 'l2'")
+    change_copy(tmp_path / "copy", "DELETE FROM listings_records WHERE id = 'l2'")
     code, out, err = await run(*where)
     assert (code, summary(out)["listings"]["different"]) == (5, ["l2"])
 

@@ -149,8 +149,8 @@ async def test_copies_follow_a_real_service_through_all_that_happens_to_it(world
     assert [name for name, each in reported.items() if each["snapshots"]] == ["listings"]
     assert contents(whole)["listings"] == (await world.held())["listings"]
 
-    change_copy(whole, "DELETE FROM listings WHERE id IN ('l10', 'l11')")
-    change_copy(whole, "UPDATE teams SET record = '{}' WHERE id = 'teams-1'")
+    change_copy(whole, "DELETE FROM listings_records WHERE id IN ('l10', 'l11')")
+    change_copy(whole, "UPDATE teams_records SET record = '{}' WHERE id = 'teams-1'")
     code, reported = await world.pull(whole)
     assert (code, reported["listings"]["different"], reported["teams"]["different"]) == (5, ["l10", "l11"], ["teams-1"])
     code, reported = await world.pull(whole)

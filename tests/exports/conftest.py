@@ -17,16 +17,18 @@ from service.app import create_app
 from service.exports.export_folder import ExportFolder
 from service.keys.store import KeyGrant, KeyStore
 from service.publishing.publish_run import publish
+from service.publishing.target_folder import TargetFolder
 from tests.feed.conftest import GRANTS, SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import bench
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from service.exports.manifest import Manifest
+    from service.exports.manifest import Manifest, PublishedFile
     from service.publishing.publisher import PublishProgress
+    from service.publishing.typed_tables import OpenTables
     from service.settings import ServiceSettings
     from tests.indexer.conftest import Bench
 
@@ -57,10 +59,10 @@ class Exports:
     root: Path
     settings: ServiceSettings
 
-    async def publish(self, *companies: str) -> Silence:
+    async def publish(self, *companies: str, open_tables: OpenTables | None = None) -> Silence:
         """Publish, and return what was reported."""
-        display = Silence()
-        await publish(self.feed.bench.connection, self.settings, self.root, companies, display)
+        display, target = Silence(), TargetFolder(self.root, open_tables)
+        await publish(self.feed.bench.connection, self.settings, target, companies, display)
         return display
 
     def latest(self, company: str, resource: str = "listings") -> Manifest:
@@ -71,8 +73,12 @@ class Exports:
 
     def lines(self, manifest: Manifest) -> list[dict[str, Any]]:
         """Return the lines of all files of a publication."""
+        return self.lines_of(manifest, manifest.whole_files)
+
+    def lines_of(self, manifest: Manifest, files: Iterable[PublishedFile]) -> list[dict[str, Any]]:
+        """Return the lines of some files of a publication."""
         folder = self.root / manifest.company / manifest.resource
-        texts = [zstd.decompress((folder / file.name).read_bytes()) for file in manifest.files]
+        texts = [zstd.decompress((folder / file.name).read_bytes()) for file in files]
         return [orjson.loads(line) for text in texts for line in text.splitlines()]
 
     def names(self, company: str, resource: str = "listings") -> set[str]:

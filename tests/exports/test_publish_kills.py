@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from brokerage_feed.exit_codes import ExitCode
+from service.exports.export_folder import ExportFolder
 from service.exports.manifest import decode_manifest
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Callable
 
+    from service.exports.manifest import Manifest
     from tests.exports.conftest import Exports
 
 NAMES = [f"L{at}" for at in range(40)]
@@ -53,21 +55,36 @@ async def kill_after(exports: Exports, process: Process, before: set[str], files
         process.kill()
 
 
+def whole(exports: Exports, manifest: Manifest) -> ConsumerCopy:
+    """Return a copy of what a publication holds."""
+    records = {line["id"]: (line["content"], line["record"]) for line in exports.lines(manifest)}
+    return ConsumerCopy(manifest.resource, records)
+
+
+async def require_current(exports: Exports, manifest: Manifest, copy: ConsumerCopy) -> None:
+    """Check that a copy is what is served now, with the changes since a publication."""
+    scope = {"platform_company_id": manifest.company}
+    copy.apply((await exports.feed.changes(manifest.token, "all", **scope))[0])
+    digest = await exports.feed.json(f"digest/{manifest.resource}", "all", **scope)
+    assert copy.digest(copy.records) == (digest["count"], digest["digest"])
+
+
 async def check(exports: Exports) -> int:
     """Check every manifest that is visible; return how many there are."""
     count = 0
     for path in exports.root.rglob("manifest.json"):
         manifest = decode_manifest(path.read_bytes())
-        for file in manifest.files:
+        for file in (*manifest.files, *(manifest.changes or ())):
             data = (path.parent / file.name).read_bytes()
             assert (len(data), sha256(data).hexdigest()) == (file.bytes, file.sha256)
-        copy = ConsumerCopy(manifest.resource)
-        copy.records = {line["id"]: (line["content"], line["record"]) for line in exports.lines(manifest)}
+        copy = whole(exports, manifest)
         assert copy.digest(copy.records) == (manifest.records, manifest.digest)
-        scope = {"platform_company_id": manifest.company}
-        copy.apply((await exports.feed.changes(manifest.token, "all", **scope))[0])
-        digest = await exports.feed.json(f"digest/{manifest.resource}", "all", **scope)
-        assert copy.digest(copy.records) == (digest["count"], digest["digest"])
+        await require_current(exports, manifest, copy)
+        earlier = ExportFolder(exports.root).earlier(manifest)
+        if earlier is not None and manifest.changes is not None:
+            copy = whole(exports, earlier)
+            copy.apply(exports.lines_of(manifest, manifest.changes))
+            await require_current(exports, manifest, copy)
         count += 1
     return count
 
@@ -75,7 +92,10 @@ async def check(exports: Exports) -> int:
 async def test_every_manifest_that_was_ever_visible_is_whole(
     exports: Exports, amount: Callable[[int, int], int]
 ) -> None:
-    """And equal to the state of its token: with the changes since, it is what is served now."""
+    """And equal to the state of its token: with the changes since, it is what is served now.
+
+    So is the publication before, with its files of changes.
+    """
     chance, rounds = random.Random(5), amount(2, 30)  # noqa: S311 - repeatable
     for second in range(1, rounds + 1):
         before, files = written(exports), chance.randint(1, 14)

@@ -120,7 +120,9 @@ async def test_who_may_not_see_everything_gets_no_files(exports: Exports) -> Non
         "manifest.json",
         "%2e%2e",
         "20260101T000000000000Z-00000000-00001.ndjson.zst",
-        "20260101T000000000000Z-00000000-00001.ndjson.zst.ids",
+        "20260101T000000000000Z-00000000-00001.ids",
+        "20260101T000000000000Z-00000000-00001.listings.parquet",
+        "20260101T000000000000Z-00000000-00001.%2e%2e%2f.parquet",
         "20260101T000000000000Z-00000000-00001.ndjson.zst%00",
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from brokerage_feed.errors import CopyError
+from brokerage_feed.tables.sqlite_views import renew_views, stored_table
 
 if TYPE_CHECKING:
     import sqlite3
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COPY_FILE_NAME = "copy.sqlite3"
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
+# Of files without views: the table of a resource had its name.
+_WITHOUT_VIEWS = 1
 
 # NORMAL: consistent after a crash and after a power failure, which may lose the last commits.
 # Pages of 16 KiB: a record of 3 KB would take a whole page of the default 4 KiB.
@@ -32,7 +35,7 @@ CREATE TABLE IF NOT EXISTS state (
 );
 CREATE TABLE IF NOT EXISTS copy_of (form INTEGER NOT NULL, choices TEXT NOT NULL);
 """
-RESOURCE_TABLE = """
+_RESOURCE_TABLE = """
 CREATE TABLE IF NOT EXISTS {} (
     id TEXT PRIMARY KEY,
     company TEXT NOT NULL,
@@ -52,10 +55,21 @@ def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Seq
     if stored is None:
         connection.execute("INSERT INTO copy_of VALUES (?, ?)", (_SCHEMA_VERSION, choices))
         return
-    if stored[0] != _SCHEMA_VERSION:
+    if stored[0] not in {_SCHEMA_VERSION, _WITHOUT_VIEWS}:
         raise CopyError(f"{path} was created by another version of this program: use another folder.")
     if stored[1] != choices:
         raise CopyError(f"{path} is a copy of {stored[1]}, not of {choices}: use another folder.")
-    missing = {name for (name,) in connection.execute("SELECT resource FROM state")} - set(resources)
-    if missing:
+    present = {name for (name,) in connection.execute("SELECT resource FROM state")}
+    if missing := present - set(resources):
         raise CopyError(f"{path} also has {', '.join(sorted(missing))}: add them, or use another folder.")
+    if stored[0] == _WITHOUT_VIEWS:
+        for resource in present:
+            connection.execute(f"ALTER TABLE {resource} RENAME TO {stored_table(resource)}")
+        connection.execute("UPDATE copy_of SET form = ?", (_SCHEMA_VERSION,))
+
+
+def create_resource(connection: sqlite3.Connection, resource: str) -> None:
+    """Create the table and the views of a resource, unless they are there."""
+    connection.execute(_RESOURCE_TABLE.format(stored_table(resource)))
+    connection.execute("INSERT OR IGNORE INTO state (resource) VALUES (?)", (resource,))
+    renew_views(connection, resource)

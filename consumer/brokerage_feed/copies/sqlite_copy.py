@@ -1,4 +1,4 @@
-"""A copy in one SQLite file: one table per resource, and one row per resource in `state`, updated together."""
+"""A copy in one SQLite file: a table for each resource, below its views, and its row in `state`, updated together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 from xxhash import xxh64_intdigest
 
-from brokerage_feed.copies.copy_schema import COPY_FILE_NAME, RESOURCE_TABLE, STATE_SCHEMA, require_same_copy
+from brokerage_feed.copies.copy_schema import COPY_FILE_NAME, STATE_SCHEMA, create_resource, require_same_copy
 from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyRow
 from brokerage_feed.errors import CopyError, NoProgress
 from brokerage_feed.private_files import create_file
+from brokerage_feed.tables.sqlite_views import stored_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,8 +48,7 @@ class SqliteCopy:
             with self._transaction():
                 require_same_copy(self._connection, self.path, resources, choices)
                 for resource in resources:
-                    self._connection.execute(RESOURCE_TABLE.format(resource))
-                    self._connection.execute("INSERT OR IGNORE INTO state (resource) VALUES (?)", (resource,))
+                    create_resource(self._connection, resource)
         except BaseException:
             self._connection.close()
             raise
@@ -81,7 +81,7 @@ class SqliteCopy:
         """Complete the snapshot: adopt its token, and remove and count the records that it did not have."""
         with self._transaction():
             removed = self._connection.execute(
-                f"DELETE FROM {resource} WHERE round <> ?",  # noqa: S608 - a known name
+                f"DELETE FROM {stored_table(resource)} WHERE round <> ?",  # noqa: S608 - a known name
                 (self._round(resource),),
             ).rowcount
             self._connection.execute(_COMPLETE, (resource,))
@@ -105,12 +105,14 @@ class SqliteCopy:
         last = {change.id: change for change in changes}.values()
         self._put(resource, [change for change in last if change.reason is None])
         removed = [(change.id,) for change in last if change.reason is not None]
-        self._connection.executemany(f"DELETE FROM {resource} WHERE id = ?", removed)  # noqa: S608 - a known name
+        self._connection.executemany(f"DELETE FROM {stored_table(resource)} WHERE id = ?", removed)  # noqa: S608 - a known name
         self._connection.execute("UPDATE state SET version = version + 1 WHERE resource = ?", (resource,))
 
     def _put(self, resource: str, records: Iterable[SnapshotRecord | Change]) -> None:
         number = self._round(resource)
-        self._connection.executemany(_UPSERT.format(resource), (_row(record, number) for record in records))
+        self._connection.executemany(
+            _UPSERT.format(stored_table(resource)), (_row(record, number) for record in records)
+        )
 
     def _round(self, resource: str) -> int:
         """Return the number of the last snapshot begun, stored with its records and those of later changes."""
@@ -120,12 +122,12 @@ class SqliteCopy:
     def count(self, resource: str) -> int:
         """Return the number of records."""
         with self._copy_errors():
-            return int(self._connection.execute(f"SELECT count(*) FROM {resource}").fetchone()[0])  # noqa: S608
+            return int(self._connection.execute(f"SELECT count(*) FROM {stored_table(resource)}").fetchone()[0])  # noqa: S608
 
     def rows(self, resource: str) -> Iterator[CopyRow]:
         """Yield the records in the order of their identifiers."""
         with self._copy_errors():
-            for row in self._connection.execute(_ROWS.format(resource)):
+            for row in self._connection.execute(_ROWS.format(stored_table(resource))):
                 name, company, sequence, time, content, record, checksum = row
                 yield CopyRow(name, company, sequence, time, content, record, _checksum(record, content) == checksum)
 

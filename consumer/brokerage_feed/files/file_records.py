@@ -1,15 +1,15 @@
-"""The records in a published file: lines of a snapshot, in frames of zstd."""
+"""The records or changes in a published file: lines of a snapshot or of changes, in frames of zstd."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from brokerage_feed.errors import NoProgress
 from brokerage_feed.files.zstd import zstd
-from brokerage_feed.messages import SnapshotRecord
+from brokerage_feed.messages import Change, SnapshotRecord
 from brokerage_feed.response_bodies import MAX_LINE_BYTES, MalformedResponse, decode_message
 
 if TYPE_CHECKING:
@@ -17,20 +17,30 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = "ndjson.zst"
-_RECORD = msgspec.json.Decoder(SnapshotRecord)
+_RECORD, _CHANGE = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(Change)
+Item = TypeVar("Item")
 
 
 def read_records(path: Path, after: str | None = None) -> Iterator[SnapshotRecord]:
     """Yield the records of a file after a cursor; raise NoProgress if it holds something else."""
     is_after = after is None
-    for line in _lines(path):
-        try:
-            record = decode_message(line, _RECORD, path.name)
-        except MalformedResponse as error:
-            raise NoProgress(str(error)) from None
+    for record in _decoded(path, _RECORD):
         is_after = is_after or is_beyond(record.cursor, after)
         if is_after:
             yield record
+
+
+def read_changes(path: Path) -> Iterator[Change]:
+    """Yield the changes of a file in order; raise NoProgress if it holds something else."""
+    return _decoded(path, _CHANGE)
+
+
+def _decoded(path: Path, decoder: msgspec.json.Decoder[Item]) -> Iterator[Item]:
+    for line in _lines(path):
+        try:
+            yield decode_message(line, decoder, path.name)
+        except MalformedResponse as error:
+            raise NoProgress(str(error)) from None
 
 
 def is_beyond(cursor: str, after: str | None) -> bool:
@@ -38,8 +48,8 @@ def is_beyond(cursor: str, after: str | None) -> bool:
     return after is None or cursor.encode() > after.encode()
 
 
-def read_batch(records: Iterator[SnapshotRecord], count: int) -> list[SnapshotRecord]:
-    """Return the next records, at most `count`; none at the end."""
+def read_batch(records: Iterator[Item], count: int) -> list[Item]:
+    """Return the next records or changes, at most `count`; none at the end."""
     return list(islice(records, count))
 
 

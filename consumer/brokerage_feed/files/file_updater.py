@@ -7,13 +7,15 @@ import datetime as dt
 import shutil
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
-from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_records
-from brokerage_feed.messages import SnapshotHeader
+from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_changes, read_records
+from brokerage_feed.messages import ChangeBatch, SnapshotHeader
 from brokerage_feed.private_files import make_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
     from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyStore
@@ -50,19 +52,57 @@ class FileUpdater:
         status.files += len(published.files)
         return True
 
-    async def _published(self, resource: str) -> PublishedFiles | None:
+    async def changes(self, resource: str, token: str) -> AsyncGenerator[ChangeBatch, None]:
+        """Yield the changes since a token from files; nothing if there are none, or reading all files is shorter.
+
+        The last batch alone has another token.
+        """
+        published = await self._published(resource, token)
+        files = None if published is None else published.changes
+        if published is None or files is None or _size(files) >= _size(published.files):
+            return
+        await asyncio.to_thread(make_folder, self._folder)
+        for file in files:
+            path = self._path(file)
+            if file.format != FORMAT or not await self._is_downloaded(resource, file, path):
+                return
+            count, found = 0, read_changes(path)
+            while batch := await asyncio.to_thread(read_batch, found, _BATCH_RECORDS):
+                count += len(batch)
+                yield ChangeBatch(batch, token, at_end=False)
+            _require_count(file, count)
+            await asyncio.to_thread(path.unlink)
+        yield ChangeBatch([], published.token, at_end=True)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _is_downloaded(self, resource: str, file: ListedFile, path: Path) -> bool:
+        """Download a file; return False if it is no longer published."""
+        try:
+            await self._feed.download(resource, file, path)
+        except FeedRequestRejected as error:
+            if error.status in _NOT_AVAILABLE:
+                return False
+            raise
+        return True
+
+    def _path(self, file: ListedFile) -> Path:
+        """Return where a file is kept; its name was chosen by the service."""
+        return self._folder / f"{file.sha256}.zst"
+
+    async def _published(self, resource: str, since: str = "") -> PublishedFiles | None:
         """Return what is published of a resource, None if a snapshot is better."""
         if not self._feed.is_whole:
             return None
         try:
-            published = await self._feed.published(resource)
+            published = await self._feed.published(resource, since)
         except FeedRequestRejected as error:
             if error.status in _NOT_AVAILABLE:
                 return None
             raise
         age = dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(published.published)
-        is_known = all(file.format == FORMAT for file in published.files)
-        return published if is_known and age < _FRESH else None
+        files = published.of_format(FORMAT)
+        is_whole = sum(file.records for file in files) == published.records
+        return msgspec.structs.replace(published, files=files) if is_whole and age < _FRESH else None
 
     async def _load_files(
         self, published: PublishedFiles, checkpoint: CopyCheckpoint, status: PullStatus, on_progress: Callable[[], None]
@@ -71,8 +111,7 @@ class FileUpdater:
         status.done = status.resumed_at = published.records - sum(file.records for file in left)
         await asyncio.to_thread(make_folder, self._folder)
         for file in left:
-            # Not its name, which the service chose.
-            path = self._folder / f"{file.sha256}.zst"
+            path = self._path(file)
             await self._feed.download(published.resource, file, path)
             await self._load_file(file, path, checkpoint.after, status, on_progress)
             await asyncio.to_thread(path.unlink)
@@ -86,9 +125,18 @@ class FileUpdater:
             await asyncio.to_thread(self._copy.add_snapshot_records, status.resource, batch)
             status.done += len(batch)
             on_progress()
-        if after is None and status.done - before != file.records:
-            raise NoProgress(f"{file.name} has {status.done - before} records, and not {file.records}.")
+        if after is None:
+            _require_count(file, status.done - before)
         status.done = before + file.records
+
+
+def _size(files: Sequence[ListedFile]) -> int:
+    return sum(file.bytes for file in files)
+
+
+def _require_count(file: ListedFile, count: int) -> None:
+    if count != file.records:
+        raise NoProgress(f"{file.name} has {count} records, and not {file.records}.")
 
 
 def _header(published: PublishedFiles) -> SnapshotHeader:

@@ -15,6 +15,7 @@ from brokerage_feed.pull.pull_settings import PULL_SETTINGS, reject_unknown_vari
 from brokerage_feed.pull_progress import open_display
 from brokerage_feed.records import RESOURCE_NAMES
 from brokerage_feed.signals import exit_on_signal
+from brokerage_feed.tables.columns import Spelling
 
 _EPILOG = "\n\n".join(
     [
@@ -65,6 +66,13 @@ _EPILOG = "\n\n".join(
     help="Format of exports in addition to copy.sqlite3. parquet requires brokerage-feed[parquet].",
 )
 @click.option(
+    "--names",
+    type=click.Choice([spelling.value for spelling in Spelling]),
+    default=Spelling.UNDERSCORED.value,
+    show_default=True,
+    help="Columns in Parquet: list_price, or ListPrice as in the contract. SQLite has both.",
+)
+@click.option(
     "--once/--follow",
     "is_once",
     default=True,
@@ -89,7 +97,7 @@ _EPILOG = "\n\n".join(
 def pull(**options: Any) -> None:
     """Copy the data that an API key can read to DIR: first published files or a snapshot, then changes.
 
-    The copy is DIR/copy.sqlite3, with a table for each resource, and can be read at any time. An interrupted pull
+    The copy is DIR/copy.sqlite3, with typed columns for each resource, and can be read at any time. An interrupted pull
     leaves the copy consistent and resumes. Digests verify that the copy equals the data of the service; records that
     differ are reported and fetched again.
     """

@@ -18,6 +18,7 @@ from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
 from brokerage_feed.pull_status import VerificationOutcome
 from brokerage_feed.signals import cancel_on_signal
+from brokerage_feed.tables.columns import Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +46,7 @@ class PullArguments:
     market_status: str
     include_deactivated: bool
     export_format: str
+    names: str
     is_once: bool
     is_verified: bool
     takes_files: bool
@@ -73,7 +75,10 @@ class PullArguments:
     def plan(self) -> PullPlan:
         """Verification and exports during the pull."""
         export_format = None if self.export_format == "sqlite" else self.export_format
-        return PullPlan(self.directory, export_format, self.is_verified, self.verify_seconds, self.export_seconds)
+        names = Spelling(self.names)
+        return PullPlan(
+            self.directory, export_format, names, self.is_verified, self.verify_seconds, self.export_seconds
+        )
 
 
 def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatus]:

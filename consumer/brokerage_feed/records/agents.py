@@ -2,6 +2,7 @@
 
 from typing import Any, TypedDict
 
+from brokerage_feed.date_texts import DateTime
 from brokerage_feed.records.nested import AgentWebsite, AvailableMls, EmailAddresses, SourceMetadata
 
 
@@ -50,7 +51,7 @@ class Agent(TypedDict):
     created_timestamp: int | None
     last_updated_timestamp: int | None
     last_updated: int | None
-    modification_timestamp: str | None
+    modification_timestamp: DateTime | None
     profile_visible_online: bool | None
     client_auths: list[Any]
     teams: list[Any]

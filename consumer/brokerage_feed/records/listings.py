@@ -2,6 +2,7 @@
 
 from typing import Any, TypedDict
 
+from brokerage_feed.date_texts import Date, DateTime
 from brokerage_feed.records.nested import (
     CompanyListingAttribute,
     ListingImage,
@@ -22,12 +23,12 @@ class Listing(TypedDict):
     BedroomsTotal: int | None
     PublicTitle: str | None
     PublicRemarks: str | None
-    ModificationTimestamp: str | None
+    ModificationTimestamp: DateTime | None
     StatusChangeDate: str | None
     InternetAddressDisplayYN: bool | None
     DaysOnMarket: int | None
-    ListingContractDate: str | None
-    CreatedDate: str | None
+    ListingContractDate: Date | None
+    CreatedDate: Date | None
     ElementarySchool: str | None
     GarageSpaces: int | None
     WaterfrontYN: bool | None
@@ -70,7 +71,7 @@ class Listing(TypedDict):
     VirtualTourURL: str | None
     TaxParcelId: str | None
     ListingURL: str | None
-    ImagesLastModified: str | None
+    ImagesLastModified: Date | None
     BuyerCommissionType: str | None
     BuyerCommissionValue: str | None
     VendorModificationTimestamp: str | None

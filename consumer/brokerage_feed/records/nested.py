@@ -2,6 +2,8 @@
 
 from typing import Any, TypedDict
 
+from brokerage_feed.date_texts import Date
+
 
 class AgentWebsite(TypedDict):
     """An object in `agent_website`."""
@@ -57,7 +59,7 @@ class ListingImage(TypedDict):
 class OpenHouse(TypedDict):
     """An object in `OpenHouse`."""
 
-    Date: str | None
+    Date: Date | None
     StartTime: str | None
     EndTime: str | None
     VirtualOpenHouseYN: bool | None
@@ -68,7 +70,7 @@ class OpenHouse(TypedDict):
 class PastOpenHouse(TypedDict):
     """An object in `OpenHouse`."""
 
-    Date: str | None
+    Date: Date | None
     StartTime: str | None
     EndTime: str | None
 

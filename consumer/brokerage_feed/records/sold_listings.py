@@ -2,6 +2,7 @@
 
 from typing import Any, TypedDict
 
+from brokerage_feed.date_texts import Date, DateTime
 from brokerage_feed.records.nested import CompanyListingAttribute, ListingImage, PastOpenHouse, PropertyFeature
 
 
@@ -16,11 +17,11 @@ class SoldListing(TypedDict):
     BedroomsTotal: int | None
     PublicTitle: str | None
     PublicRemarks: str | None
-    ModificationTimestamp: str | None
+    ModificationTimestamp: DateTime | None
     InternetAddressDisplayYN: bool | None
     DaysOnMarket: int | None
-    ListingContractDate: str | None
-    CreatedDate: str | None
+    ListingContractDate: Date | None
+    CreatedDate: Date | None
     ElementarySchool: str | None
     GarageSpaces: int | None
     WaterfrontYN: bool | None
@@ -62,8 +63,8 @@ class SoldListing(TypedDict):
     VirtualTourURL: str | None
     TaxParcelId: str | None
     ListingURL: str | None
-    ImagesLastModified: str | None
-    SoldDate: str | None
+    ImagesLastModified: Date | None
+    SoldDate: Date | None
     SoldPrice: int | None
     BuyerAgentFullName: str | None
     BuyerAgentUUID: str | None

@@ -1,0 +1,10 @@
+"""Texts of typed records that are dates or times."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+Date = Annotated[str, msgspec.Meta(description="YYYY-MM-DD")]
+DateTime = Annotated[str, msgspec.Meta(description="ISO 8601 with offset")]

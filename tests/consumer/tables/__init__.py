@@ -1,0 +1,1 @@
+"""Typed tables: columns, SQLite views and Parquet files."""

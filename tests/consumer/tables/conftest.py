@@ -1,0 +1,74 @@
+"""Records of each resource as lines of a snapshot, with values that are hard for tables."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+import pytest
+
+from mappings import LISTING, OFFICE, RESOURCES
+from mappings.record_type import record_type
+from sample import write_source
+from tests.records import record
+
+if TYPE_CHECKING:
+    from mappings import Resource
+
+Line = dict[str, Any]
+HARD: dict[Resource, list[dict[str, Any]]] = {
+    LISTING: [
+        {
+            "PublicRemarks": 'A "quoted" house,\nby the sea: \u20ac ,"record":{}',
+            "ModificationTimestamp": "2026-01-02T03:04:05.123456789+02:00",
+            "AssociationFee": 12.5,
+            "Address2": "Unit 3",
+            "LotSizeSquareFeet": {"value": [1, None]},
+            "SharedPartnerData": {"attribute_1": "one", "attribute_2": None},
+            "OpenHouse": [
+                {"Date": "2026-01-02", "VirtualOpenHouseURL": "https://tours.example.com", "Comment": None},
+                {"Date": None, "VirtualOpenHouseURL": None, "Comment": {"by": "agent"}},
+            ],
+            "PropertyFeatures": [{"PropertyFeatureName": "Roof", "PropertyFeatureValues": []}],
+        },
+        {"ListPrice": None, "ListingImages": [], "OpenHouse": [], "PropertyFeatures": []},
+    ],
+    OFFICE: [{"company_programs": ["one", "two"], "address2": False}],
+}
+
+
+@pytest.fixture(scope="package")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Line]]:
+    """Return the lines of a snapshot of each resource: generated records and hard ones."""
+    folder = tmp_path_factory.mktemp("tables")
+    write_source(folder, 60)
+    return {
+        resource.alias: _lines(resource, (folder / f"{resource.alias}.ndjson").read_bytes()) for resource in RESOURCES
+    }
+
+
+def _lines(resource: Resource, source: bytes) -> list[Line]:
+    hard = [
+        record(resource, **{resource.identifier: f"hard-{at}"}, **each)
+        for at, each in enumerate(HARD.get(resource, []))
+    ]
+    records = [json.loads(line)["record"] for line in source.splitlines()] + hard
+    stored = [json.loads(msgspec.json.encode(msgspec.convert(each, record_type(resource)))) for each in records]
+    return [
+        {
+            "company": "acme",
+            "id": each[resource.identifier],
+            "sequence": at,
+            "time": "2026-01-02T03:04:05.678Z",
+            "content": f"{at:016x}",
+            "record": each,
+        }
+        for at, each in enumerate(stored)
+    ]
+
+
+def packed(lines: list[Line]) -> bytes:
+    """Return the bytes of lines."""
+    return b"".join(orjson.dumps(line) + b"\n" for line in lines)
