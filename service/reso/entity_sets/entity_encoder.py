@@ -158,8 +158,12 @@ _decode_raw = _response_decoder(msgspec.Raw)
 
 
 def decode_raw_hits(response: bytes) -> list[EntityHit]:
-    """Return the documents of a search response, with their records as JSON text."""
-    return _decode_raw(response)
+    """Return the documents of a search response, with their records as views of the JSON text."""
+    hits = _decode_raw(response)
+    for hit in hits:
+        # Other than `Raw`, a view has slices, which the projection reads.
+        hit.source.record = memoryview(hit.source.record)
+    return hits
 
 
 @lru_cache(256)

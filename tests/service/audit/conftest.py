@@ -107,7 +107,8 @@ async def load_market(bench: Bench) -> None:
             COMPANY: [company(key) for key in "ab"],
             LISTING: [listing(name, "ab"[at % 2]) for at, name in enumerate(LISTINGS)],
             OFFICE: [office("O1", "a")],
-            **{each: [envelope(each, platform_company_id="a")] for each in (AGENT, TEAM, SOLD_LISTING)},
+            AGENT: [envelope(AGENT, {"teams": [{"uuid": "team-1"}]}, platform_company_id="a")],
+            **{each: [envelope(each, platform_company_id="a")] for each in (TEAM, SOLD_LISTING)},
         }
     )
     assert found.exit_code == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from service.audit.audit_rows import ABSENT, EVENT, LIVE
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
@@ -17,6 +19,13 @@ from tests.service.audit.conftest import LISTINGS
 if TYPE_CHECKING:
     from tests.service.audit.conftest import AuditedService, Sent
 
+# Entity sets of parts of records, with the alias of these and the key; and entity sets that describe the service.
+PARTS = {
+    "Media": ("listings", "MediaKey"),
+    "OpenHouse": ("listings", "OpenHouseKey"),
+    "TeamMembers": ("agents", "TeamMemberKey"),
+}
+STATIC = ("Lookup", "Field")
 ALL = {"companies": ["a", "b"], "offices": ["O1"], "agents": [UUID_OF_A_TEST], "teams": ["team-1"]}
 SOLD = ["sold-1"]
 OF_A = LISTINGS[::2]
@@ -104,7 +113,39 @@ def test_no_operation_is_forgotten() -> None:
     operations = {operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS, *RESO_OPERATIONS)}
     # Files are downloaded in tests/exports/test_serving.py.
     elsewhere = {"/reso/EntityEvent({key})", *(operation.path for operation in EXPORT_OPERATIONS)}
+    elsewhere |= {path for path in operations if path.startswith(tuple(f"/reso/{name}" for name in (*PARTS, *STATIC)))}
     assert operations - {path for path, _, _ in CASES} == elsewhere
+
+
+@pytest.mark.parametrize("name", PARTS)
+async def test_parts_of_records_are_recorded_as_their_records(audited: AuditedService, name: str) -> None:
+    alias, key = PARTS[name]
+    before_sold = f"?$filter={key} lt 'M'" if alias == "listings" else ""
+    rows = (await audited.json(f"reso/{name}{before_sold}"))["value"]
+    parents = sorted({row[key].partition("!")[0] for row in rows})
+    assert parents
+    assert await audited.sent() == {(alias, LIVE): parents}
+    await audited.json(f"reso/{name}('{rows[0][key]}')")
+    await audited.json(f"reso/{name}({key}='{rows[0][key]}')/{key}")
+    assert (await audited.sent())[alias, LIVE].count(parents[0]) == 3
+    await audited.ask(f"reso/{name}/$count")
+    assert len((await audited.sent())[alias, LIVE]) == len(parents) + 2
+
+
+async def test_expanded_records_are_recorded_like_others(audited: AuditedService) -> None:
+    home = listing("L0", "a", 1)
+    home["record"]["ListAgentUUID"] = UUID_OF_A_TEST
+    await audited.update(home)
+    page = await audited.json("reso/Property?$filter=ListingKey eq 'L0'&$expand=ListAgent($select=MemberKey)")
+    assert page["value"][0]["ListAgent"] == {"MemberKey": UUID_OF_A_TEST}
+    assert await audited.sent() == {("listings", LIVE): ["L0"], ("agents", LIVE): ALL["agents"]}
+
+
+@pytest.mark.parametrize("name", STATIC)
+async def test_descriptions_of_the_service_are_no_records(audited: AuditedService, name: str) -> None:
+    rows = (await audited.json(f"reso/{name}"))["value"]
+    await audited.json(f"reso/{name}('{rows[0][f'{name}Key']}')")
+    assert await audited.sent() == {}
 
 
 async def test_one_event_is_recorded(audited: AuditedService) -> None:

