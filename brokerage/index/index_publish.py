@@ -84,7 +84,7 @@ def run_publication(target: Path | None, companies: tuple[str, ...], *, as_json:
 def require_folder(settings: ServiceSettings) -> Path:
     """Return the configured folder; raise UsageError if there is none."""
     if not settings.exports:
-        raise click.UsageError("There is no folder to publish to: give TARGET, or set BROKERAGE_EXPORTS.")
+        raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is no folder to publish to.")
     return Path(settings.exports)
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from cluster.control_index import Mark
     from mappings.resource import Resource
+    from service.exports.manifest import PublishedFile
     from service.feed.view import FeedView
     from service.publishing.target_folder import TargetFolder
     from service.scope import CompanyDirectory
@@ -63,6 +64,15 @@ class PublishDisplay(Protocol):
 
     def note(self, sentence: str) -> None:
         """Take a sentence for the operator."""
+
+
+class _Content(NamedTuple):
+    """The first and the last line of a publication's snapshot, and its files."""
+
+    first: dict[str, Any]
+    last: dict[str, Any]
+    files: tuple[PublishedFile, ...]
+    changes: tuple[PublishedFile, ...] | None
 
 
 @dataclass(frozen=True)
@@ -126,20 +136,10 @@ class Publisher:
         mark = await published_mark(view.call, resource)
         if mark is None:
             raise NotLoaded(resource.title)
-        folder = self.target.folder(company, resource.alias)
         started = dt.datetime.now(dt.UTC)
         name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
-        files = PublicationFiles(self.target, folder, name)
-        changes = PublicationFiles(self.target, folder, name, are_changes=True)
         previous = ExportFolder(self.target.root).latest(company, resource.alias)
-        try:
-            first, last = await self._write_records(view, resource, mark, files)
-            written = await asyncio.to_thread(files.finish)
-            request = None if previous is None else await changes_since(view, resource, previous.token, mark)
-            changed = None if request is None else await write_changes(request, changes, files.size)
-        finally:
-            files.abandon()
-            changes.abandon()
+        first, last, written, changed = await self._write_files(view, resource, mark, name, previous)
         manifest = Manifest(
             format=FORMAT_VERSION,
             publication=name,
@@ -162,6 +162,23 @@ class Publisher:
             PublishProgress(company, resource.alias, manifest.records, manifest.records, is_complete=True)
         )
         return manifest
+
+    async def _write_files(
+        self, view: FeedView, resource: Resource, mark: Mark, name: str, previous: Manifest | None
+    ) -> _Content:
+        """Write the files of a publication: all records, and the changes since the previous one."""
+        folder = self.target.folder(view.call.scope.single_company or "", resource.alias)
+        files = PublicationFiles(self.target, folder, name)
+        changes = PublicationFiles(self.target, folder, name, are_changes=True)
+        try:
+            first, last = await self._write_records(view, resource, mark, files)
+            written = await asyncio.to_thread(files.finish)
+            request = None if previous is None else await changes_since(view, resource, previous.token, mark)
+            changed = None if request is None else await write_changes(request, changes, files.size)
+        finally:
+            files.abandon()
+            changes.abandon()
+        return _Content(first, last, written, changed)
 
     async def _write_records(
         self, view: FeedView, resource: Resource, mark: Mark, files: PublicationFiles

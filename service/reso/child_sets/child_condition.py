@@ -7,12 +7,12 @@ names. So the parents are selected by their own keys, and only the children of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from operator import eq, ge, gt, le, lt, ne
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 from service.reso.child_sets.child_set import Child, ChildKey, ChildSet
+from service.reso.filter.evaluation import comparison_holds, evaluate
 from service.reso.filter.expression import (
     And,
     ComparisonOperator,
@@ -30,16 +30,10 @@ from service.reso.protocol.option_names import FILTER
 from service.search.query import spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-_COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
-    ComparisonOperator.EQ: eq,
-    ComparisonOperator.NE: ne,
-    ComparisonOperator.GT: gt,
-    ComparisonOperator.GE: ge,
-    ComparisonOperator.LT: lt,
-    ComparisonOperator.LE: le,
-}
+    from service.reso.filter.expression import FieldCondition
+
 _COMPLEMENT = {
     ComparisonOperator.EQ: ComparisonOperator.NE,
     ComparisonOperator.NE: ComparisonOperator.EQ,
@@ -81,30 +75,18 @@ class ChildCondition:
         """Whether a child of a selected parent matches; raise OptionNotImplemented for what cannot be compared."""
         if self.expression is None or child.key.parent not in self.divided:
             return True
-        return self._holds(self.expression, child)
+        return evaluate(self.expression, partial(self._condition_holds, child))
 
-    def _holds(self, expression: FilterExpression, child: Child) -> bool:
-        match expression:
-            case And(parts):
-                return all(self._holds(part, child) for part in parts)
-            case Or(parts):
-                return any(self._holds(part, child) for part in parts)
-            case Negation(part):
-                return not self._holds(part, child)
-            case FieldComparison(name, operator, value):
-                return self._compares(name, operator, value, child)
-            case InList(name, values):
-                return any(self._compares(name, ComparisonOperator.EQ, value, child) for value in values)
-        raise self._refusal(expression.field)
+    def _condition_holds(self, child: Child, condition: FieldCondition) -> bool:
+        if isinstance(condition, FieldComparison | InList):
+            return comparison_holds(condition, partial(self._operands, child))
+        raise self._refusal(condition.field)
 
-    def _compares(self, name: str, operator: ComparisonOperator, value: FilterLiteral, child: Child) -> bool:
-        if value.type is LiteralType.NULL:
-            return operator is ComparisonOperator.NE
-        is_equality = operator in {ComparisonOperator.EQ, ComparisonOperator.NE}
-        return _COMPARE[operator](*self._operands(name, value, child, is_equality=is_equality))
-
-    def _operands(self, name: str, value: FilterLiteral, child: Child, *, is_equality: bool) -> tuple[object, object]:
+    def _operands(
+        self, child: Child, name: str, operator: ComparisonOperator, value: FilterLiteral
+    ) -> tuple[object, object]:
         """Return the value of a property and that of a literal, which the index has accepted."""
+        is_equality = operator in {ComparisonOperator.EQ, ComparisonOperator.NE}
         declared, parent = self.child_set, child.key.parent
         if name == declared.key:
             given = ChildKey.of(value.text)

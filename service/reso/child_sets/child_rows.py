@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from mappings.fields import View
 from service.search.query import terms
 
 if TYPE_CHECKING:
@@ -58,20 +57,15 @@ class ChildSelection:
         """Return the matching children of parents, in the order of their keys."""
         is_descending = self.parents.ordering.keys[-1].is_descending
         found: list[ChildRow] = []
-        for parent in parents:
-            children = sorted(self._children(parent), key=lambda child: child.key, reverse=is_descending)
+        # A list that the key may not see is empty.
+        for parent, record in zip(parents, self.parents.shown(parents), strict=True):
+            children = self.child_set.children(parent.id, record, parent.source)  # type: ignore[arg-type]
             found += [
                 ChildRow((*parent.position, child.key.suffix), parent.resource, child)
-                for child in children
+                for child in sorted(children, key=lambda child: child.key, reverse=is_descending)
                 if self.condition.holds(child)
             ]
         return found
-
-    def _children(self, parent: EntityRow) -> list[Child]:
-        """Return all children; a list that the key may not see is empty."""
-        variant = self.parents.call.variant(parent.resource, View.INDEX, all_flags=True)
-        (shown,) = variant.encode([parent.record])
-        return self.child_set.children(parent.id, shown, parent.source) if parent.source else []
 
     def named(self, keys: Sequence[str]) -> EntityRecords:
         """Return the parents with these keys."""

@@ -124,19 +124,21 @@ def _team_identity(values: Values) -> str:
     return team if team and "!" not in team else sha256(team.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _properties(
-    resources: tuple[Resource, ...], member: str, key: str, declared: dict[str, _Declared]
-) -> dict[str, EntityProperty]:
+def _child_set(
+    name: str, resources: tuple[Resource, ...], member: str, declared: dict[str, _Declared], **about: Any
+) -> ChildSet:
+    """Return the set of the elements of a member; the key is declared first."""
+    key = next(iter(declared))
     properties: dict[str, EntityProperty] = {}
-    for name, each in declared.items():
+    for title, each in declared.items():
         columns: dict[Resource, Any] = {}
         for resource in resources:
             group = next(known.group for known in resource.fields if known.name == member)
             columns[resource] = ChildColumn(
                 each.source, search=each.search, group=group, lookup=each.lookup, read=each.read
             )
-        properties[name] = EntityProperty(name, each.edm, columns, is_key=name == key)
-    return properties
+        properties[title] = EntityProperty(title, each.edm, columns, is_key=title == key)
+    return ChildSet(name, key, resources, properties, member, **about)
 
 
 def _media() -> ChildSet:
@@ -159,17 +161,16 @@ def _media() -> ChildSet:
         # The Data Dictionary has no fields for them.
         **{name: _text(name) for name in ("Caption", *_URLS[1:])},
     }
-    return ChildSet(
+    return _child_set(
         "Media",
-        "MediaKey",
         _PROPERTIES,
-        _properties(_PROPERTIES, member, "MediaKey", declared),
         member,
-        "photo_count",
-        _image_identity,
-        "ResourceRecordKey",
-        "ResourceName",
-        ("ListingID",),
+        declared,
+        counted_by="photo_count",
+        identify=_image_identity,
+        parent_key="ResourceRecordKey",
+        parent_type="ResourceName",
+        parent_members=("ListingID",),
     )
 
 
@@ -190,22 +191,20 @@ def _open_houses() -> ChildSet:
         "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),
         "OpenHouseRemarks": _text("Comment"),
     }
-    return ChildSet(
+    return _child_set(
         "OpenHouse",
-        "OpenHouseKey",
         _PROPERTIES,
-        _properties(_PROPERTIES, member, "OpenHouseKey", declared),
         member,
-        "open_house_count",
-        _open_house_identity,
-        "ListingKey",
-        "",
-        ("ListingID",),
+        declared,
+        counted_by="open_house_count",
+        identify=_open_house_identity,
+        parent_key="ListingKey",
+        parent_members=("ListingID",),
     )
 
 
 def _team_members() -> ChildSet:
-    member, agents = "teams", (AGENT,)
+    member = "teams"
     declared = {
         "TeamMemberKey": _own_key(member),
         MODIFICATION_TIMESTAMP: _modified(),
@@ -213,15 +212,14 @@ def _team_members() -> ChildSet:
         "TeamKey": _text("uuid"),
         "TeamMemberType": _text("member_category"),
     }
-    return ChildSet(
+    return _child_set(
         "TeamMembers",
-        "TeamMemberKey",
-        agents,
-        _properties(agents, member, "TeamMemberKey", declared),
+        (AGENT,),
         member,
-        "team_count",
-        _team_identity,
-        "MemberKey",
+        declared,
+        counted_by="team_count",
+        identify=_team_identity,
+        parent_key="MemberKey",
     )
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mappings.fields import View
 from service.errors import Forbidden, InvalidRequest
 from service.reso.entity_sets.entity_encoder import entity_encoder
 from service.reso.entity_sets.entity_rows import EntityRecords
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mappings.resource import Resource
-    from service.records.projection import Variant
     from service.request_context import RequestContext
     from service.reso.entity_sets.entity_encoder import EntityEncoder, EntityHit
     from service.reso.entity_sets.entity_rows import EntityRow
@@ -87,8 +85,9 @@ class EntityPageSource:
     def encode_each(self, rows: Sequence[EntityRow]) -> list[bytes]:
         """Return rows whose records are JSON text as JSON objects, in order."""
         copies = [row._replace(source=copy(row.source)) for row in rows]
-        for row in copies:
-            self._encoder(row.resource).load([row.source], self._variant(row.resource))
+        for resource in {row.resource for row in copies}:
+            own = [row.source for row in copies if row.resource is resource]
+            self._encoder(resource).load(own, self.records.variant(resource))
         self._convert(copies)
         return [_encode(row.record) for row in copies]
 
@@ -99,10 +98,7 @@ class EntityPageSource:
             self._encoder(resource).convert([row.source for row in own])
 
     def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:
-        return self._encoder(resource).decode(response, self._variant(resource))
-
-    def _variant(self, resource: Resource) -> Variant:
-        return self.call.variant(resource, View.INDEX, all_flags=True)
+        return self._encoder(resource).decode(response, self.records.variant(resource))
 
     def _encoder(self, resource: Resource) -> EntityEncoder:
         return entity_encoder(resource, self.properties)

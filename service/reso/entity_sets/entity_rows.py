@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mappings.fields import View
 from service.reso.entity_sets.distinct_count import count_distinct
 from service.reso.entity_sets.doc_values import count_documents, read_doc_values
 from service.reso.entity_sets.entity_encoder import decode_raw_hits
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from mappings.resource import Resource
+    from service.http.payload import JsonBytes
+    from service.records.projection import Variant
     from service.request_context import RequestContext
     from service.reso.entity_sets.entity_encoder import EntityHit
     from service.reso.entity_sets.ordering import SortOrder
@@ -68,6 +71,19 @@ class EntityRecords:
     async def rows(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
         """Return the next rows after a position; `decode` decodes a search response, by default to JSON text."""
         return await self._merged(partial(self._read, decode or _decode_to_text), after, size)
+
+    def variant(self, resource: Resource) -> Variant:
+        """Return the variant of the records that properties are read from."""
+        return self.call.variant(resource, View.INDEX, all_flags=True)
+
+    def shown(self, rows: Sequence[EntityRow]) -> list[JsonBytes]:
+        """Return the records of rows that are JSON text, in order, without what the key may not see."""
+        shown: dict[str, JsonBytes] = {}
+        for resource in {row.resource for row in rows}:
+            own = [row for row in rows if row.resource is resource]
+            records = self.variant(resource).encode([row.record for row in own])
+            shown |= zip((row.id for row in own), records, strict=True)
+        return [shown[row.id] for row in rows]
 
     async def position_after(self, number: int) -> Position | None:
         """Return the position after the first `number` rows, None if there are fewer."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import orjson
 
-from mappings.fields import View
 from service.errors import InvalidRequest
 from service.reso.child_sets.child_query import encode_children
 from service.reso.entity_sets.entity_query import EntityPageSource, selected_properties
@@ -110,14 +109,18 @@ class ExpandedPageSource:
         if children is None:
             values = self._linked(expansion, rows)
         else:
-            values = [self._children(expansion, children, row.row) for row in rows]
+            values = self._children(expansion, children, [row.row for row in rows])
         return [b",%b:%b" % (name, value) for value in values]
 
-    def _children(self, expansion: Expansion, children: ChildSet, row: EntityRow) -> bytes:
-        variant = self.call.variant(row.resource, View.INDEX, all_flags=True)
-        (record,) = variant.encode([row.record])
-        found = children.children(row.id, record, row.source)  # type: ignore[arg-type]
-        return encode_children(expansion.properties, row.resource, found)
+    def _children(self, expansion: Expansion, children: ChildSet, rows: Sequence[EntityRow]) -> list[bytes]:
+        return [
+            encode_children(
+                expansion.properties,
+                row.resource,
+                children.children(row.id, record, row.source),  # type: ignore[arg-type]
+            )
+            for row, record in zip(rows, self.source.records.shown(rows), strict=True)
+        ]
 
     def _linked(self, expansion: Expansion, rows: Sequence[ExpandedRow]) -> list[bytes]:
         name = expansion.navigation.name

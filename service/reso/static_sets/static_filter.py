@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from operator import eq, ge, gt, le, lt, ne
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from service.errors import InvalidRequest
+from service.reso.filter.evaluation import comparison_holds, evaluate
 from service.reso.filter.expression import (
     And,
     ComparisonOperator,
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 
     from service.reso.static_sets.static_set import StaticSet
 
-_COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
-    ComparisonOperator.EQ: eq,
-    ComparisonOperator.NE: ne,
-    ComparisonOperator.GT: gt,
-    ComparisonOperator.GE: ge,
-    ComparisonOperator.LT: lt,
-    ComparisonOperator.LE: le,
-}
 _TESTS: dict[TextTest, Callable[[str, str], bool]] = {
     TextTest.CONTAINS: lambda value, text: text in value,
     TextTest.STARTS_WITH: str.startswith,
@@ -56,7 +49,7 @@ class StaticFilter:
 
     def holds(self, row: Mapping[str, str]) -> bool:
         """Whether a row matches."""
-        return self._holds(self._expression, row)
+        return evaluate(self._expression, partial(self._condition_holds, row))
 
     def _check(self, expression: FilterExpression) -> None:
         match expression:
@@ -97,30 +90,16 @@ class StaticFilter:
             raise UnsupportedComparison(f"is compared with {wanted}")
         return _timestamps.parse_number(value.text) if value.type is LiteralType.TIMESTAMP else value.text
 
-    def _holds(self, expression: FilterExpression, row: Mapping[str, str]) -> bool:
-        match expression:
-            case And(parts):
-                return all(self._holds(part, row) for part in parts)
-            case Or(parts):
-                return any(self._holds(part, row) for part in parts)
-            case Negation(part):
-                return not self._holds(part, row)
-        return self._condition_holds(expression, row)
-
-    def _condition_holds(self, condition: FieldCondition, row: Mapping[str, str]) -> bool:
+    def _condition_holds(self, row: Mapping[str, str], condition: FieldCondition) -> bool:
         match condition:
-            case FieldComparison(name, operator, value):
-                return self._compares(name, operator, value, row)
-            case InList(name, values):
-                return any(self._compares(name, ComparisonOperator.EQ, value, row) for value in values)
+            case FieldComparison() | InList():
+                return comparison_holds(condition, partial(self._operands, row))
             case TextCondition(name, test, text, _):
                 return _TESTS[test](row[name], text)
         return False
 
-    def _compares(self, name: str, operator: ComparisonOperator, value: FilterLiteral, row: Mapping[str, str]) -> bool:
-        if value.type is LiteralType.NULL:
-            return operator is ComparisonOperator.NE
-        given: object = row[name]
-        if self._is_timestamp(name):
-            given = _timestamps.parse_number(row[name])
-        return _COMPARE[operator](given, self._operand(name, value))
+    def _operands(
+        self, row: Mapping[str, str], name: str, _: ComparisonOperator, value: FilterLiteral
+    ) -> tuple[object, object]:
+        given = _timestamps.parse_number(row[name]) if self._is_timestamp(name) else row[name]
+        return given, self._operand(name, value)
