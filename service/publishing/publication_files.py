@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # Bytes after which a file is complete; the frame that exceeds it is the last.
 FILE_BYTES = 256_000_000
-# How `service.feed` begins the line of a record, or of a change. JSON has no line break within a string.
-_IDENTITY = re.compile(rb'^\{(?:"resource":"[a-z_]+",)?"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")', re.MULTILINE)
+# How `service.feed` begins the line of a record, or of a change.
+_IDENTITY = re.compile(rb'\{(?:"resource":"[a-z_]+",)?"company":"([^"]*)","id":("(?:[^"\\]|\\.)*")')
 
 
 class _OpenFile:
@@ -35,7 +35,7 @@ class _OpenFile:
         self._path = stem.with_name(f"{stem.name}.{NDJSON_ZSTD}")
         self._file: IO[bytes] = target.create(self._path)
         self._frames = FrameWriter(self._file)
-        self._identities: list[tuple[bytes, bytes]] = []
+        self._identifiers, self._records, self._last = bytearray(), 0, ""
         self._typed = None if open_tables is None else TypedFiles(target, stem, resource, open_tables)
 
     @property
@@ -44,7 +44,11 @@ class _OpenFile:
 
     def add(self, lines: bytes) -> None:
         self._frames.add(lines)
-        self._identities += _IDENTITY.findall(lines)
+        identities = _identities(lines)
+        names = [str(orjson.loads(name)) for _, name in identities]
+        self._identifiers += "".join(f"{name}\n" for name in names).encode()
+        self._records += len(names)
+        self._last = feed_key(identities[-1][0].decode(), names[-1])
         if self._typed is not None:
             self._typed.add(lines)
 
@@ -52,19 +56,27 @@ class _OpenFile:
         digest = self._frames.finish()
         with self._file:
             flush_to_disk(self._file)
-        names = [str(orjson.loads(name)) for _, name in self._identities]
         with self._target.create(self._path.with_name(identifiers_name(self._path.name))) as file:
-            file.write(zstd.compress("".join(f"{name}\n" for name in names).encode()))
+            file.write(zstd.compress(self._identifiers))
             flush_to_disk(file)
-        last = feed_key(self._identities[-1][0].decode(), names[-1])
-        typed = [] if self._typed is None else self._typed.finish(last)
-        own = PublishedFile(self._path.name, NDJSON_ZSTD, self.size, len(names), digest, last, self._resource)
+        typed = [] if self._typed is None else self._typed.finish(self._last)
+        own = PublishedFile(self._path.name, NDJSON_ZSTD, self.size, self._records, digest, self._last, self._resource)
         return [own, *typed]
 
     def close(self) -> None:
         self._file.close()
         if self._typed is not None:
             self._typed.close()
+
+
+def _identities(lines: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the company and the identifier, in JSON, of each line; a search of all bytes takes ten times as long."""
+    start, found = 0, list[tuple[bytes, bytes]]()
+    while start < len(lines) and (match := _IDENTITY.match(lines, start)) is not None:
+        found.append((match[1], match[2]))
+        # JSON has no line break within a string.
+        start = lines.index(b"\n", start) + 1
+    return found
 
 
 class PublicationFiles:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import secrets
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
+# Some 40 MB. A row group of Parquet is written at once, every tenth page or so; reading continues meanwhile.
+_WAITING_PAGES = 12
 
 
 class PublishProgress(NamedTuple):
@@ -207,27 +211,31 @@ class Publisher:
         prune_publications(folder, self.kept)
 
 
-@dataclass
 class _ThreadedWriter:
-    """Compresses and writes a page in a thread while the next one is read."""
+    """Compresses and writes pages in a thread, in their order, while the next ones are read."""
 
-    files: PublicationFiles
-    _writing: asyncio.Task[None] | None = None
+    def __init__(self, files: PublicationFiles) -> None:
+        self._files, self._thread = files, ThreadPoolExecutor(1)
+        self._writing = deque[asyncio.Future[None]]()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_details: object) -> None:
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._writing:
+            await asyncio.wait(self._writing)
 
     async def add(self, page: bytes) -> None:
-        await self.flush()
-        self._writing = asyncio.create_task(asyncio.to_thread(self.files.add, page))
+        """Write a page soon; raise the error of an earlier one."""
+        if len(self._writing) == _WAITING_PAGES:
+            await self._writing.popleft()
+        self._writing.append(asyncio.get_running_loop().run_in_executor(self._thread, self._files.add, page))
 
     async def flush(self) -> None:
-        if self._writing is not None:
-            await self._writing
+        """Wait until all pages are written."""
+        while self._writing:
+            await self._writing.popleft()
 
 
 def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence[str]:

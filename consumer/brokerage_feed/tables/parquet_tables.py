@@ -106,8 +106,8 @@ class _TableFile:
 
     def _own_columns(self, rows: Any, lines: bytes) -> list[Any]:
         leading = [_converted(rows[name], _FEED_KINDS.get(name, ColumnKind.TEXT)) for name in FEED_COLUMNS]
-        texts = [line[line.index(_RECORD) + len(_RECORD) : -1] for line in lines.splitlines()]
-        return [*leading, *self._members(rows["record"], lines), pa.array(texts, pa.binary()).cast(pa.string())]
+        texts = pa.array(_record_texts(lines), pa.binary()).cast(pa.string())
+        return [*leading, *self._members(rows["record"], lines), texts]
 
     def _list_columns(self, rows: Any, lines: bytes) -> list[Any]:
         lists = pc.struct_field(rows["record"], self.table.member)
@@ -136,6 +136,16 @@ class _TableFile:
         with suppress(Exception):
             self._writer.close()
         self._file.close()
+
+
+def _record_texts(lines: bytes) -> list[bytes]:
+    """Return the record of each line, as it is; `splitlines` takes three times as long."""
+    start, texts = 0, list[bytes]()
+    while start < len(lines):
+        end = lines.index(b"\n", start)
+        texts.append(lines[lines.index(_RECORD, start) + len(_RECORD) : end - 1])
+        start = end + 1
+    return texts
 
 
 def _read(lines: bytes, schema: Any) -> dict[str, Any]:
