@@ -3,67 +3,41 @@
 The service has BROKERAGE_EXPORTS and BROKERAGE_KEY_CONCURRENCY=0, `brokerage index publish` has run, and the key was
 created with `--rate unlimited`. Prints, measured in interleaved rounds: records per second and processor time of the
 service per record, of files, snapshots and walks with the largest page, all in zstd. Then many consumers at once, with
-the growth of the service's memory and the pages of an honest walker meanwhile, and downloads that are cut at random.
+the growth of the service's memory and a walker of small pages meanwhile, and downloads that are cut at random.
 With `--publish FOLDER` also publications to empty folders in it, with and without Parquet, compared with the snapshot;
 they connect as the environment says.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import random
 import resource
 import sys
 import time
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 import orjson
 import uvloop
 
-from bench.accounting import processor_seconds, resident_bytes
-from bench.client import Pool, get
+from bench.accounting import processor_seconds
+from bench.client import Pool
+from bench.export_crowd import measure_crowd
+from bench.export_downloads import Downloads, export_parser
 from bench.snapshots import Paces
-from bench.spread import quantile
 from bench.walks import Company
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
 
-    from bench.client import Connection
 
 _MICROSECONDS = 1e6
-_PAGE = 200
-
-
-@dataclass
-class Downloads:
-    """Downloads of a company's files by a client that only counts bytes."""
-
-    given: argparse.Namespace
-    targets: list[str] = field(default_factory=list)
-    records: int = 0
-
-    async def load(self, connection: Connection) -> None:
-        """Read the list of files."""
-        target = f"/v1/exports/listings?platform_company_id={self.given.company}"
-        answer = await connection.fetch(self._request(target), keep=True)
-        listed: dict[str, Any] = orjson.loads(answer.body)
-        self.targets = [file["href"] for file in listed["files"] if file["format"] == "ndjson.zst"]
-        self.records = listed["records"]
-
-    async def read(self, connection: Connection) -> int:
-        """Download all files, one after the other; return the bytes."""
-        return sum([(await connection.fetch(self._request(target))).length for target in self.targets])
-
-    def _request(self, target: str) -> bytes:
-        return get(self.given.service, target, {"x-api-key": self.given.key})
 
 
 async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> tuple[float, float]:
@@ -90,36 +64,6 @@ async def _compare(given: argparse.Namespace, downloads: Downloads, pool: Pool) 
         print(f"files are {median(rates['files']) / median(rates[other]):.1f} times as fast as a {other}", end=", ")
         print(f"and take {median(costs['files']) / median(costs[other]):.3f} of its processor time")
     return 1 / median(rates["snapshot"]), median(costs["snapshot"]) / _MICROSECONDS
-
-
-async def _crowd(given: argparse.Namespace, downloads: Downloads, pool: Pool) -> None:
-    """Let many consumers copy the company at once, next to a walker of small pages."""
-    (walker,) = await pool.take(given.service, 1)
-    peace = await _pages(given, walker, time.perf_counter() + given.peace_seconds)
-    at_rest = resident_bytes(given.pid)
-    # The pool gives the same connections again.
-    walker, *connections = await pool.take(given.service, given.consumers + 1)
-    reading = asyncio.gather(*(downloads.read(connection) for connection in connections))
-    crowded, most = list[float](), at_rest
-    while not reading.done():
-        crowded += await _pages(given, walker, 0.0)
-        most = max(most, resident_bytes(given.pid))
-        await asyncio.sleep(0.01)
-    lengths = await reading
-    print(f"{given.consumers} consumers at once: {len({*lengths})} size(s) of {lengths[0]:,} bytes, ", end="")
-    print(f"memory {most / at_rest:.2f} of that at rest, ", end="")
-    print(f"p95 of a page {quantile(crowded, 0.95) / quantile(peace, 0.95):.2f} times that in peace")
-
-
-async def _pages(given: argparse.Namespace, connection: Connection, until: float) -> list[float]:
-    """Return the milliseconds of pages, at least one, until a moment."""
-    target = f"/v1/listings?platform_company_id={given.company}&market_status=all&updated_since=1&page_size={_PAGE}"
-    request, taken = get(given.service, target, {"x-api-key": given.key}), list[float]()
-    while not taken or time.perf_counter() < until:
-        began = time.perf_counter()
-        await connection.fetch(request)
-        taken.append((time.perf_counter() - began) * 1000)
-    return taken
 
 
 async def _cut(given: argparse.Namespace, downloads: Downloads) -> None:
@@ -153,7 +97,7 @@ async def _measure(given: argparse.Namespace) -> None:
     snapshot = await _compare(given, downloads, pool)
     for names in ("none", "underscored") if given.publish else ():
         await _published(given, names, snapshot)
-    await _crowd(given, downloads, pool)
+    await measure_crowd(given, pool)
     pool.close()
     await _cut(given, downloads)
 
@@ -183,10 +127,7 @@ async def _published(given: argparse.Namespace, names: str, snapshot: tuple[floa
 
 def main() -> None:
     """Measure a service that runs."""
-    parser = argparse.ArgumentParser(description="Published files compared with walks and snapshots.")
-    parser.add_argument("--service", required=True, help="where the API is, http://host:port")
-    parser.add_argument("--key", required=True)
-    parser.add_argument("--company", required=True)
+    parser = export_parser("Published files compared with walks and snapshots.")
     parser.add_argument("--pid", type=int, required=True, help="the process of the service, for its time and memory")
     parser.add_argument("--publish", default="", help="an empty folder, to measure a publication too")
     parser.add_argument("--encoding", default="zstd")
