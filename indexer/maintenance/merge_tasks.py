@@ -17,7 +17,7 @@ from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from indexer.context import IndexerContext
 
@@ -28,10 +28,11 @@ _RUNNING = {
     "detailed": "true",
     "filter_path": "nodes.*.tasks.*.headers,node_failures",
 }
+_LEFT = {"node_not_connected_exception", "node_disconnected_exception", "node_closed_exception"}
 
 
 class MergeState(Enum):
-    """Whether a merge runs, has ended, or is gone together with its node."""
+    """Whether a merge runs, has ended, or ended incomplete because a node left."""
 
     RUNNING = auto()
     DONE = auto()
@@ -69,7 +70,10 @@ class MergeTasks:
             return MergeState.LOST
         if not found["completed"]:
             return MergeState.RUNNING
-        _check(found)
+        failures = found.get("response", {}).get("_shards", {}).get("failures") or []
+        if failures and all(_has_left(failure) for failure in failures):
+            return MergeState.LOST
+        _check(found, failures)
         return MergeState.DONE
 
     async def _get(self, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -80,8 +84,12 @@ class MergeTasks:
         return parsed
 
 
-def _check(found: dict[str, Any]) -> None:
-    failures = found.get("response", {}).get("_shards", {}).get("failures") or []
+def _has_left(failure: Mapping[str, Any]) -> bool:
+    """Whether a node with copies left the cluster while it merged them."""
+    return (failure["reason"].get("caused_by") or {}).get("type") in _LEFT
+
+
+def _check(found: Mapping[str, Any], failures: Iterable[Mapping[str, Any]]) -> None:
     reasons = [error_reason(failure.get("reason")) for failure in failures]
     if "error" in found:
         reasons.append(error_reason(found))

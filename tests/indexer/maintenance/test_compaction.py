@@ -20,6 +20,8 @@ from tests.indexer.expected_state import at_stage
 from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from indexer import Compaction
     from tests.indexer.conftest import Bench
 
@@ -124,6 +126,26 @@ async def test_a_merge_whose_node_left_is_begun_again(worn: Bench, monkeypatch: 
     monkeypatch.setattr(MergeTasks, "start", lose_the_first)
     assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
     assert len(begun) == 2
+
+
+async def test_a_merge_that_a_node_with_a_copy_left_is_begun_again(
+    worn: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elasticsearch reports its copies as failures of a task that is complete."""
+    read, left = MergeTasks._get, list[str]()
+
+    async def leave_once(tasks: MergeTasks, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        found = await read(tasks, path, parameters)
+        if found.get("completed") and not left:
+            left.append(path)
+            cause = {"type": "node_not_connected_exception", "reason": "[node-2][127.0.0.1:9302] Node not connected"}
+            reason = {"type": "failed_node_exception", "reason": "Failed node [a]", "caused_by": cause}
+            found["response"]["_shards"]["failures"] = [{"shard": 0, "index": "teams-v0001", "reason": reason}]
+        return found
+
+    monkeypatch.setattr(MergeTasks, "_get", leave_once)
+    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
+    assert left
 
 
 async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
