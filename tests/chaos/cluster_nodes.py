@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elasticsearch import ApiError, AsyncElasticsearch, TransportError
@@ -31,6 +31,9 @@ class ClusterNodes:
 
     cluster: EmbeddedCluster
     client: AsyncElasticsearch
+    # Nodes that end soon: `complete` must not take them for running ones.
+    _killed: set[int] = field(default_factory=set)
+    _restarting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def urls(self) -> list[str]:
@@ -44,6 +47,7 @@ class ClusterNodes:
     def kill(self, number: int) -> None:
         """Kill a node with SIGKILL."""
         self._signal(number, signal.SIGKILL)
+        self._killed.add(number)
 
     def freeze(self, number: int) -> None:
         """Suspend a node: its connections stay open, but it does not respond."""
@@ -58,9 +62,8 @@ class ClusterNodes:
 
     async def stop(self, number: int) -> None:
         """Stop a node as its service manager does, and wait until it has ended."""
-        process = self.cluster.processes[number]
-        process.request_stop()
-        await asyncio.to_thread(process.finish, _STOP_SECONDS)
+        self.cluster.processes[number].request_stop()
+        await self._finish(number)
 
     async def add(self) -> int:
         """Add a node, and wait until it has joined and taken its share of the shards."""
@@ -83,10 +86,16 @@ class ClusterNodes:
 
     async def complete(self) -> None:
         """Restart all killed nodes, and wait until the cluster has recovered."""
-        dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
-        for number in dead:
-            await asyncio.to_thread(self.cluster.restart, number)
+        async with self._restarting:
+            while self._killed:
+                await self._finish(self._killed.pop())
+            dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
+            for number in dead:
+                await asyncio.to_thread(self.cluster.restart, number)
         await self.whole()
+
+    async def _finish(self, number: int) -> None:
+        await asyncio.to_thread(self.cluster.processes[number].finish, _STOP_SECONDS)
 
     async def master(self) -> int:
         """Return the elected master."""
