@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from elasticsearch import ApiError, AsyncElasticsearch, TransportError
 
 from embedded import EmbeddedCluster, NodeOptions
+from embedded.readiness import is_cluster_ready
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +34,6 @@ class ClusterNodes:
     client: AsyncElasticsearch
     # Nodes that end soon: `complete` must not take them for running ones.
     _killed: set[int] = field(default_factory=set)
-    _restarting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def urls(self) -> list[str]:
@@ -85,14 +85,19 @@ class ClusterNodes:
         await self.client.cluster.put_settings(persistent={"cluster.routing.allocation.exclude._name": name})
 
     async def complete(self) -> None:
-        """Restart all killed nodes, and wait until the cluster has recovered."""
-        async with self._restarting:
-            while self._killed:
-                await self._finish(self._killed.pop())
-            dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
-            for number in dead:
-                await asyncio.to_thread(self.cluster.restart, number)
+        """Restart all nodes that have ended, and wait until the cluster has recovered."""
+        while self._killed:
+            await self._finish(self._killed.pop())
+        dead = [number for number, process in enumerate(self.cluster.processes) if process.exit_code is not None]
+        for number in dead:
+            await asyncio.to_thread(self.cluster.restart, number)
+        # The others may still count a node that has just left.
+        await asyncio.gather(*(self._joined(number) for number in dead))
         await self.whole()
+
+    async def _joined(self, number: int) -> None:
+        while not await asyncio.to_thread(is_cluster_ready, self.urls[number], len(self.urls)):  # noqa: ASYNC110 - Elasticsearch sends no event
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _finish(self, number: int) -> None:
         await asyncio.to_thread(self.cluster.processes[number].finish, _STOP_SECONDS)
