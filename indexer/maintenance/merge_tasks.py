@@ -28,7 +28,13 @@ _RUNNING = {
     "detailed": "true",
     "filter_path": "nodes.*.tasks.*.headers,node_failures",
 }
-_LEFT = {"node_not_connected_exception", "node_disconnected_exception", "node_closed_exception"}
+# Why a merge fails when a node leaves that has copies, or is the elected master.
+_LEFT = {
+    "master_not_discovered_exception",
+    "node_closed_exception",
+    "node_disconnected_exception",
+    "node_not_connected_exception",
+}
 
 
 class MergeState(Enum):
@@ -57,6 +63,8 @@ class MergeTasks:
     async def start(self, index: str) -> str:
         """Begin to merge each shard of an index into one segment; return the task."""
         client = self._client.options(opaque_id=f"{_NAME}{index}")
+        # Without a master the task would begin, and fail.
+        await retry(lambda: client.cluster.health(filter_path="status"), self._seconds)
         started = await retry(
             lambda: client.indices.forcemerge(index=index, max_num_segments=1, wait_for_completion=False), self._seconds
         )
@@ -71,7 +79,8 @@ class MergeTasks:
         if not found["completed"]:
             return MergeState.RUNNING
         failures = found.get("response", {}).get("_shards", {}).get("failures") or []
-        if failures and all(_has_left(failure) for failure in failures):
+        causes = [failure["reason"].get("caused_by") for failure in failures] or [found.get("error")]
+        if all(cause and _has_left(cause) for cause in causes):
             return MergeState.LOST
         _check(found, failures)
         return MergeState.DONE
@@ -84,9 +93,9 @@ class MergeTasks:
         return parsed
 
 
-def _has_left(failure: Mapping[str, Any]) -> bool:
-    """Whether a node with copies left the cluster while it merged them."""
-    return (failure["reason"].get("caused_by") or {}).get("type") in _LEFT
+def _has_left(cause: Mapping[str, Any]) -> bool:
+    # Other blocks of a cluster have the same type.
+    return cause["type"] in _LEFT or "no master" in (cause.get("reason") or "")
 
 
 def _check(found: Mapping[str, Any], failures: Iterable[Mapping[str, Any]]) -> None:
