@@ -125,9 +125,9 @@ newcomer:  ## Clone, install and start the demo with an empty home folder, with 
 	@$(PYTHON) -m bench.newcomer --write
 
 lock: develop  ## Update the pinned versions of all packages.
-	$(COMPILE) --group build --extra redis pyproject.toml -o locks/production.txt
-	$(COMPILE) --group build --extra embedded --extra redis pyproject.toml -o locks/product.txt
-	$(COMPILE) --group build --extra embedded --extra redis --extra otel --group dev pyproject.toml -o locks/development.txt
+	$(COMPILE) --group build --extra object-store --extra redis pyproject.toml -o locks/production.txt
+	$(COMPILE) --group build --extra embedded --extra object-store --extra redis pyproject.toml -o locks/product.txt
+	$(COMPILE) --group build --extra embedded --extra object-store --extra redis --extra otel --group dev pyproject.toml -o locks/development.txt
 
 sbom: develop  ## Write a software bill of materials (CycloneDX) to build/sbom.json.
 	@mkdir -p build
@@ -149,5 +149,5 @@ $(VENV)/.product: locks/product.txt pyproject.toml consumer/pyproject.toml | $(V
 
 $(VENV)/.development: locks/development.txt $(VENV)/.product
 	@echo "installing development tools"
-	@$(PIP) --require-hashes -r locks/development.txt
+	@$(PIP) --no-deps --require-hashes -r locks/development.txt
 	@touch $@

@@ -19,6 +19,7 @@ from service.audit.audit_writer import Audit, WrittenAudit
 from service.compatible_requests import COMPATIBLE_ROOT
 from service.errors import EngineUnavailable
 from service.exports.operations import EXPORT_OPERATIONS
+from service.exports.published_place import open_publications
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.operations import FEED_OPERATIONS
 from service.feed.token_sealing import TokenVault, read_token_sealer
@@ -211,6 +212,7 @@ def build_services(
         trusted_proxies=read_networks(settings.trusted_proxies),
         pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
         sends=SendMonitor(SendLimits.of(settings)),
+        publications=open_publications(settings),
         audit=WrittenAudit(AuditLog(), engine, connection.audit_index) if settings.audit_days else Audit(),
     )
 
@@ -218,9 +220,8 @@ def build_services(
 def _key_ring(
     engine: SearchEngine, settings: ServiceSettings, connection: ConnectionSettings, ages: CacheAges
 ) -> KeyRing:
-    usage = KeyUsage(engine, connection.usage_index)
     revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
-    return KeyRing(engine, connection.keys_index, ages, usage, revocations)
+    return KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index), revocations)
 
 
 def _route(app: web.Application, path: str, handler: Handler) -> None:

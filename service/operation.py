@@ -166,7 +166,8 @@ class Operation:
         directory = await services.directory.get()
         scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
         path, url = dict(request.match_info), request.rel_url
-        audit = request[REQUEST_AUDIT] = services.audit.open(key.key_id, is_head=request.method == "HEAD")
+        is_head = request.method == "HEAD"
+        audit = request[REQUEST_AUDIT] = services.audit.open(key.key_id, is_head=is_head)
         return RequestContext(
             services,
             timer,
@@ -182,5 +183,6 @@ class Operation:
             key.key_id,
             audit,
             is_compatible,
+            is_head=is_head,
             display=key.display,
         )

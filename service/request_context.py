@@ -53,6 +53,7 @@ class RequestContext:
     audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
     is_compatible: bool = False  # whether the key or the request has the compatible profile
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
+    is_head: bool = False  # whether the response's body is not sent
     display: DisplayLicence | None = None  # the key's licence to show listings
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cluster.control_index import Mark
     from cluster.http.node_health import NodeHealth
     from mappings.resource import Resource
+    from service.exports.publications import Publications
     from service.feed.change_notifier import ChangeNotifier
     from service.feed.encoded_page import ChangesPage
     from service.feed.token_sealing import TokenVault
@@ -55,6 +56,7 @@ class Services:
     trusted_proxies: tuple[IpNetwork, ...]
     pulses: tuple[NodeHealth, ...]
     sends: SendMonitor
+    publications: Publications | None
     audit: Audit = field(default_factory=Audit)
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
     changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from service.contact import CONTACT_SETTING, require_contact
+from service.exports.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
 from service.exports.parquet_names import ParquetNames
 from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
 from service.http.client_address import read_networks
@@ -188,9 +189,15 @@ class ServiceSettings:
         "Days for which `brokerage audit` can name the keys that were sent a record. 0: nothing is recorded.",
     )
     exports: str = setting(
-        "BROKERAGE_EXPORTS",
+        EXPORTS_SETTING,
         "",
-        "Folder to which `brokerage index publish` writes files of whole companies, and from which they are served.",
+        "Folder to which `brokerage index publish` writes files of whole companies, and from which they are served; or "
+        "s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, with brokerage-server[object-store].",
+    )
+    exports_url_seconds: int = setting(
+        URL_SECONDS_SETTING,
+        300,
+        "Seconds after a redirect to an object store within which the download must begin.",
     )
     exports_kept: int = setting(
         "BROKERAGE_EXPORTS_KEPT", 2, "Publications of each company and resource that stay, the latest one included."
@@ -220,6 +227,7 @@ class ServiceSettings:
         require_revocation_list(self.revocation_list)
         require_valid_origins(self.cors_origins)
         require_contact(self.contact)
+        require_store(self.exports, self.exports_url_seconds)
         WearBounds(self.compact_deleted, self.compact_segments)
 
     @property

@@ -1,4 +1,4 @@
-"""`brokerage doctor`: check settings, Redis, Elasticsearch, indices and keys."""
+"""`brokerage doctor`: check settings, Redis, published files, Elasticsearch, indices and keys."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import rich_click as click
 from brokerage.doctor.audit_check import audit_finding
 from brokerage.doctor.block_checks import block_findings
 from brokerage.doctor.cluster_checks import keys_finding, node_findings, token_finding
+from brokerage.doctor.exports_check import exports_finding
 from brokerage.doctor.findings_table import show_findings
 from brokerage.doctor.privilege_checks import USER, user_findings
 from brokerage.doctor.record_checks import identifier_finding
@@ -76,9 +77,9 @@ def _as_json(finding: Finding) -> dict[str, str]:
 
 
 async def _check_all(settings: ServiceSettings) -> tuple[list[Finding], bool]:
-    """Return the findings on Redis and the cluster, and whether the cluster is unavailable."""
+    """Return the findings on Redis, published files and the cluster, and whether the cluster is unavailable."""
     of_cluster, is_away = await _cluster(load_settings(ConnectionSettings, os.environ), settings)
-    return [await redis_finding(settings), *of_cluster], is_away
+    return [await redis_finding(settings), await exports_finding(settings), *of_cluster], is_away
 
 
 async def _cluster(connection: ConnectionSettings, settings: ServiceSettings) -> tuple[list[Finding], bool]:

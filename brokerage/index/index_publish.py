@@ -7,8 +7,7 @@ import os
 import time
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import rich_click as click
@@ -22,10 +21,11 @@ from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
+from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.parquet_names import ParquetNames
 from service.publishing import publish_run
 from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
-from service.publishing.target_folder import TargetFolder
+from service.publishing.publish_target import open_target
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
@@ -43,15 +43,33 @@ _WITHOUT_PARQUET = (
 _STOPPED = "Stopped: what is complete is published, and the same command resumes."
 
 
+class _Target(click.Path):
+    """A folder, or the URL of an object store that can be opened."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text; fail for a file, or a URL that cannot be used."""
+        if not is_store_url(value):
+            return super().convert(value, param, ctx)
+        try:
+            open_store(value, QUICK)
+        except ValueError as error:
+            self.fail(f"{value} {error}", param, ctx)
+        return value
+
+
 @click.command(
     epilog=epilog(
         "brokerage index publish",
         "brokerage index publish /var/lib/brokerage/exports --company acme",
-        exits="0 success, 1 folder unusable or no such company, 2 usage or settings error, 3 Elasticsearch "
-        "unavailable, 4 another publication is running, 130 SIGINT, 143 SIGTERM",
+        "brokerage index publish s3://exports/brokerage",
+        exits="0 success, 1 target unusable or no such company, 2 usage or settings error, 3 Elasticsearch or the "
+        "object store unavailable, 4 another publication is running, 130 SIGINT, 143 SIGTERM",
     )
 )
-@click.argument("target", required=False, type=click.Path(path_type=Path, file_okay=False), metavar="[TARGET]")
+@click.argument("target", required=False, type=_Target(), metavar="[TARGET]")
 @click.option(
     "--company",
     "companies",
@@ -60,51 +78,53 @@ _STOPPED = "Stopped: what is complete is published, and the same command resumes
     help="A company to publish, by key or numeric id; repeatable. Default: all.",
 )
 @JSON_OPTION
-def publish(*, target: Path | None, companies: tuple[str, ...], as_json: bool) -> None:
-    """Write files of each company and resource to the folder TARGET, by default BROKERAGE_EXPORTS.
+def publish(*, target: str | None, companies: tuple[str, ...], as_json: bool) -> None:
+    """Write files of each company and resource to TARGET, a folder or an object store, by default BROKERAGE_EXPORTS.
 
     The files hold what a snapshot has that a key without restrictions takes, with the token to read changes from and
-    the digest. The service sends them if BROKERAGE_EXPORTS names the folder. Each publication replaces the one before
-    once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. Next to the JSON there are typed tables in Parquet, see
-    BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may run meanwhile.
+    the digest. If BROKERAGE_EXPORTS names the folder, the service sends them; if it names the object store, as
+    s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, the service redirects to them. Each publication
+    replaces the one before once it is whole; BROKERAGE_EXPORTS_KEPT of them stay. Next to the JSON there are typed
+    tables in Parquet, see BROKERAGE_EXPORTS_PARQUET. A run that is stopped resumes. Updates, rebuilds and readers may
+    run meanwhile.
     """
     run_publication(target, companies, as_json=as_json)
 
 
-def run_publication(target: Path | None, companies: tuple[str, ...], *, as_json: bool) -> None:
-    """Publish companies, by default all, to a folder, by default the configured one; on failure, exit with its code."""
+def run_publication(target: str | None, companies: tuple[str, ...], *, as_json: bool) -> None:
+    """Publish companies, by default all, to a target, by default the configured one; on failure, exit with its code."""
     display = _Display(as_json=as_json)
     with exit_on_error(), _exit_on_publish_error(), exit_on_signal(_STOPPED):
         settings = load_settings(ServiceSettings, os.environ)
         connection = load_settings(ConnectionSettings, os.environ)
-        root = target or require_folder(settings)
-        display.finish(asyncio.run(_run(connection, settings, root, companies, display)))
+        place = target or require_place(settings)
+        display.finish(asyncio.run(_run(connection, settings, place, companies, display)))
 
 
-def require_folder(settings: ServiceSettings) -> Path:
-    """Return the configured folder; raise UsageError if there is none."""
+def require_place(settings: ServiceSettings) -> str:
+    """Return the configured folder or object store; raise UsageError if there is none."""
     if not settings.exports:
-        raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is no folder to publish to.")
-    return Path(settings.exports)
+        raise click.UsageError("Specify TARGET or set BROKERAGE_EXPORTS: there is nothing to publish to.")
+    return settings.exports
 
 
 def publishes_after_swap() -> bool:
     """Whether a rebuild is to be followed by a publication; raise UsageError or SettingError if it could not be."""
     if not load_settings(IndexerSettings, os.environ).publishes_after_swap:
         return False
-    require_folder(load_settings(ServiceSettings, os.environ))
+    require_place(load_settings(ServiceSettings, os.environ))
     return True
 
 
 async def _run(
     connection: ConnectionSettings,
     settings: ServiceSettings,
-    root: Path,
+    place: str,
     companies: tuple[str, ...],
     display: _Display,
 ) -> Sequence[Manifest]:
     with cancel_on_signal():
-        target = TargetFolder(root, _typed_tables(settings.exports_parquet, display))
+        target = open_target(place, _typed_tables(settings.exports_parquet, display))
         return await publish_run.publish(connection, settings, target, companies, display)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
 from brokerage_feed.messages import ProblemDetails
@@ -20,6 +21,7 @@ from brokerage_feed.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     OnWait = Callable[[float, str], None]
 
@@ -27,6 +29,7 @@ _INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
 # Reads may take longer than the service holds a long poll. There is no total limit, since snapshots may be large.
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=75)
 _NOT_LOADED = "not-loaded"
+_SUCCESSES = frozenset({HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT})
 _RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -100,14 +103,19 @@ class FeedHttpClient:
         self._root = url.rstrip("/").removesuffix("/v1") + "/v1/"
         self._key = key
         self._session: aiohttp.ClientSession
+        self._keyless: aiohttp.ClientSession
 
     async def open(self) -> None:
         """Open the session. Responses may use any encoding that aiohttp can decompress here."""
         self._session = aiohttp.ClientSession(headers={"x-api-key": self._key}, timeout=_TIMEOUT)
+        self._keyless = aiohttp.ClientSession(
+            headers={"Accept-Encoding": "identity"}, timeout=_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()
+        )
 
     async def close(self) -> None:
-        """Close the session."""
+        """Close the sessions."""
         await self._session.close()
+        await self._keyless.close()
 
     @asynccontextmanager
     async def get(
@@ -117,12 +125,53 @@ class FeedHttpClient:
 
         The status is 200, or 206 for a range. Redirects are not followed, since they would receive the key.
         """
-        given = {name: value for name, value in parameters.items() if value}
-        asked = self._session.get(self._root + path, params=given, headers=headers, allow_redirects=False)
-        async with asked as response:
-            if response.status not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
-                raise _error(response, await read_error_body(response))
+        async with self._request(path, parameters, headers) as response:
+            await _require_success(response)
             yield response
+
+    @asynccontextmanager
+    async def get_file(
+        self, path: str, parameters: Mapping[str, str], headers: Mapping[str, str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request for a published file as `get` does, and follow a redirect to an object store.
+
+        The store gets the range without `If-Range`, since its tags are others: verify the SHA-256. Whatever it refuses
+        is requested again with a new redirect, because a URL expires: ServiceBusy is raised.
+        """
+        async with self._request(path, parameters, headers) as response:
+            if response.status != HTTPStatus.TEMPORARY_REDIRECT:
+                await _require_success(response)
+                yield response
+                return
+            location = self._store_url(response)
+        given = {name: value for name, value in headers.items() if name == "Range"}
+        async with self._keyless.get(location, headers=given, allow_redirects=False) as response:
+            if response.status not in _SUCCESSES:
+                raise ServiceBusy(f"{location.host} returned {response.status} for {path}", None)
+            yield response
+
+    def _request(
+        self, path: str, parameters: Mapping[str, str], headers: Mapping[str, str] | None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        given = {name: value for name, value in parameters.items() if value}
+        return self._session.get(self._root + path, params=given, headers=headers, allow_redirects=False)
+
+    def _store_url(self, response: aiohttp.ClientResponse) -> URL:
+        """Return where a redirect leads; raise FeedRequestRejected if it is less protected than the service."""
+        try:
+            location = URL(response.headers.get("Location", ""), encoded=True)
+        except ValueError:
+            location = URL()
+        if location.host and (location.scheme == "https" or location.scheme == URL(self._root).scheme):
+            return location
+        raise FeedRequestRejected(
+            response.status, f"{response.url.path} redirects to {location.scheme or 'no'}://, which is not followed."
+        )
+
+
+async def _require_success(response: aiohttp.ClientResponse) -> None:
+    if response.status not in _SUCCESSES:
+        raise _error(response, await read_error_body(response))
 
 
 def _is_exposed(url: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.errors import ApiError
+from service.errors import ApiError, EngineUnavailable
 
 
 class NotPublished(ApiError):
@@ -59,3 +59,12 @@ class RangeNotSatisfiable(ApiError):
         super().__init__(
             f"The range lies outside the file, which has {size} bytes.", headers={"Content-Range": f"bytes */{size}"}
         )
+
+
+class StoreUnavailable(EngineUnavailable):
+    """The object store with the files does not respond, or refuses."""
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason for the log; the response says only when to retry."""
+        super().__init__(reason)
+        self.detail = "Published files are not available at the moment. Try again shortly."

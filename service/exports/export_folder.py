@@ -1,64 +1,55 @@
-"""The folder of publications, as the service reads it: by company, resource and name, never by a path."""
+"""A folder of published files, which workers send themselves."""
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+import os
+from typing import IO, TYPE_CHECKING
 
-from service.exports.manifest import FILE_NAME, LATEST_NAME, Manifest, decode_manifest, manifest_name
+from service.exports.file_headers import content_headers
+from service.exports.file_payload import FilePayload
+from service.feed.streaming import StreamedResponse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from service.exports.manifest import PublishedFile
+    from aiohttp import web
 
-_log = logging.getLogger("service")
-
-
-class FoundFile(NamedTuple):
-    """A published file, its manifest and where it is."""
-
-    manifest: Manifest
-    file: PublishedFile
-    path: Path
+    from service.exports.publications import Delivery, FoundFile
 
 
 class ExportFolder:
-    """The publications in a folder. Company and resource are known names, which contain neither slash nor dot."""
+    """Published files below a folder. They lie on a disk, whose errors are those of single files."""
 
     def __init__(self, root: Path) -> None:
         """Read below `root`."""
-        self.root = root
+        self._root = root
 
-    def folder(self, company: str, resource: str) -> Path:
-        """Return the folder with the publications of a company's resource."""
-        return self.root / company / resource
+    def __str__(self) -> str:
+        """Return the folder."""
+        return str(self._root)
 
-    def latest(self, company: str, resource: str) -> Manifest | None:
-        """Return the manifest of the latest publication, None without one."""
-        return _read(self.folder(company, resource) / LATEST_NAME)
+    async def read(self, key: str) -> bytes:
+        """Return a small file; raise OSError."""
+        return await asyncio.to_thread((self._root / key).read_bytes)
 
-    def earlier(self, manifest: Manifest) -> Manifest | None:
-        """Return the manifest of the publication before one, None if it is gone."""
-        if manifest.previous is None:
-            return None
-        return _read(self.folder(manifest.company, manifest.resource) / manifest_name(manifest.previous))
+    async def deliver(self, found: FoundFile, delivery: Delivery) -> web.Response:
+        """Return the response that sends a part of a file; it holds a slot until its body is closed."""
+        # Before the response starts: afterwards it could only be aborted.
+        slot, part = delivery.slot.hold(), delivery.part
+        try:
+            opened = await asyncio.to_thread(_open, self._root / found.key)
+        except BaseException:
+            slot.release()
+            raise
+        payload = FilePayload(opened, part, delivery.limits, slot)
+        headers = {**delivery.validators, **content_headers(found.file, part)}
+        return StreamedResponse(payload, headers, status=part.status)
 
-    def find(self, company: str, resource: str, name: str) -> FoundFile | None:
-        """Return a file of any kept publication by the name that a client sent, None if there is none."""
-        if (match := FILE_NAME.fullmatch(name)) is None:
-            return None
-        folder = self.folder(company, resource)
-        manifest = _read(folder / manifest_name(match["publication"]))
-        file = None if manifest is None else manifest.file(name)
-        return None if manifest is None or file is None else FoundFile(manifest, file, folder / name)
+    async def check(self) -> None:
+        """Do nothing if the folder can be read; raise OSError."""
+        await asyncio.to_thread(os.listdir, self._root)
 
 
-def _read(path: Path) -> Manifest | None:
-    try:
-        return decode_manifest(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        _log.error("%s cannot be used: %s. Run `brokerage index publish`.", path, error)
-        return None
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb", buffering=0)

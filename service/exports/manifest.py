@@ -90,6 +90,12 @@ def identifiers_name(file: str) -> str:
     return f"{file.partition('.')[0]}.ids"
 
 
+def media_type(name: str) -> str:
+    """Return the media type of a file of a publication by its name."""
+    known = {LATEST_NAME.rpartition(".")[2]: "application/json", **MEDIA_TYPES}
+    return next((kind for end, kind in known.items() if name.endswith(f".{end}")), "application/octet-stream")
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"

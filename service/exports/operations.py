@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 from http import HTTPStatus
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from aiohttp.payload import Payload
 
 from mappings.fields import View
 from service.errors import InvalidRequest, NotLoaded
 from service.exports.byte_ranges import requested_slice
 from service.exports.errors import FilesForbidden, NotPublished
-from service.exports.export_folder import ExportFolder
 from service.exports.file_audit import record_download
-from service.exports.file_payload import FilePayload
-from service.exports.manifest import MEDIA_TYPES
+from service.exports.file_headers import entity_tag, validators
 from service.exports.publication_chain import chained_files, token_position
+from service.exports.publications import Delivery
 from service.exports.whole_company import company_view
 from service.feed import token
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.parameters import FeedTokens
 from service.feed.published_mark import published_mark
-from service.feed.streaming import StreamedResponse
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
-from service.http.headers import OPERATION_HEADERS
 from service.http.responses import json_response
+from service.keys.authentication import authenticate, bearer_tokens
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.groups import ParentScope
@@ -39,10 +35,12 @@ from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
-    from service.exports.export_folder import FoundFile
     from service.exports.manifest import Manifest, PublishedFile
+    from service.exports.publications import FoundFile, Publications
     from service.feed.token import FeedPosition
+    from service.keys.record import ApiKey
     from service.request_context import RequestContext
+    from service.services import Services
 
 
 class ExportParameters(ParentScope):
@@ -84,19 +82,19 @@ async def show_manifest(call: RequestContext) -> web.Response:
     They hold all records of one company at one moment; changes continue from the token."""
     resource = resource_from_path(call)
     company = _require_readable(call, resource)
-    folder = _export_folder(call)
-    manifest = None if folder is None else await asyncio.to_thread(folder.latest, company, resource.alias)
-    if manifest is None:
+    publications = call.services.publications
+    manifest = None if publications is None else await publications.latest(company, resource.alias)
+    if publications is None or manifest is None:
         raise NotPublished(resource.alias)
     view = FeedView(call)
     position = await _require_current(call, resource, manifest)
     text = await call.services.tokens.seal(token.encode_token(view.fingerprint, {resource: position}))
-    changes = await _changes(call, resource, folder, manifest) if folder else None
+    changes = await _changes(call, resource, publications, manifest)
     return json_response([msgspec.json.encode(_response(call, manifest, text, changes))])
 
 
 async def _changes(
-    call: RequestContext, resource: Resource, folder: ExportFolder, latest: Manifest
+    call: RequestContext, resource: Resource, publications: Publications, latest: Manifest
 ) -> list[PublishedFile] | None:
     """Return the files of changes that lead from the client's token to the latest publication, None without any."""
     if (sent := call.parameters["since"]) is None:
@@ -111,21 +109,21 @@ async def _changes(
     if tokens.views != {FeedView(call).fingerprint}:
         return None
     view = company_view(call.services, call.directory, latest.company)
-    return await chained_files(folder, view, resource, latest, position)
+    return await chained_files(publications, view, resource, latest, position)
 
 
 async def download_file(call: RequestContext) -> web.Response:
     """Download a published file.
 
-    Ranges resume a download that was cut, with the ETag in If-Range."""
+    Ranges resume a download that was cut, with the ETag in If-Range. Files in an object store are redirected to."""
     resource = resource_from_path(call)
     company = _require_readable(call, resource)
-    folder, name = _export_folder(call), call.path["file"]
-    found = None if folder is None else await asyncio.to_thread(folder.find, company, resource.alias, name)
-    if found is None:
+    publications, name = call.services.publications, call.path["file"]
+    found = None if publications is None else await publications.find(company, resource.alias, name)
+    if publications is None or found is None:
         raise NotPublished(resource.alias)
     position = await _require_current(call, resource, found.manifest)
-    return await _send(call, resource, found, position.sequence)
+    return await _send(call, resource, publications, found, position.sequence)
 
 
 def _require_readable(call: RequestContext, resource: Resource) -> str:
@@ -136,11 +134,6 @@ def _require_readable(call: RequestContext, resource: Resource) -> str:
     if (company := call.scope.single_company) is None:
         raise InvalidRequest.of(COMPANY_PARAMETER, "name one company: each has files of its own.")
     return company
-
-
-def _export_folder(call: RequestContext) -> ExportFolder | None:
-    root = call.services.settings.exports
-    return ExportFolder(Path(root)) if root else None
 
 
 async def _require_current(call: RequestContext, resource: Resource, manifest: Manifest) -> FeedPosition:
@@ -180,44 +173,40 @@ def _response(
     )
 
 
-async def _send(call: RequestContext, resource: Resource, found: FoundFile, sequence: int) -> web.Response:
-    file, tag = found.file, f'"{found.file.sha256}"'
-    part = requested_slice(call.headers, tag, file.bytes)
-    digest = base64.b64encode(bytes.fromhex(file.sha256)).decode()
-    headers = {**OPERATION_HEADERS, "ETag": tag, "Accept-Ranges": "bytes", "Repr-Digest": f"sha-256=:{digest}:"}
+async def _send(
+    call: RequestContext, resource: Resource, publications: Publications, found: FoundFile, sequence: int
+) -> web.Response:
+    services, headers = call.services, validators(found.file)
+    part = requested_slice(call.headers, entity_tag(found.file), found.file.bytes)
     if part.status == HTTPStatus.NOT_MODIFIED:
         return web.Response(status=part.status, headers=headers)
-    headers |= {
-        **part.headers,
-        "Content-Type": MEDIA_TYPES[file.format],
-        "Content-Disposition": f'attachment; filename="{file.name}"',
-    }
-    # Before the response starts: afterwards it could only be aborted.
-    slot = call.services.admission.lane(RequestKind.DOWNLOAD).slot(call.key_id).hold()
+    slot = services.admission.lane(RequestKind.DOWNLOAD).slot(call.key_id)
+    delivery = Delivery(part, headers, slot, services.sends.limits, call.is_head)
     try:
-        opened = await asyncio.to_thread(_open, found.path)
+        response = await publications.storage.deliver(found, delivery)
         try:
-            await record_download(call, resource, found, sequence)
+            await record_download(call, resource, publications, found, sequence)
         except BaseException:
-            opened.close()
+            # It is not sent, and may hold a file and a slot.
+            if isinstance(response.body, Payload):
+                await response.body.close()
             raise
     except FileNotFoundError:
-        slot.release()
         raise NotPublished(resource.alias) from None
-    except BaseException:
-        slot.release()
-        raise
-    CURRENT_OBSERVATION.get().rows = file.records
-    payload = FilePayload(opened, part, call.services.sends.limits, slot)
-    return StreamedResponse(payload, headers, status=part.status)
+    CURRENT_OBSERVATION.get().rows = found.file.records
+    return response
 
 
-def _open(path: Path) -> IO[bytes]:
-    return path.open("rb", buffering=0)
+class ExportOperation(Operation):
+    """An operation below `/exports`: the key may be a bearer token, which programs keep from hosts they are led to."""
+
+    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
+        strangers = services.admission.lane(RequestKind.STRANGER)
+        return await authenticate(request, services.keys, strangers, allow_bearer=bool(bearer_tokens(request)))
 
 
 _DOWNLOAD = ExportParameters()
 EXPORT_OPERATIONS: tuple[Operation, ...] = (
-    Operation("/exports/{resource}", ManifestParameters(), show_manifest, kind=RequestKind.SHOW),
-    Operation("/exports/{resource}/{file}", _DOWNLOAD, download_file, kind=RequestKind.SHOW),
+    ExportOperation("/exports/{resource}", ManifestParameters(), show_manifest, kind=RequestKind.SHOW),
+    ExportOperation("/exports/{resource}/{file}", _DOWNLOAD, download_file, kind=RequestKind.SHOW),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from service.errors import InvalidRequest
@@ -11,14 +10,14 @@ from service.feed.token_expired import FeedTokenExpired
 
 if TYPE_CHECKING:
     from mappings.resource import Resource
-    from service.exports.export_folder import ExportFolder
     from service.exports.manifest import Manifest, PublishedFile
+    from service.exports.publications import Publications
     from service.feed.token import FeedPosition
     from service.feed.view import FeedView
 
 
 async def chained_files(
-    folder: ExportFolder, view: FeedView, resource: Resource, latest: Manifest, consumer: FeedPosition
+    publications: Publications, view: FeedView, resource: Resource, latest: Manifest, consumer: FeedPosition
 ) -> list[PublishedFile] | None:
     """Return the files to apply in order, None if there are none that begin at or before the consumer's position.
 
@@ -36,7 +35,7 @@ async def chained_files(
             return None
         if start.sequence <= consumer.sequence:
             return files
-        manifest = await asyncio.to_thread(folder.earlier, manifest)
+        manifest = await publications.earlier(manifest)
     return None
 
 

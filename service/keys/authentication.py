@@ -51,7 +51,7 @@ async def authenticate(
     its secret wrong, holds a slot of `strangers` while the keys are read again: the two take the same time, and neither
     delays a valid key.
     """
-    sent = _sent_keys(request, _bearer_tokens(request) if allow_bearer else None)
+    sent = _sent_keys(request, bearer_tokens(request) if allow_bearer else None)
     basic = None if sent or allow_bearer else key_from_basic(request.headers)
     if not sent and basic is None:
         raise Unauthorized(_MISSING_BEARER if allow_bearer else _MISSING)
@@ -106,7 +106,7 @@ def _sent_keys(request: web.Request, bearer: list[str] | None) -> set[str]:
     return sent
 
 
-def _bearer_tokens(request: web.Request) -> list[str]:
+def bearer_tokens(request: web.Request) -> list[str]:
     """Return the bearer tokens of a request; other authentication schemes are ignored."""
     matches = map(_BEARER.fullmatch, request.headers.getall("Authorization", []))
     return [match[1] for match in matches if match]

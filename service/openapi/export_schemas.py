@@ -26,6 +26,11 @@ _TEXT: Schema = {"type": "string"}
 _TIME: Schema = _TEXT | {"format": "date-time"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _FILES = "PublishedFiles"
+_MOVED = (
+    "The file is in an object store. Follow `Location` with `Range`, but without the key and `If-Range`. To resume, "
+    "request the file here again. HEAD gets 200."
+)
+_REDIRECT = (*FILE_HEADERS, "Location")
 EXPORT_SCHEMAS: dict[str, Schema] = {
     "PublishedFile": object_schema(
         {
@@ -95,7 +100,8 @@ def export_responses(operation: Operation) -> dict[str, Schema]:
     if is_file(operation):
         body = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}
         part = _response("The requested bytes.", *FILE_HEADERS, "Content-Range")
-        return {"200": _response("The file.", *FILE_HEADERS) | {"content": body}, "206": part | {"content": body}}
+        whole = _response("The file.", *FILE_HEADERS)
+        return {"200": whole | {"content": body}, "206": part | {"content": body}, "307": _response(_MOVED, *_REDIRECT)}
     content = {"schema": {"$ref": SCHEMA_REFERENCE.format(_FILES)}, "examples": {_FILES: {"value": _EXAMPLE}}}
     return {"200": _response("The files.", *CACHE_HEADERS) | {"content": {JSON: content}}}
 

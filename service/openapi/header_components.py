@@ -46,6 +46,10 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
     "Accept-Ranges": {"description": "The unit of ranges: bytes.", "schema": _TEXT},
     "Content-Range": {"description": "Which bytes of the file these are, and its size.", "schema": _TEXT},
+    "Location": {
+        "description": "Where the file is: a URL for some minutes, which needs no key.",
+        "schema": _TEXT,
+    },
     "Repr-Digest": {"description": "The SHA-256 of the whole file (RFC 9530).", "schema": _TEXT},
     "X-Next-Updated-Since": {
         "description": "With the first page of a walk: the updated_since of the next walk.",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 class PublishError(Exception):
@@ -15,17 +14,17 @@ class PublishError(Exception):
 
 
 class PublishUnavailable(PublishError):
-    """Elasticsearch is unavailable, or has nothing to publish yet."""
+    """Elasticsearch or the object store is unavailable, or there is nothing to publish yet."""
 
 
 class PublishLocked(PublishError):
-    """Another publication is writing to the folder."""
+    """Another publication is writing to the target."""
 
 
 @contextmanager
-def report_folder_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of a folder, such as a full disk, into PublishError."""
+def report_target_errors(target: object) -> Iterator[None]:
+    """Turn errors of a target, such as a full disk, into PublishError."""
     try:
         yield
     except OSError as error:
-        raise PublishError(f"{folder} cannot be used: {error}.") from error
+        raise PublishError(f"{target} cannot be used: {error}.") from error

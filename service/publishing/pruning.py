@@ -12,39 +12,36 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from service.publishing.publish_target import PublishTarget
+
 # Files of publications, and parts of manifests; nothing else is ever deleted.
 _PUBLISHED = re.compile(rf"(?P<publication>{PUBLICATION})[-.].*|{re.escape(LATEST_NAME)}(?:\.part)?")
 _MANIFEST = re.compile(rf"{PUBLICATION}\.json")
 
 
-def prune_publications(folder: Path, kept: int) -> None:
+def prune_publications(target: PublishTarget, folder: Path, kept: int) -> None:
     """Delete all but the latest `kept` publications of a company's resource, and files without a manifest."""
-    complete = sorted(path.stem for path in folder.iterdir() if _MANIFEST.fullmatch(path.name))
+    names = target.names(folder)
+    complete = sorted(name.partition(".")[0] for name in names if _MANIFEST.fullmatch(name))
     stays = {*complete[-kept:]}
     # Manifests first: what a manifest lists exists.
-    for path in sorted(folder.iterdir(), key=lambda each: each.suffix != ".json"):
-        found = _PUBLISHED.fullmatch(path.name)
-        if found is not None and path.name != LATEST_NAME and found["publication"] not in stays:
-            path.unlink(missing_ok=True)
+    for name in sorted(names, key=lambda each: not each.endswith(".json")):
+        found = _PUBLISHED.fullmatch(name)
+        if found is not None and name != LATEST_NAME and found["publication"] not in stays:
+            target.delete(folder / name)
 
 
-def prune_companies(root: Path, companies: Collection[str]) -> None:
+def prune_companies(target: PublishTarget, companies: Collection[str]) -> None:
     """Delete the publications of companies that are not among those that exist."""
-    for company in root.iterdir():
-        if company.is_dir() and company.name not in companies:
+    for company in target.companies():
+        if company not in companies:
             for resource in RESOURCES:
-                _remove_publications(company / resource.alias)
-            _remove_empty(company)
+                _remove_publications(target, target.root / company / resource.alias)
+            target.remove_empty(target.root / company)
 
 
-def _remove_publications(folder: Path) -> None:
-    if folder.is_dir():
-        for path in sorted(folder.iterdir(), key=lambda each: each.name != LATEST_NAME):
-            if _PUBLISHED.fullmatch(path.name):
-                path.unlink(missing_ok=True)
-        _remove_empty(folder)
-
-
-def _remove_empty(folder: Path) -> None:
-    if not any(folder.iterdir()):
-        folder.rmdir()
+def _remove_publications(target: PublishTarget, folder: Path) -> None:
+    for name in sorted(target.names(folder), key=lambda each: each != LATEST_NAME):
+        if _PUBLISHED.fullmatch(name):
+            target.delete(folder / name)
+    target.remove_empty(folder)

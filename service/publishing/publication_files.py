@@ -18,7 +18,7 @@ from service.publishing.typed_files import TypedFiles
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from service.publishing.target_folder import TargetFolder
+    from service.publishing.publish_target import PublishTarget
     from service.publishing.typed_tables import OpenTables
 
 # Bytes after which a file is complete; the frame that exceeds it is the last.
@@ -30,7 +30,7 @@ _IDENTITY = re.compile(rb'\{(?:"resource":"[a-z_]+",)?"company":"([^"]*)","id":(
 class _OpenFile:
     """A file that frames are added to, the identifiers in it, and its typed tables."""
 
-    def __init__(self, target: TargetFolder, stem: Path, resource: str, open_tables: OpenTables | None) -> None:
+    def __init__(self, target: PublishTarget, stem: Path, resource: str, open_tables: OpenTables | None) -> None:
         self._target, self._resource = target, resource
         self._path = stem.with_name(f"{stem.name}.{NDJSON_ZSTD}")
         self._file: IO[bytes] = target.create(self._path)
@@ -56,10 +56,12 @@ class _OpenFile:
         digest = self._frames.finish()
         with self._file:
             flush_to_disk(self._file)
-        with self._target.create(self._path.with_name(identifiers_name(self._path.name))) as file:
+        identifiers = self._path.with_name(identifiers_name(self._path.name))
+        with self._target.create(identifiers) as file:
             file.write(zstd.compress(self._identifiers))
             flush_to_disk(file)
         typed = [] if self._typed is None else self._typed.finish(self._last)
+        self._target.complete([self._path, identifiers, *(self._path.with_name(file.name) for file in typed)])
         own = PublishedFile(self._path.name, NDJSON_ZSTD, self.size, self._records, digest, self._last, self._resource)
         return [own, *typed]
 
@@ -85,7 +87,7 @@ class PublicationFiles:
     Those of changes have no typed tables, and a `c` in their numbers.
     """
 
-    def __init__(self, target: TargetFolder, folder: Path, publication: str, *, are_changes: bool = False) -> None:
+    def __init__(self, target: PublishTarget, folder: Path, publication: str, *, are_changes: bool = False) -> None:
         """Write nothing yet. The folder has the name of the resource."""
         self._target, self._folder, self._are_changes = target, folder, are_changes
         self._stem = f"{publication}-{'c' if are_changes else '0'}"
@@ -121,8 +123,9 @@ class PublicationFiles:
     def discard(self) -> None:
         """Delete all of them."""
         self.abandon()
-        for path in self._folder.glob(f"{self._stem}*"):
-            path.unlink()
+        for name in self._target.names(self._folder):
+            if name.startswith(self._stem):
+                self._target.delete(self._folder / name)
 
     def _finish_file(self) -> None:
         if self._open is not None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from cluster.connection import ConnectionSettings
     from service.exports.manifest import Manifest
+    from service.publishing.publish_target import PublishTarget
     from service.publishing.publisher import PublishDisplay
-    from service.publishing.target_folder import TargetFolder
     from service.services import Services
     from service.settings import ServiceSettings
 
@@ -32,15 +32,14 @@ _DEADLINE_SECONDS = 60.0
 async def publish(
     connection: ConnectionSettings,
     settings: ServiceSettings,
-    target: TargetFolder,
+    target: PublishTarget,
     companies: Collection[str],
     display: PublishDisplay,
 ) -> list[Manifest]:
-    """Publish companies, all if none is given, to a folder; return the manifests. Raises PublishError."""
+    """Publish companies, all if none is given, to a target; return the manifests. Raises PublishError."""
     settings = replace(settings, deadline_seconds=_DEADLINE_SECONDS)
-    with target.locked():
-        async with _services(connection, settings) as services:
-            return await Publisher(services, target, settings.exports_kept, display).run(companies)
+    async with target.locked(display.note), _services(connection, settings) as services:
+        return await Publisher(services, target, settings.exports_kept, display).run(companies)
 
 
 @asynccontextmanager

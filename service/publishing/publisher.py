@@ -15,7 +15,6 @@ import orjson
 
 from mappings import RESOURCES
 from service.errors import ApiError, EngineUnavailable, NotLoaded
-from service.exports.export_folder import ExportFolder
 from service.exports.manifest import (
     FORMAT_VERSION,
     LATEST_NAME,
@@ -28,10 +27,10 @@ from service.exports.whole_company import company_view
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import stream_snapshot
 from service.publishing.change_files import changes_since, write_changes
-from service.publishing.errors import PublishError, PublishUnavailable, report_folder_errors
+from service.publishing.errors import PublishError, PublishUnavailable, report_target_errors
 from service.publishing.pruning import prune_companies, prune_publications
 from service.publishing.publication_files import PublicationFiles
-from service.publishing.run_log import RunLog
+from service.publishing.run_log import UnkeptRunLog
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from mappings.resource import Resource
     from service.exports.manifest import PublishedFile
     from service.feed.view import FeedView
-    from service.publishing.target_folder import TargetFolder
+    from service.publishing.publish_target import PublishTarget
+    from service.publishing.run_log import RunLog
     from service.scope import CompanyDirectory
     from service.services import Services
 
@@ -81,10 +81,10 @@ class _Content(NamedTuple):
 
 @dataclass(frozen=True)
 class Publisher:
-    """Publishes to a locked folder; `kept` publications of each company and resource stay."""
+    """Publishes to a locked target; `kept` publications of each company and resource stay."""
 
     services: Services
-    target: TargetFolder
+    target: PublishTarget
     kept: int
     display: PublishDisplay
 
@@ -92,20 +92,21 @@ class Publisher:
         """Publish the given companies, by default all; return the manifests of this run. Raises PublishError."""
         directory = await self._directory()
         chosen = _chosen(directory, companies)
-        log = RunLog(self.target.root, is_kept=not companies)
+        with report_target_errors(self.target):
+            log = UnkeptRunLog() if companies else await asyncio.to_thread(self.target.run_log)
         if log.done:
             self.display.note(f"Resuming a run that was stopped: {len(log.done):,} publications are complete.")
         published = [
             manifest
             for resource in RESOURCES
             for company in chosen
-            if not log.has(company, resource.alias)
+            if f"{company}/{resource.alias}" not in log.done
             and (manifest := await self._publish(directory, company, resource, log)) is not None
         ]
-        with report_folder_errors(self.target.root):
+        with report_target_errors(self.target):
             if not companies:
-                prune_companies(self.target.root, {*chosen})
-            log.finish()
+                await asyncio.to_thread(prune_companies, self.target, {*chosen})
+            await asyncio.to_thread(log.finish)
         return published
 
     async def _directory(self) -> CompanyDirectory:
@@ -120,9 +121,9 @@ class Publisher:
         """Publish a company's resource, None if nothing of it was ever loaded."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                with report_folder_errors(self.target.root):
+                with report_target_errors(self.target):
                     manifest = await self._write(directory, company, resource)
-                    log.add(company, resource.alias)
+                    await asyncio.to_thread(log.add, f"{company}/{resource.alias}")
             except NotLoaded:
                 return None
             except ApiError as error:
@@ -142,7 +143,7 @@ class Publisher:
             raise NotLoaded(resource.title)
         started = dt.datetime.now(dt.UTC)
         name = f"{started:%Y%m%dT%H%M%S%fZ}-{secrets.token_hex(4)}"
-        previous = ExportFolder(self.target.root).latest(company, resource.alias)
+        previous = await self.target.publications.latest(company, resource.alias)
         first, last, written, changed = await self._write_files(view, resource, mark, name, previous)
         manifest = Manifest(
             format=FORMAT_VERSION,
@@ -208,7 +209,7 @@ class Publisher:
         folder, text = self.target.folder(manifest.company, manifest.resource), encode_manifest(manifest)
         self.target.replace(folder / manifest_name(manifest.publication), text)
         self.target.replace(folder / LATEST_NAME, text)
-        prune_publications(folder, self.kept)
+        prune_publications(self.target, folder, self.kept)
 
 
 class _ThreadedWriter:

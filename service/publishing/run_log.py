@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_NAME = ".publishing"
+LOG_NAME = ".publishing"
 # Seconds after which a run that was killed is not resumed: its publications would be too old.
 RESUME_SECONDS = 6 * 3600
 
 
-class RunLog:
-    """The company and resource of each publication of a run: lines of a file that is deleted at its end.
+class RunLog(Protocol):
+    """The publications of a run, each as `company/resource`. It is kept until the run ends."""
 
-    A run of some companies keeps none: it publishes them, whatever was published before.
-    """
+    done: set[str]
 
-    def __init__(self, root: Path, *, is_kept: bool = True) -> None:
+    def add(self, publication: str, /) -> None:
+        """Note a publication."""
+
+    def finish(self) -> None:
+        """Forget the run."""
+
+
+class UnkeptRunLog:
+    """The log of a run of some companies, which publishes them whatever was published before."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.done = set[str]()
+
+    def add(self, publication: str) -> None:
+        """Keep nothing."""
+
+    def finish(self) -> None:
+        """Forget nothing."""
+
+
+class FolderRunLog:
+    """Lines of a file that is deleted at the end of the run."""
+
+    def __init__(self, root: Path) -> None:
         """Read what a run has left that was killed not long ago."""
-        self._path, self._is_kept = root / _NAME, is_kept
-        self.done = self._read() if is_kept else set[str]()
+        self._path = root / LOG_NAME
+        self.done = self._read()
 
     def _read(self) -> set[str]:
         if not self._path.exists() or time.time() - self._path.stat().st_mtime > RESUME_SECONDS:
@@ -31,22 +54,11 @@ class RunLog:
         # A kill can cut the last line.
         return {*self._path.read_text(encoding="utf-8").split("\n")[:-1]}
 
-    def add(self, company: str, resource: str) -> None:
-        """Note a publication."""
-        self.done.add(_line(company, resource))
-        if self._is_kept:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(f"{_line(company, resource)}\n")
-
-    def has(self, company: str, resource: str) -> bool:
-        """Whether the run has published a company's resource."""
-        return _line(company, resource) in self.done
+    def add(self, publication: str) -> None:
+        """Append a line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{publication}\n")
 
     def finish(self) -> None:
-        """Forget the run."""
-        if self._is_kept:
-            self._path.unlink(missing_ok=True)
-
-
-def _line(company: str, resource: str) -> str:
-    return f"{company}/{resource}"
+        """Delete the file."""
+        self._path.unlink(missing_ok=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING
 
 from cluster.private_files import open_private
-from service.publishing.errors import PublishLocked, report_folder_errors
+from service.exports.export_folder import ExportFolder
+from service.exports.publications import Publications
+from service.publishing.errors import PublishLocked, report_target_errors
+from service.publishing.run_log import FolderRunLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
     from service.publishing.typed_tables import OpenTables
@@ -26,11 +29,16 @@ class TargetFolder:
     def __init__(self, root: Path, open_tables: OpenTables | None = None) -> None:
         """Publish below `root`, which `locked` creates; with `open_tables` typed tables, too."""
         self.root, self.open_tables = root, open_tables
+        self.publications = Publications(ExportFolder(root))
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def __str__(self) -> str:
+        """Return the folder."""
+        return str(self.root)
+
+    @asynccontextmanager
+    async def locked(self, _note: Callable[[str], None]) -> AsyncIterator[None]:
         """Create the folder and hold its lock; raise PublishLocked if another process does."""
-        with report_folder_errors(self.root):
+        with report_target_errors(self):
             self.root.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
             handle = os.open(self.root / _LOCK_NAME, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -58,6 +66,9 @@ class TargetFolder:
         path.chmod(mode)
         return file
 
+    def complete(self, paths: Iterable[Path]) -> None:
+        """Leave files where they are: they are on the disk."""
+
     def replace(self, path: Path, content: bytes) -> None:
         """Write a small file so that its readers see either the earlier or the new content, whole."""
         part = path.with_name(f"{path.name}.part")
@@ -66,6 +77,27 @@ class TargetFolder:
             flush_to_disk(file)
         part.replace(path)
         flush_folder(path.parent)
+
+    def companies(self) -> list[str]:
+        """Return the names of all folders."""
+        return [path.name for path in self.root.iterdir() if path.is_dir()]
+
+    def names(self, folder: Path) -> list[str]:
+        """Return the names of the files in a folder; none if there is no such folder."""
+        return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+    def delete(self, path: Path) -> None:
+        """Delete a file, if it exists."""
+        path.unlink(missing_ok=True)
+
+    def remove_empty(self, folder: Path) -> None:
+        """Delete a folder if it is empty."""
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+    def run_log(self) -> FolderRunLog:
+        """Return what a run that was killed has published."""
+        return FolderRunLog(self.root)
 
 
 def flush_to_disk(file: IO[bytes]) -> None:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from service.publishing.target_folder import TargetFolder
+    from service.publishing.publish_target import PublishTarget
     from service.publishing.typed_tables import OpenTables
 
 
 class TypedFiles:
     """The files of all tables, next to the file `stem` without its format."""
 
-    def __init__(self, target: TargetFolder, stem: Path, resource: str, open_tables: OpenTables) -> None:
+    def __init__(self, target: PublishTarget, stem: Path, resource: str, open_tables: OpenTables) -> None:
         """Create all files."""
         self._target, self._stem = target, stem
         self._tables = open_tables(resource, lambda table: target.create(self._path(table)))

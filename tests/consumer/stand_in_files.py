@@ -31,6 +31,7 @@ class PublishedStandIn:
     changes: list[dict[str, Any]] = field(default_factory=list)  # files of changes, for any token
     cuts: list[int] = field(default_factory=list)  # so many bytes are sent, then the connection is closed
     sent: list[tuple[str, int, int]] = field(default_factory=list)  # name, first byte and number of bytes
+    elsewhere: str = ""  # the address that requests for files are redirected to
     before_cut: Callable[[int], Awaitable[None]] | None = None  # gets the number of bytes of the file that were sent
 
     def reply(self, request: Request, *names: str) -> Reply:
@@ -41,6 +42,12 @@ class PublishedStandIn:
         (name,) = names
         if name not in self.files:
             return Reply(status=404, body=b'{"code":"not-published"}', headers={})
+        if self.elsewhere:
+            return Reply(status=307, body=b"", headers={"Location": f"{self.elsewhere}/{name}?signature=a%2Fb%2B"})
+        return self.part(request, name)
+
+    def part(self, request: Request, name: str) -> Reply:
+        """Return a part of a file."""
         data = self.files[name]
         first = self._first(request, data)
         part = data[first:]

@@ -172,9 +172,9 @@ async def test_a_pull_applies_them_and_is_equal(
     sent: list[str] = []
     send = service.exports.operations._send
 
-    async def noting(call: Any, resource: Any, found: Any, sequence: int) -> Any:
+    async def noting(call: Any, resource: Any, publications: Any, found: Any, sequence: int) -> Any:
         sent.append(found.file.name.partition("-")[2].partition("-")[2])
-        return await send(call, resource, found, sequence)
+        return await send(call, resource, publications, found, sequence)
 
     monkeypatch.setattr(service.exports.operations, "_send", noting)
     for second in range(2):

@@ -10,8 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from brokerage_feed.exit_codes import ExitCode
-from service.exports.export_folder import ExportFolder
 from service.exports.manifest import decode_manifest
+from service.publishing.target_folder import TargetFolder
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
@@ -80,7 +80,7 @@ async def check(exports: Exports) -> int:
         copy = whole(exports, manifest)
         assert copy.digest(copy.records) == (manifest.records, manifest.digest)
         await require_current(exports, manifest, copy)
-        earlier = ExportFolder(exports.root).earlier(manifest)
+        earlier = await TargetFolder(exports.root).publications.earlier(manifest)
         if earlier is not None and manifest.changes is not None:
             copy = whole(exports, earlier)
             copy.apply(exports.lines_of(manifest, manifest.changes))

@@ -16,7 +16,7 @@ from service.errors import EngineUnavailable
 from service.feed.point_in_time import PointInTime
 from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
 from service.publishing.publication_files import PublicationFiles
-from service.publishing.run_log import RunLog
+from service.publishing.run_log import FolderRunLog
 from service.publishing.target_folder import TargetFolder
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
 
@@ -151,7 +151,7 @@ async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
 ) -> None:
     """Its publications would be old, next to new ones."""
     await exports.publish()
-    RunLog(exports.root).add("a", "listings")
+    FolderRunLog(exports.root).add("a/listings")
     monkeypatch.setattr("service.publishing.run_log.RESUME_SECONDS", -1)
     before = exports.latest("a")
     await exports.publish()
@@ -161,11 +161,11 @@ async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
 async def test_companies_that_are_named_are_published_whatever_was_before(exports: Exports) -> None:
     """And a stopped run of all resumes afterwards."""
     await exports.publish()
-    RunLog(exports.root).add("a", "listings")
+    FolderRunLog(exports.root).add("a/listings")
     before = exports.latest("a")
     assert (await exports.publish("a")).notes == []
     assert exports.latest("a").previous == before.publication
-    assert RunLog(exports.root).has("a", "listings")
+    assert FolderRunLog(exports.root).done == {"a/listings"}
 
 
 async def test_earlier_publications_and_companies_that_are_gone_are_pruned(exports: Exports) -> None:
@@ -190,8 +190,9 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(expor
 
 async def test_only_one_run_writes_to_a_folder(exports: Exports) -> None:
     """The other one does nothing."""
-    with TargetFolder(exports.root).locked(), pytest.raises(PublishLocked, match="Another"):
-        await exports.publish()
+    async with TargetFolder(exports.root).locked(print):
+        with pytest.raises(PublishLocked, match="Another"):
+            await exports.publish()
 
 
 async def test_files_are_private_unless_their_folder_is_not(exports: Exports) -> None:

@@ -1,4 +1,4 @@
-"""The component that adds published files: valid, and in agreement with what it is added to."""
+"""The components that add published files: valid, and in agreement with what they are added to."""
 
 from __future__ import annotations
 
@@ -9,56 +9,74 @@ import pytest
 from ruamel.yaml import YAML
 
 from brokerage.settings_types import reject_unknown_settings
-from tests.packaging.manifests import CRON_JOBS, DEPLOYMENT, FOLDER, SETTINGS, container, mounts, template
+from tests.packaging.manifests import CRON_JOBS, DEPLOYMENT, FOLDER, SETTINGS, container, mounts, named, template
 from tests.packaging.test_kubernetes import VERSIONS
 
-HERE = FOLDER / "exports"
+COMPONENTS = ("exports", "exports-store")
 
 
-def read(name: str) -> dict[str, Any]:
+def read(component: str, name: str) -> dict[str, Any]:
     """Return the document of a file."""
-    document: dict[str, Any] = YAML(typ="safe", pure=True).load(HERE / name)
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load(FOLDER / component / name)
     return document
 
 
-PUBLISH, PATCH = read("publish.yaml"), read("service.yaml")
-
-
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_schema_knows_every_member_of_the_job(version: str) -> None:
-    assert kubernetes_validate.validate(PUBLISH, version, strict=True) == version
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_schema_knows_every_member(component: str, version: str) -> None:
+    for name in read(component, "kustomization.yaml")["resources"]:
+        assert kubernetes_validate.validate(read(component, name), version, strict=True) == version
 
 
-def test_the_component_names_its_files() -> None:
-    component = read("kustomization.yaml")
-    assert component["kind"] == "Component"
-    named = [*component["resources"], *(patch["path"] for patch in component["patches"])]
-    assert sorted([*named, "kustomization.yaml"]) == sorted(path.name for path in HERE.iterdir())
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_component_names_its_files(component: str) -> None:
+    listed = read(component, "kustomization.yaml")
+    assert listed["kind"] == "Component"
+    files = [*listed["resources"], *(patch["path"] for patch in listed["patches"])]
+    assert sorted([*files, "kustomization.yaml"]) == sorted(path.name for path in (FOLDER / component).iterdir())
 
 
-def test_the_patch_changes_the_deployment_and_its_container() -> None:
-    assert (PATCH["kind"], PATCH["metadata"]["name"]) == ("Deployment", DEPLOYMENT["metadata"]["name"])
-    assert container(template(PATCH))["name"] == container(template(DEPLOYMENT))["name"]
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_patch_changes_the_deployment_and_its_container(component: str) -> None:
+    patch = read(component, "service.yaml")
+    assert (patch["kind"], patch["metadata"]["name"]) == ("Deployment", DEPLOYMENT["metadata"]["name"])
+    assert container(template(patch))["name"] == container(template(DEPLOYMENT))["name"]
 
 
 def test_the_job_writes_what_the_service_reads() -> None:
     """In one folder of one volume, which the service cannot change."""
-    found = [mounts(template(PUBLISH))["/exports"], mounts(template(PATCH))["/exports"]]
+    publish, patch = read("exports", "publish.yaml"), read("exports", "service.yaml")
+    found = [mounts(template(publish))["/exports"], mounts(template(patch))["/exports"]]
     assert {each["persistentVolumeClaim"]["claimName"] for each in found} == {"brokerage-exports"}
     assert [bool(each.get("readOnly")) for each in found] == [False, True]
-    for document in (PUBLISH, PATCH):
+    for document in (publish, patch):
         given = {each["name"]: each["value"] for each in container(template(document))["env"]}
         assert given["BROKERAGE_EXPORTS"] == "/exports"
         reject_unknown_settings(SETTINGS | given)
 
 
-def test_the_job_is_like_the_others() -> None:
+def test_with_a_store_both_have_credentials_of_their_own() -> None:
+    """A patch replaces the list of sources, so it repeats that of the deployment; the store can be reached."""
+    publish, patch = read("exports-store", "publish.yaml"), read("exports-store", "service.yaml")
+    *own, reader = container(template(patch))["envFrom"]
+    assert own == container(template(DEPLOYMENT))["envFrom"]
+    assert container(template(publish))["envFrom"] == [
+        *container(template(CRON_JOBS["brokerage-compact"]))["envFrom"],
+        {"secretRef": {"name": "brokerage-exports-publisher"}},
+    ]
+    assert reader == {"secretRef": {"name": "brokerage-exports-reader"}}
+    policy = read("exports-store", "network.yaml")["spec"]
+    assert policy["podSelector"] == named("NetworkPolicy")["spec"]["podSelector"]
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_the_job_is_like_the_others(component: str) -> None:
     """It may do no more, and is tried again where that may help."""
-    other = CRON_JOBS["brokerage-compact"]
-    pod, others = template(PUBLISH)["spec"], template(other)["spec"]
+    publish, other = read(component, "publish.yaml"), CRON_JOBS["brokerage-compact"]
+    pod, others = template(publish)["spec"], template(other)["spec"]
     assert {key for key in pod if pod[key] != others[key]} == {"containers", "volumes"}
-    assert container(template(PUBLISH))["securityContext"] == container(template(other))["securityContext"]
-    assert container(template(PUBLISH))["args"] == ["index", "publish", "--json"]
-    assert mounts(template(PUBLISH))["/run/secrets/brokerage"]["secret"]["secretName"] == "brokerage-service"
-    rules = [each["spec"]["jobTemplate"]["spec"]["podFailurePolicy"] for each in (PUBLISH, other)]
+    assert container(template(publish))["securityContext"] == container(template(other))["securityContext"]
+    assert container(template(publish))["args"] == ["index", "publish", "--json"]
+    assert mounts(template(publish))["/run/secrets/brokerage"]["secret"]["secretName"] == "brokerage-service"
+    rules = [each["spec"]["jobTemplate"]["spec"]["podFailurePolicy"] for each in (publish, other)]
     assert rules[0] == rules[1]

@@ -53,8 +53,8 @@ class FileDownload:
 
     async def _append(self, url: str, parameters: Mapping[str, str], present: int) -> None:
         """Request the bytes after the present ones, or all of them if the service does not know what they are of."""
-        headers = {"Range": f"bytes={present}-", "If-Range": f'"{self._file.sha256}"'} if present else None
-        async with self._client.get(url, parameters, headers) as response:
+        headers = {"Range": f"bytes={present}-", "If-Range": f'"{self._file.sha256}"'} if present else {}
+        async with self._client.get_file(url, parameters, headers) as response:
             start = present if response.status == HTTPStatus.PARTIAL_CONTENT else 0
             await self._write(response, start)
 
