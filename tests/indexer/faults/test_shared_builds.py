@@ -1,4 +1,4 @@
-"""Two commands share a build, whose processes are killed or suspended: the outcome is that of one undisturbed process."""
+"""Commands share a build, and are killed or suspended: the outcome is that of one undisturbed process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from indexer.lock import distributed_lock
 from mappings import COMPANY, TEAM
-from tests.indexer.changing_sources import second, source
+from tests.indexer.changing_sources import first, second, source
 from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
 from tests.indexer.command.test_signals import read_line
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     from tests.network.http import Reply, Request
 
 LINES = 1_200
+# More bytes than those that are compared at each end of a file before its ranges.
+ENDS = 70_000
 # Of the places of a host that is silent; long enough for a busy machine.
 WAIT = {"BROKERAGE_LOCK_WAIT_SECONDS": "60"}
-SILENT = {"HOST_TIMEOUT_SECONDS": "3"}
+SILENT = {"HOST_TIMEOUT_SECONDS": "1.5"}
 
 
 class HoldingProxy(RequestProxy):
@@ -153,31 +156,20 @@ async def shared(bench: Bench) -> SharedBuild:
     return build
 
 
-async def test_two_commands_share_a_build_and_another_source_is_refused(shared: SharedBuild) -> None:
-    async with shared.command(shared.first) as first:
-        await until(lambda: shared.first.is_holding)
-        other = write(shared.bench.folder.parent / "other", {COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
-        code, _, err = await run(shared.bench, "reindex", other, "teams", "--share", **WAIT)
-        assert code == 2
-        assert re.search(r"cannot share the build of process \d+ on .*: teams.ndjson has [\d,]+ bytes here and", err)
-        async with shared.command(shared.second) as helping:
-            await until(lambda: shared.second.is_holding)
-            shared.release()
-            ends = [await each.end() for each in (first, helping)]
+async def test_commands_share_a_build_and_load_the_ranges_of_one_that_is_killed(shared: SharedBuild) -> None:
+    gone = HoldingProxy(shared.address)
+    async with shared.command(shared.first, **SILENT) as first, shared.command(shared.second) as helping:
+        async with shared.command(gone) as killed:
+            await until(lambda: shared.first.is_holding and shared.second.is_holding and gone.is_holding)
+            killed.process.kill()
+            await killed.process.wait()
+        shared.release()
+        ends = [await each.end() for each in (first, helping)]
     await shared.check(ends, first, helping)
-    assert first.summary()["warnings"] == shared.expected.report["warnings"]
+    (loss,) = {*first.summary()["warnings"]} - {*shared.expected.report["warnings"]}
+    assert "no sign of life" in loss
     assert "coordinator" not in first.events[-1]
     assert 0 < helping.events[-1]["helped_lines"] < len(shared.expected.lines)
-
-
-async def test_the_ranges_of_a_host_that_is_killed_are_loaded_by_others(shared: SharedBuild) -> None:
-    async with shared.command(shared.first, **SILENT) as first, shared.command(shared.second) as helping:
-        await until(lambda: shared.second.is_holding)
-        helping.process.kill()
-        shared.release()
-        end = await first.end()
-    await shared.check([end], first)
-    assert "no sign of life" in first.summary()["warnings"][0]
 
 
 @pytest.mark.parametrize("shards", [3])
@@ -213,3 +205,32 @@ async def test_a_host_helps_the_run_that_resumes_after_the_coordinator_was_kille
                 ends = [await each.end() for each in (first, helping)]
     await shared.check(ends, first, helping)
     assert first.summary()["resumed_at"] > 0
+
+
+async def test_another_source_cannot_share_a_build(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed_lock, "_POLL_SECONDS", 0.1)
+    proxy, lines = HoldingProxy(bench.connection.url[0]), first(400)
+    content = (source(bench, lines) / "teams.ndjson").read_bytes()
+    ends = content[:ENDS], content[-ENDS:]
+    contents = {
+        r"cannot share the build of process \d+ on .*: teams.ndjson has [\d,]+ bytes here and": content[:-1],
+        r"teams.ndjson differs from that of process .* between the lines \d+ and \d+": (
+            ends[0] + content[ENDS:-ENDS].replace(b"first", b"tsrif") + ends[1]
+        ),
+    }
+    given = ("reindex", str(bench.folder), "--share")
+    async with proxy.running() as address, running(bench, *given, ELASTICSEARCH_URL=address, **SILENT):
+        await until(lambda: proxy.is_holding)
+        for complaint, other in contents.items():
+            folder = write(bench.folder.parent / "other", {COMPANY: [envelope(COMPANY)]})
+            (folder / "teams.ndjson").write_bytes(other)
+            code, _, err = await run(bench, "reindex", folder, "--share", **WAIT)
+            assert (code, bool(re.search(complaint, err))) == (2, True), err
+        assert (await run(bench, "reindex", bench.folder))[0] == 4
+        proxy.released.set()
+
+
+async def test_a_single_file_cannot_be_shared(bench: Bench) -> None:
+    path = write(bench.folder, {COMPANY: [envelope(COMPANY)]}) / "companies.ndjson"
+    code, _, err = await run(bench, "reindex", path, "--share")
+    assert (code, "uncompressed .ndjson files in a folder" in err) == (2, True)
