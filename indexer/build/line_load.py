@@ -36,19 +36,21 @@ class LoadMeans(NamedTuple):
 
 @dataclass(frozen=True)
 class LineLoad:
-    """What writes the lines of a resource into its candidate: `sender`, or the processes and hosts of `means`.
+    """What writes the lines of a resource into its candidate: `sender`, under the X-Opaque-Id `opaque_id`, or a pool.
 
-    `sample` is offered the documents.
+    `sample` is offered the documents. If the run is `shared`, other hosts load, too.
     """
 
     context: IndexerContext
     sender: BulkSender
+    opaque_id: str
     sample: DocumentSample
-    means: LoadMeans
+    pool: LoaderPool
+    shared: SharedRun | None = None
 
     async def run(self, loader: CandidateLoader) -> None:
         """Load the lines that remain. Afterwards, only this run writes into the candidate."""
-        if self.means.pool.processes > 1 or self.means.shared:
+        if self.pool.processes > 1 or self.shared is not None:
             await self._run_in_pool(loader)
         else:
             await self._run_here(loader)
@@ -65,14 +67,10 @@ class LineLoad:
 
     async def _run_in_pool(self, loader: CandidateLoader) -> None:
         """Load, and wait for the requests of processes that ended: none may arrive later."""
-        job, progress, settings, opaque_id = (
-            loader.job,
-            loader.progress,
-            self.context.settings,
-            self.means.lock.opaque_id,
-        )
-        order = LoadOrder(job.resource, job.companies, progress.live, self.sender.index, opaque_id, self.sender.ranges)
-        pool, is_shared = self.means.pool, self.means.shared is not None
+        job, progress, settings = loader.job, loader.progress, self.context.settings
+        written = (self.sender.index, self.opaque_id, self.sender.ranges)
+        order = LoadOrder(job.resource, job.companies, progress.live, *written)
+        pool, is_shared = self.pool, self.shared is not None
         pool.exits.clear()
         with open_ranges(job, progress, pool.processes, settings, is_shared=is_shared) as lines:
             async with await self._hosts(loader, lines):
@@ -82,15 +80,15 @@ class LineLoad:
                 f"processes that loaded lines ended {len(exits)} times, the last one with {exits[-1]}; others have "
                 "loaded these lines"
             )
-            await wait_for_bulk_tasks(self.context.client, opaque_id, settings.retry_seconds)
+            await wait_for_bulk_tasks(self.context.client, self.opaque_id, settings.retry_seconds)
 
     async def _hosts(
         self, loader: CandidateLoader, lines: FileRanges | LineBatches
     ) -> AbstractAsyncContextManager[None]:
         """Return the context in which other hosts load, too; nothing if the build, or its file, is not shared."""
-        if self.means.shared is None or not isinstance(lines, FileRanges):
+        if self.shared is None or not isinstance(lines, FileRanges):
             return nullcontext()
         job, progress, index = loader.job, loader.progress, loader.progress.candidate
         written = (await open_to_hosts(self.context, index, self.sender.index), hosts_opaque_id(index))
         order = HostOrder(job.resource.alias, job.companies, progress.live, *written, self.sender.ranges)
-        return self.means.shared.loading(self.means.pool, order)
+        return self.shared.loading(self.pool, order)

@@ -153,7 +153,8 @@ class ResourceBuild:
         sender = await candidate.sender(replaces_equal=False)
         loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            await LineLoad(self._context, sender, self._sample, self._means).run(loader)
+            lock, pool, shared = self._means
+            await LineLoad(self._context, sender, lock.opaque_id, self._sample, pool, shared).run(loader)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import signal
 from contextlib import asynccontextmanager
@@ -27,7 +28,7 @@ from tests.records import envelope, write
 from tests.waiting import until, until_true
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from tests.indexer.command.index_process import Running
     from tests.indexer.conftest import Bench
@@ -84,8 +85,8 @@ class Expected:
 class SharedBuild:
     """A bench on which commands share the build of the second source, each behind a proxy."""
 
-    def __init__(self, bench: Bench, expected: Expected) -> None:
-        self.bench = second_bench(bench, "shared-")
+    def __init__(self, bench: Bench, expected: Expected, name: str = "shared-") -> None:
+        self.bench = second_bench(bench, name)
         self.expected = expected
         self.address = bench.connection.url[0]
         self.first = HoldingProxy(self.address)
@@ -107,6 +108,8 @@ class SharedBuild:
             proxy.running() as address,
             running(self.bench, *arguments, ELASTICSEARCH_URL=address, **given) as one,
         ):
+            # It coordinates or helps by then; the next one helps.
+            await until(lambda: proxy.is_holding)
             yield one
 
     def release(self) -> None:
@@ -147,10 +150,16 @@ async def shared_documents(bench: Bench) -> list[str]:
 
 
 @pytest.fixture
-async def shared(bench: Bench) -> SharedBuild:
-    """A shared build that can start, and what is expected of it."""
+async def expected(bench: Bench) -> Expected:
+    """What one process makes of the source."""
     expected = Expected(bench)
     await expected.build()
+    return expected
+
+
+@pytest.fixture
+async def shared(bench: Bench, expected: Expected) -> SharedBuild:
+    """A shared build that can start."""
     build = SharedBuild(bench, expected)
     await build.start()
     return build
@@ -160,7 +169,6 @@ async def test_commands_share_a_build_and_load_the_ranges_of_one_that_is_killed(
     gone = HoldingProxy(shared.address)
     async with shared.command(shared.first, **SILENT) as first, shared.command(shared.second) as helping:
         async with shared.command(gone) as killed:
-            await until(lambda: shared.first.is_holding and shared.second.is_holding and gone.is_holding)
             killed.process.kill()
             await killed.process.wait()
         shared.release()
@@ -175,7 +183,6 @@ async def test_commands_share_a_build_and_load_the_ranges_of_one_that_is_killed(
 @pytest.mark.parametrize("shards", [3])
 async def test_what_a_suspended_host_writes_after_the_swap_is_refused(shared: SharedBuild) -> None:
     async with shared.command(shared.first, **SILENT) as first, shared.command(shared.second) as helping:
-        await until(lambda: shared.second.is_holding)
         suspended = [*loaders(helping.process.pid), helping.process.pid]
         signal_all(suspended, signal.SIGSTOP)
         shared.first.released.set()
@@ -191,20 +198,22 @@ async def test_what_a_suspended_host_writes_after_the_swap_is_refused(shared: Sh
     assert (await run(shared.bench, "verify", shared.bench.folder, "teams"))[0] == 0
 
 
-async def test_a_host_helps_the_run_that_resumes_after_the_coordinator_was_killed(shared: SharedBuild) -> None:
-    shared.first.free = 10
-    async with shared.command(shared.first) as killed:
-        await until(lambda: shared.first.bulks)
-        async with shared.command(shared.second) as helping:
-            await until(lambda: shared.second.is_holding)
+async def test_a_host_helps_the_run_that_resumes_after_the_coordinator_was_killed(
+    bench: Bench, expected: Expected, amount: Callable[[int, int], int]
+) -> None:
+    for seed in range(amount(1, 10)):
+        chance, shared = random.Random(seed), SharedBuild(bench, expected, f"shared{seed}-")  # noqa: S311 - repeatable
+        await shared.start()
+        shared.first.free, shared.second.free = chance.randint(8, 25), chance.randint(0, 9)
+        async with shared.command(shared.first) as killed, shared.command(shared.second) as helping:
             await until_true(partial(read_line, shared.bench))
             killed.process.kill()
             await killed.process.wait()
             shared.release()
-            async with shared.command(HoldingProxy(shared.address, free=1_000)) as first:
-                ends = [await each.end() for each in (first, helping)]
-    await shared.check(ends, first, helping)
-    assert first.summary()["resumed_at"] > 0
+            async with shared.command(shared.first) as again:
+                ends = [await each.end() for each in (again, helping)]
+        await shared.check(ends, again, helping)
+        assert again.summary()["resumed_at"] > 0, f"seed {seed}"
 
 
 async def test_another_source_cannot_share_a_build(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
