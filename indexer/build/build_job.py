@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
@@ -55,6 +56,10 @@ class BuildJob:
         dead_letters.resume(progress.dead_letters, progress.bad, progress.unreadable, unidentified)
         dead_letters.update_report(report)
         report.warnings, report.vanished_companies = list(progress.warnings), progress.vanished_companies
+        if progress.bad and not Path(progress.dead_letters).is_file():
+            report.warnings.append(
+                f"the first {len(progress.bad):,} dead letters are in {progress.dead_letters}, not on this host"
+            )
         report.is_taken = progress.refusal is not None
         progress.refusal = None
 

@@ -31,27 +31,24 @@ from indexer.reporting.report import RunStage
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from indexer.build.build_job import BuildJob
-    from indexer.build.parallel.loader_pool import LoaderPool
+    from indexer.build.line_load import LoadMeans
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.lifecycle import Generations
-    from indexer.lock.distributed_lock import DistributedLock
     from mappings.shards.ranges import ShardRanges
 
 
 class ResourceBuild:
     """Builds the candidate of one resource, from its creation to the gate."""
 
-    def __init__(
-        self, context: IndexerContext, job: BuildJob, lock: DistributedLock, pool: LoaderPool, limit: AdaptiveLimit
-    ) -> None:
-        """With a pool of several processes, these load the lines."""
+    def __init__(self, context: IndexerContext, job: BuildJob, means: LoadMeans, limit: AdaptiveLimit) -> None:
+        """Build with what loads the lines."""
         self._context = context
         self._job = job
-        self._lock = lock
+        self._means = means
+        self._lock = means.lock
         self._limit = limit
-        self._pool = pool
         self._lifecycle = GenerationLifecycle(context, job.resource)
         self._checkpoint = BuildCheckpoint(context, self._lifecycle.alias)
         self._sample = DocumentSample()
@@ -72,6 +69,7 @@ class ResourceBuild:
             for objection in progress.overridden:
                 job.refuse_unless_forced(objection)
             if progress.phase is BuildPhase.LOADING:
+                await self._share(progress)
                 await self._load(candidate)
             if progress.phase is BuildPhase.LOADED:
                 await self._compare(candidate)
@@ -142,13 +140,21 @@ class ResourceBuild:
             return present.ranges(present.live)
         return await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
 
+    async def _share(self, progress: BuildProgress) -> None:
+        """Record that hosts may write from now on, for the run that resumes. The fence must be of the lock's holder."""
+        if self._means.shared is not None:
+            await self._lock.verify()
+            progress.is_shared = True
+            await self._checkpoint.write(progress)
+
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
         sender = await candidate.sender(replaces_equal=False)
         loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            await LineLoad(self._context, sender, self._lock.opaque_id, self._sample, self._pool).run(loader)
+            lock, pool, shared = self._means
+            await LineLoad(self._context, sender, lock.opaque_id, self._sample, pool, shared).run(loader)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():
