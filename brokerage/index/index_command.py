@@ -26,7 +26,8 @@ _COMMANDS = {
     ),
     "publish": (
         "brokerage.index.index_publish:publish",
-        "Write files of each company and resource to a folder or an object store, by default BROKERAGE_EXPORTS.",
+        "Write files of each company and resource to TARGET, a folder or an object store, by default "
+        "BROKERAGE_EXPORTS.",
     ),
     "reindex": (
         "brokerage.index.index_load:reindex",

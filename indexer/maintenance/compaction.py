@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 1.0
 # A merge whose node leaves is begun again, on the node that has the shard then.
 _ATTEMPTS = 3
+_ELECTION_SECONDS = 2.0
 
 
 class CompactionOutcome(StrEnum):
@@ -154,7 +155,9 @@ class _ResourceCompaction:
             )
         await wait_for_quiet(self._context, self._on_wait)
         started = time.monotonic()
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            # Without a master, which is elected within some seconds, a merge fails at once.
+            await asyncio.sleep(_ELECTION_SECONDS * attempt)
             if await self._follow(live, await self._tasks.start(live), started) is MergeState.DONE:
                 return started
         raise ElasticsearchError(f"{live}: the nodes that merged it left {_ATTEMPTS} times. Run the command again.")

@@ -63,8 +63,6 @@ class MergeTasks:
     async def start(self, index: str) -> str:
         """Begin to merge each shard of an index into one segment; return the task."""
         client = self._client.options(opaque_id=f"{_NAME}{index}")
-        # Without a master the task would begin, and fail.
-        await retry(lambda: client.cluster.health(filter_path="status"), self._seconds)
         started = await retry(
             lambda: client.indices.forcemerge(index=index, max_num_segments=1, wait_for_completion=False), self._seconds
         )

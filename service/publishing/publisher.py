@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import secrets
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 
@@ -31,6 +29,7 @@ from service.publishing.errors import PublishError, PublishUnavailable, report_t
 from service.publishing.pruning import prune_companies, prune_publications
 from service.publishing.publication_files import PublicationFiles
 from service.publishing.run_log import UnkeptRunLog
+from service.publishing.threaded_writer import ThreadedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
-# Some 40 MB. A row group of Parquet is written at once, every tenth page or so; reading continues meanwhile.
-_WAITING_PAGES = 12
 
 
 class PublishProgress(NamedTuple):
@@ -192,7 +189,7 @@ class Publisher:
         company, records = view.call.scope.single_company or "", 0
         async with (
             aclosing(stream_snapshot(view, resource, mark, None)) as lines,
-            _ThreadedWriter(files) as writer,
+            ThreadedWriter(files) as writer,
         ):
             first = page = await anext(lines)
             total = orjson.loads(first)["count"]
@@ -210,33 +207,6 @@ class Publisher:
         self.target.replace(folder / manifest_name(manifest.publication), text)
         self.target.replace(folder / LATEST_NAME, text)
         prune_publications(self.target, folder, self.kept)
-
-
-class _ThreadedWriter:
-    """Compresses and writes pages in a thread, in their order, while the next ones are read."""
-
-    def __init__(self, files: PublicationFiles) -> None:
-        self._files, self._thread = files, ThreadPoolExecutor(1)
-        self._writing = deque[asyncio.Future[None]]()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_details: object) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._writing:
-            await asyncio.wait(self._writing)
-
-    async def add(self, page: bytes) -> None:
-        """Write a page soon; raise the error of an earlier one."""
-        if len(self._writing) == _WAITING_PAGES:
-            await self._writing.popleft()
-        self._writing.append(asyncio.get_running_loop().run_in_executor(self._thread, self._files.add, page))
-
-    async def flush(self) -> None:
-        """Wait until all pages are written."""
-        while self._writing:
-            await self._writing.popleft()
 
 
 def _chosen(directory: CompanyDirectory, companies: Collection[str]) -> Sequence[str]:
