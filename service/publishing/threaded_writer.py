@@ -29,8 +29,8 @@ class ThreadedWriter:
     async def __aexit__(self, *_details: object) -> None:
         """Wait until nothing is written any more; pages that were not begun are dropped."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if self._writing:
-            await asyncio.wait(self._writing)
+        # The first error was raised already; those of other pages, often the same, must not be logged as lost.
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def add(self, page: bytes) -> None:
         """Write a page soon; raise the error of an earlier one."""

@@ -1,0 +1,49 @@
+"""The thread that writes the pages of a publication, on a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from service.publishing.threaded_writer import ThreadedWriter
+
+if TYPE_CHECKING:
+    from service.publishing.publication_files import PublicationFiles
+
+
+PAGES = 5
+
+
+class FullDisk:
+    """Files that take no page; `is_full` is set once each page was refused."""
+
+    def __init__(self) -> None:
+        """Refuse nothing yet."""
+        self.is_full, self._left = threading.Event(), PAGES
+
+    def add(self, _lines: bytes) -> None:
+        """Raise OSError."""
+        self._left -= 1
+        if not self._left:
+            self.is_full.set()
+        raise OSError(28, "No space left on device")
+
+
+async def write_pages(disk: FullDisk) -> None:
+    """Write pages, and read their errors once all have one."""
+    async with ThreadedWriter(cast("PublicationFiles", disk)) as writer:
+        for _ in range(PAGES):
+            await writer.add(b"{}\n")
+        await asyncio.to_thread(disk.is_full.wait)
+        await writer.flush()
+
+
+async def test_an_error_of_several_pages_is_raised_once_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(OSError, match="No space left"):
+        await write_pages(FullDisk())
+    gc.collect()
+    assert caplog.messages == []
