@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from elasticsearch import NotFoundError
 
+from cluster.http.node_loss import NODE_LOSS_TYPES
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
@@ -29,12 +30,7 @@ _RUNNING = {
     "filter_path": "nodes.*.tasks.*.headers,node_failures",
 }
 # Why a merge fails when a node leaves that has copies, or is the elected master.
-_LEFT = {
-    "master_not_discovered_exception",
-    "node_closed_exception",
-    "node_disconnected_exception",
-    "node_not_connected_exception",
-}
+_LEFT = NODE_LOSS_TYPES | {"master_not_discovered_exception"}
 
 
 class MergeState(Enum):

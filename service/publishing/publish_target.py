@@ -47,7 +47,7 @@ class PublishTarget(Protocol):
         """Return the names of all folders below the root."""
 
     def names(self, folder: Path, /) -> Sequence[str]:
-        """Return the names of the files in a folder, complete or not; none if there is no such folder."""
+        """Return the names of the files in a folder, complete or not; an empty list if the folder does not exist."""
 
     def delete(self, path: Path, /) -> None:
         """Delete a file, if it exists."""

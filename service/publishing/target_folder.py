@@ -83,7 +83,7 @@ class TargetFolder:
         return [path.name for path in self.root.iterdir() if path.is_dir()]
 
     def names(self, folder: Path) -> list[str]:
-        """Return the names of the files in a folder; none if there is no such folder."""
+        """Return the names of the files in a folder; an empty list if it does not exist."""
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
     def delete(self, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
+from cluster.http.node_loss import NODE_LOSS_TYPES
 from service.errors import ApiError, DeadlineExceeded, EngineUnavailable, InternalError, RebuildDue
 from service.telemetry.counters import ENGINE_FAILURES
 
@@ -16,15 +17,7 @@ _LOGGED_BYTES = 2_000
 _TYPE = re.compile(rb'"type":"([a-z_]+)"')
 # Wraps the actual cause.
 _WRAPPER = b"search_phase_execution_exception"
-# The coordinating node lost its connection to another node.
-_NODE_LOST = frozenset(
-    {
-        b"connect_transport_exception",
-        b"node_closed_exception",
-        b"node_disconnected_exception",
-        b"node_not_connected_exception",
-    }
-)
+_NODE_LOST = frozenset(name.encode() for name in NODE_LOSS_TYPES)
 _TIMED_OUT = b"search_timeout_exception"
 # Elasticsearch reports all of these as 400, a fault of the request: a search that an operator cancelled, a closed
 # index, and an index of another version that lacks a field of the query.

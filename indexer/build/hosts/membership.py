@@ -7,9 +7,7 @@ their documents have changed, and its documents because their alias is removed (
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -35,7 +33,7 @@ from indexer.build.hosts.shared_run import POLL_SECONDS
 from indexer.build.parallel.messages import LoadOrder
 from indexer.errors import FencedError, IndexerError, SourceError
 from indexer.lock.distributed_lock import HEARTBEAT_SECONDS, HOLDER_TIMEOUT_SECONDS
-from indexer.lock.lock_store import LockState
+from indexer.lock.lock_store import LockState, this_process
 from indexer.source.line_ranges import FileRange, divisible_file
 from mappings import RESOURCES
 
@@ -67,9 +65,8 @@ class Membership:
         self._build = build
         self._pool = pool
         self._on_loaded = on_loaded
-        name = f"process {os.getpid()} on {socket.gethostname()}"
         places = pool.processes * _PLACES_PER_PROCESS
-        self._offer = HostOffer(build.token, secrets.token_hex(8), name, places)
+        self._offer = HostOffer(build.token, secrets.token_hex(8), this_process(), places)
         self._order: LoadOrder | None = None
         self._order_number = 0
         self._latest = dict[str, int]()  # the number of the latest range of each place

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import time
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -25,6 +23,8 @@ from indexer.build.hosts.shared_documents import (
 )
 from indexer.build.hosts.shared_store import SharedStore
 from indexer.errors import IndexerError, LockedError
+from indexer.lock.distributed_lock import HOLDER_TIMEOUT_SECONDS
+from indexer.lock.lock_store import this_process
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from indexer.reporting.report import RunSummary
 
 POLL_SECONDS = 0.25
-# Six signs of life, as of a lock.
-_HOST_TIMEOUT_SECONDS = 30.0
+# Six signs of life.
+_HOST_TIMEOUT_SECONDS = HOLDER_TIMEOUT_SECONDS
 
 
 class SharedRun:
@@ -47,8 +47,7 @@ class SharedRun:
     def __init__(self, context: IndexerContext, lock: DistributedLock, terms: BuildTerms) -> None:
         """Publish nothing yet."""
         self._store = SharedStore(context)
-        coordinator = f"process {os.getpid()} on {socket.gethostname()}"
-        self._build = SharedBuild(lock.token, coordinator, terms)
+        self._build = SharedBuild(lock.token, this_process(), terms)
         self._found: Found | None = None
         self._hosts: dict[str, RemoteHost] = {}
         self._numbers = count(1)
