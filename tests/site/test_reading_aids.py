@@ -25,6 +25,16 @@ _SIDEBAR = """(bar => (box => [box.left, box.top, box.width, bar.scrollTop])(bar
 _KEPT = "[Object.keys(sessionStorage).sort().join(), localStorage.length, document.cookie.length]"
 
 
+async def test_a_link_to_a_section_of_another_page_leaves_the_console_empty(
+    browser: Browser, served: RunningService
+) -> None:
+    async with open_visit(browser, served, NARROW) as visit:
+        await visit.open("/docs")
+        await visit.open("/docs/fields#listings-ListAgentUUID")
+        await until_true(lambda: visit.page.evaluate(_IN_VIEW, "listings-ListAgentUUID"))
+        assert visit.is_clean()
+
+
 async def test_the_keyboard_searches_and_opens_what_is_found(browser: Browser, served: RunningService) -> None:
     async with open_visit(browser, served, NARROW) as visit:
         page, results = visit.page, visit.page.locator("#search-results a")

@@ -28,6 +28,8 @@ function startKey() {
   const panel = at("key-panel"), input = at("own-key");
   at("key-button").hidden = false;
   panel.addEventListener("beforetoggle", () => { input.value = kept.read("key") ?? ""; });
+  // In the markup, the browser would apply it to the page, and complain of each page that is opened at a section.
+  input.autofocus = true;
   panel.addEventListener("submit", event => {
     event.preventDefault();
     useKey(input.value.trim());
