@@ -16,7 +16,7 @@ from cluster.http.typed_node import NotSentError
 if TYPE_CHECKING:
     from elastic_transport import TransportApiResponse
 
-_READS = ("/_search", "/_count", "/_mget")
+_READS = ("/_search", "/_mget")
 # Statuses while the shards of a node that is gone become available on others, and the pauses: 8 s altogether.
 _PASSING = frozenset({502, 503})
 _PAUSES_SECONDS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -29,11 +29,9 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
     Aliases of earlier holders of the same family are removed in the same request.
     """
     fence = f"{family}-{token}"
-    existing = await context.client.indices.get_alias(index="*", name=f"{family}-*")
     removals: list[dict[str, Any]] = [
         {"remove": {"index": holder, "alias": alias}}
-        for holder, body in existing.items()
-        for alias in body["aliases"]
+        for holder, alias in await _aliases(context, f"{family}-*")
         if alias.removeprefix(f"{family}-").isdecimal() and (holder, alias) != (index, fence)
     ]
     actions = [{"add": {"index": index, "alias": fence}}, *removals]
@@ -76,9 +74,7 @@ async def close_to_hosts(context: IndexerContext, alias: str, index: str) -> Non
     Elasticsearch refuses what it begins to process once all nodes know that the aliases are removed, and what it was
     processing before is listed as a task until it has ended. Raises ElasticsearchError if that cannot be established.
     """
-    pattern = f"{alias}-builder-*{_HOSTS_SUFFIX}"
-    existing = await context.client.indices.get_alias(index="*", name=pattern)
-    found = [(holder, hosts) for holder, body in existing.items() for hosts in body["aliases"]]
+    found = await _aliases(context, f"{alias}-builder-*{_HOSTS_SUFFIX}")
     actions = [{"remove": {"index": holder, "alias": hosts, "must_exist": False}} for holder, hosts in found]
     if actions:
         update = partial(context.client.indices.update_aliases, actions=actions)
@@ -86,6 +82,13 @@ async def close_to_hosts(context: IndexerContext, alias: str, index: str) -> Non
         if not response["acknowledged"]:
             raise ElasticsearchError(f"Not all nodes have confirmed that no other host writes into {index}: try again.")
     await wait_for_bulk_tasks(context.client, hosts_opaque_id(index), context.settings.retry_seconds)
+
+
+async def _aliases(context: IndexerContext, pattern: str) -> list[tuple[str, str]]:
+    """Return the index and the name of each alias that matches a pattern."""
+    read = partial(context.client.indices.get_alias, index="*", name=pattern)
+    existing = await retry(read, context.settings.retry_seconds)
+    return [(index, alias) for index, body in existing.items() for alias in body["aliases"]]
 
 
 async def remove_fence(context: IndexerContext, index: str, fence: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,14 +67,27 @@ def request(path: str, method: str = "GET", headers: Mapping[str, str] | None = 
 
 async def exchange(port: int, *sent: bytes, address: str = "127.0.0.1") -> list[RawResponse]:
     """Send pieces, one packet each; return all responses until the server closes."""
-    reader, writer = await asyncio.open_connection(address, port)
-    for piece in sent:
-        writer.write(piece)
-        await asyncio.sleep(0.02 if len(sent) > 1 else 0)
-    async with asyncio.timeout(_PATIENCE_SECONDS):
-        received = await reader.read()
-    writer.close()
+    loop = asyncio.get_running_loop()
+    with socket.create_connection((address, port)) as connection:
+        connection.setblocking(False)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            for piece in sent:
+                await loop.sock_sendall(connection, piece)
+                await asyncio.sleep(0.02 if len(sent) > 1 else 0)
+            received = await _read_all(connection)
     return _answers(received, is_head=sent[0].startswith(b"HEAD "))
+
+
+async def _read_all(connection: socket.socket) -> bytes:
+    """Return what arrives until the server closes, which resets the connection if it left bytes unread.
+
+    The streams of asyncio drop what they have received when that happens.
+    """
+    received = bytearray()
+    with suppress(ConnectionResetError):
+        while piece := await asyncio.get_running_loop().sock_recv(connection, 65_536):
+            received += piece
+    return bytes(received)
 
 
 async def exchange_one(port: int, *sent: bytes) -> RawResponse:

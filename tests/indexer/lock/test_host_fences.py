@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
 from indexer import LockedError
 from indexer.errors import FencedError
@@ -12,8 +13,11 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
 from indexer.lock.fence import builder_fence, close_to_hosts, open_to_hosts
 from tests.indexer.bulk_writes import created_index
+from tests.indexer.faulty_responses import FaultyResponses
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from tests.indexer.conftest import Bench
 
 
@@ -48,3 +52,19 @@ async def test_a_run_that_lost_its_fence_cannot_open_a_candidate_to_hosts(bench:
     with pytest.raises(LockedError, match="taken over"):
         await open_to_hosts(context, index, lost)
     assert await aliases(bench, index) == {present}
+
+
+async def test_a_lost_connection_ends_neither_the_fence_nor_its_closing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: dict[str, Any]) -> None:
+        raise ConnectionError("lost")
+
+    index, context = await created_index(bench, "candidate"), bench.engine()
+    faulty = FaultyResponses(bench.client, monkeypatch)
+    faulty.change(f"/_alias/{index}-builder-*", lost)
+    fence = await builder_fence(context, index, 5, index)
+    await open_to_hosts(context, index, fence)
+    faulty.change(f"/_alias/{index}-builder-*-hosts", lost)
+    await close_to_hosts(context, index, index)
+    assert (await aliases(bench, index), faulty.seen) == ({fence}, 4)
