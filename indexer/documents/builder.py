@@ -163,7 +163,8 @@ class DocumentBuilder:
         `context` is what is stored next to the record: the part that counts as content, then the rest.
         """
         names = self._restricted.open_members
-        extra, other, *values, _ = _encode_lines((*context, *self._open_values(record))).split(b"\n")
+        # A list: `encode_lines` of msgspec 0.22 never frees the iterator of any other sequence.
+        extra, other, *values, _ = _encode_lines([*context, *self._open_values(record)]).split(b"\n")
         for name in names:
             setattr(record, name, _PLACEHOLDER)
         opened = OpenRecord(names, values, _encode(record).split(RECORD_DELIMITER))

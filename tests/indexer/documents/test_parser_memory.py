@@ -1,0 +1,50 @@
+"""What a parsed line leaves in memory: nothing, since a load has billions of them and an update no end."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from indexer.documents.line_parser import LineParser, ParsedChunk
+from indexer.source.lines import SourceLine
+from mappings import RESOURCES, Resource
+from tests.indexer.parsed_lines import COMPANIES
+from tests.records import deletion, envelope, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LINES = 200
+FORMS: dict[str, Callable[[Resource], dict[str, Any]]] = {
+    "valid": envelope,
+    "rejected": lambda resource: envelope(resource, {"UnknownMember": 1}),
+    "deleted": lambda resource: deletion(resource, record(resource)[resource.identifier]),
+}
+
+
+def _left_by(work: Callable[[], None]) -> Counter[str]:
+    """Return how many objects more the garbage collector knows after some work, by type."""
+    gc.collect()
+    before = Counter(type(each).__name__ for each in gc.get_objects())
+    work()
+    gc.collect()
+    return Counter(type(each).__name__ for each in gc.get_objects()) - before
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
+def test_a_parsed_line_leaves_no_object_behind(resource: Resource, form: str) -> None:
+    line, parser = SourceLine("file", 1, orjson.dumps(FORMS[form](resource))), LineParser(resource, COMPANIES)
+
+    def parse() -> None:
+        for _ in range(LINES):
+            parser.parse_into(line, chunk := ParsedChunk())
+            assert len(chunk.drafts) == (form != "rejected")
+
+    _left_by(parse)  # what is made once
+    assert {name: count for name, count in _left_by(parse).items() if count >= LINES // 2} == {}
