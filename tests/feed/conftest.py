@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["bench", "feed"]
 
-# Marks are read for every request and may be used at once: published changes are visible immediately.
-SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.0, deadline_seconds=300.0)
+# Marks are read for every request: published changes are visible at once.
+SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
 GRANTS = {
     "a": KeyGrant("a", companies=("a",), rate=None),
     "b": KeyGrant("b", companies=("b",), rate=None),

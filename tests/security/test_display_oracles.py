@@ -22,11 +22,10 @@ from service.resources.filters import FilterRule
 from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
 from service.search.query import Clause, match_none, term
-from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import company
 from tests.indexer.conftest import bench, open_bench
 from tests.records import envelope
-from tests.security.test_guarded_values import Attacker, everything
+from tests.security.test_guarded_values import SETTINGS, Attacker, everything
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
