@@ -30,6 +30,7 @@ _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guesse
 _MEMORY_BYTES = 8 * 2**30
 _IMAGE = Path(__file__).with_name("image")
 _SHIPPED = _IMAGE / "test_shipped_image.py"
+_LONG_AND_LAST = Path(__file__).with_name("upgrade")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,6 +55,11 @@ def _keep_files_in_memory() -> None:
     about = os.statvfs(_MEMORY)
     if about.f_bavail * about.f_frsize >= _MEMORY_BYTES and not about.f_flag & os.ST_NOEXEC:
         tempfile.tempdir = os.environ["TMPDIR"] = _MEMORY
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long and would come last: one process would end with it while the others have nothing."""
+    items.sort(key=lambda item: _LONG_AND_LAST not in item.path.parents)
 
 
 def pytest_collection_finish() -> None:

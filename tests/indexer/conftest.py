@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
 
+from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
 from indexer.documents.coverage import BY_SOURCE
@@ -16,16 +18,16 @@ from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.shards.visibility import LEFT_QUERY
+from tests.conftest import remove_indices
 from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
     from pathlib import Path
 
     from elasticsearch import AsyncElasticsearch
 
-    from cluster.connection import ConnectionSettings
     from indexer import Source
     from mappings.shards.ranges import ShardRanges
 
@@ -126,12 +128,26 @@ async def live_ranges(bench: Bench, resource: Resource) -> ShardRanges:
 @pytest.fixture
 def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: Path, shards: int) -> Bench:
     """An index prefix, a source folder, and settings that avoid waits."""
+    return make_bench(client, connection, tmp_path, shards)
+
+
+@asynccontextmanager
+async def open_bench(engine_url: str, folder: Path, shards: int) -> AsyncIterator[Bench]:
+    """Yield what `bench` is to a test, for several of them; remove its indices afterwards."""
+    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
+    async with connect(connection, connections=4, timeout=30) as client:
+        yield make_bench(client, connection, folder, shards)
+        await remove_indices(client, connection.prefix)
+
+
+def make_bench(client: AsyncElasticsearch, connection: ConnectionSettings, folder: Path, shards: int) -> Bench:
+    """Return an indexer of a prefix whose settings avoid waits."""
     settings = IndexerSettings(
-        dead_letter_folder=str(tmp_path / "dead-letters"),
+        dead_letter_folder=str(folder / "dead-letters"),
         retry_seconds=5.0,
         lock_wait_seconds=0.0,
         green_seconds=5,
         merge=False,
         shards=(str(shards),),
     )
-    return Bench(client, connection, settings, tmp_path / "source")
+    return Bench(client, connection, settings, folder / "source")

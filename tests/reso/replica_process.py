@@ -46,6 +46,7 @@ class ReplicaProcess:
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
     changes: str = "auto"
+    map_text: str = _MAP
     process: subprocess.Popen[bytes] | None = None
     said: str = ""
 
@@ -63,7 +64,7 @@ class ReplicaProcess:
 
     async def run(self, *options: str) -> int:
         """Run one command to its end, however it comes; return its exit code, negative for a signal."""
-        (map_file := self.folder / "mls.toml").write_text(_MAP)
+        (map_file := self.folder / "mls.toml").write_text(self.map_text)
         command = ["replicate", self.server.url, "--company", ACME, "--map", str(map_file), "--changes", self.changes]
         self.process = subprocess.Popen(  # noqa: ASYNC220, S603 - it is only begun here, and is ours
             [sys.executable, "-c", _PROGRAM, *command, "--json", *options],

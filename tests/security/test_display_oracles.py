@@ -22,11 +22,10 @@ from service.resources.filters import FilterRule
 from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
 from service.search.query import Clause, match_none, term
-from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import company
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import bench, open_bench
 from tests.records import envelope
-from tests.security.test_guarded_values import Attacker, everything
+from tests.security.test_guarded_values import SETTINGS, Attacker, everything
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -68,6 +67,11 @@ _PATHS = (
     "reso/Property('L02')",
     "reso/EntityEvent?$count=true",
 )
+# By what is accepted. Timestamps have no coordinates, and are refused as features.
+_PATHS_OF = {
+    "*/*": _PATHS,
+    "application/geo+json, */*;q=0.1": tuple(path for path in _PATHS if "timestamps_only" not in path),
+}
 _GRANTS = {
     "idx": KeyGrant("idx", companies=("a",), rate=None, display=DisplayLicence.IDX),
     "poor": KeyGrant("poor", companies=("a",), rate=None, display=DisplayLicence.IDX, fields=()),
@@ -105,22 +109,24 @@ async def _keys(bench: Bench) -> dict[str, str]:
     return {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/geo+json, */*;q=0.1"])
-async def test_installations_that_differ_in_what_is_hidden_look_the_same(bench: Bench, accept: str) -> None:
-    """Bodies and their lengths, ETags, hashes, digests, counts, order and positions."""
-    seen: list[dict[str, Any]] = []
-    # Those have no coordinates, and are refused as features.
-    paths = [path for path in _PATHS if "geo" not in accept or "timestamps_only" not in path]
+async def test_installations_that_differ_in_what_is_hidden_look_the_same(bench: Bench) -> None:
+    """Bodies and their lengths, ETags, hashes, digests, counts, order and positions, as JSON and as GeoJSON."""
+    seen: list[dict[tuple[str, str], dict[str, Any]]] = []
     for seed in (1, 2):
         own = replace(bench, connection=replace(bench.connection, prefix=f"{bench.connection.prefix}{seed}"))
         await Hidden(seed).build(own)
         async with TestClient(TestServer(app.create_app(SETTINGS, own.connection))) as http:
+            keys = (await _keys(own)).items()
             seen.append(
-                {name: await everything(Attacker(http, key, accept), paths) for name, key in (await _keys(own)).items()}
+                {
+                    (name, accept): await everything(Attacker(http, key, accept), paths)
+                    for name, key in keys
+                    for accept, paths in _PATHS_OF.items()
+                }
             )
-    for name in _GRANTS:
-        for path in paths:
-            assert seen[0][name][path] == seen[1][name][path], (name, path)
+    for attacker, found in seen[0].items():
+        for path in found:
+            assert found[path] == seen[1][attacker][path], (attacker, path)
     assert re.search(r"\b(City|Address|TaxParcelId|Community) [12]\b", str(seen)) is None
     assert re.search(r"-10[12]\b", str(seen)) is None
 
@@ -137,15 +143,18 @@ async def _elsewhere(call: RequestContext) -> list[Clause]:
     return [] if city is None else [match_none(term("city", city))]
 
 
-@pytest.fixture
-async def searched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Attacker]:
-    """The service with filters by city and by latitude, as a later version may declare them."""
+@pytest.fixture(scope="module")
+async def searched(engine_url: str, tmp_path_factory: pytest.TempPathFactory, shards: int) -> AsyncIterator[Attacker]:
+    """The service with filters by city and by latitude, as a later version may declare them; tests only read it."""
     rule = FilterRule(parameters=("elsewhere",), fields=("city",), clauses=_elsewhere)
     operation = Operation("/searched", _Searched(), WalkResponse(LISTING, (rule,)))
-    monkeypatch.setattr("service.app.OPERATIONS", (*OPERATIONS, operation))
-    await Hidden(7).build(bench, sold={3})
-    async with TestClient(TestServer(app.create_app(SETTINGS, bench.connection))) as http:
-        yield Attacker(http, (await _keys(bench))["idx"])
+    async with open_bench(engine_url, tmp_path_factory.mktemp("searched"), shards) as bench:
+        await Hidden(7).build(bench, sold={3})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("service.app.OPERATIONS", (*OPERATIONS, operation))
+            served = app.create_app(SETTINGS, bench.connection)
+        async with TestClient(TestServer(served)) as http:
+            yield Attacker(http, (await _keys(bench))["idx"])
 
 
 _SHOWN = {f"L{number:02}" for number in range(_LISTINGS) if number not in _WITHHELD | _PLACELESS}

@@ -16,7 +16,7 @@ from xxhash import xxh3_64_intdigest
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
-from tests.feed.conftest import SETTINGS
+from tests.feed import conftest as feed
 from tests.feed.feed_client import company
 from tests.indexer.conftest import bench
 from tests.records import envelope
@@ -30,6 +30,8 @@ __all__ = ["bench"]
 
 JsonObject = dict[str, Any]
 
+# A watermark may be used at once, instead of after a second.
+SETTINGS = replace(feed.SETTINGS, shared_seconds=0.0)
 _LISTINGS = 12
 _TYPES = ("percent", "dollar", None)
 _VALUES = (*(f"{tenth / 10:.1f}" for tenth in range(20, 40)), None)

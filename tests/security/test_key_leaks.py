@@ -19,7 +19,7 @@ import pytest
 
 from embedded.ports import free_ports
 from service.app import SERVICES
-from tests.brokerage.conftest import COMMAND, _environment, run
+from tests.brokerage.conftest import COMMAND, _environment, invoke
 from tests.brokerage.test_serve import _wait_for
 from tests.neighbours import neighbours
 from tests.security.canary import CanaryKey, KeyInjection, exchange, get
@@ -62,7 +62,7 @@ def canary(environment: dict[str, str]) -> CanaryKey:
 
 def _commanded(command: tuple[str, ...], environment: dict[str, str]) -> str:
     """Return all that a command writes."""
-    ended = run(*command, environment=environment)
+    ended = invoke(*command, environment=environment)
     assert "Traceback" not in ended.stderr
     return ended.stdout + ended.stderr
 

@@ -68,7 +68,8 @@ async def attack_clients(
             "brokerage pull": ("pull", str(folder / "copy"), "--url", server.url, "--no-verify"),
             "brokerage index replicate": ("index", "replicate", server.url, "--company", COMPANY),
         }
-        return [await _run(name, given, changes, seconds) for name, given in commands.items()]
+        runs = (_run(name, given, changes, seconds) for name, given in commands.items())
+        return list(await asyncio.gather(*runs))
 
 
 async def _run(name: str, given: tuple[str, ...], environment: Mapping[str, str], seconds: float) -> BombOutcome:

@@ -142,9 +142,9 @@ class _Siege:
             bombing = asyncio.create_task(self._bomb(Path(name)))
             clock = self._clock(process.pid)
             await self._follow(process, clock)
-            await bombing
             await _all_made(self._found.target, self._scale)
             await self._end_attacks()
+            await bombing
             self._found.cores = {phase: clock.cores(phase) for phase in (PEACE, SIEGE)}
             self._found.honest = msgspec.json.decode(file.read_bytes(), type=HonestReport)
         return self._found

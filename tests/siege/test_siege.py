@@ -17,7 +17,7 @@ from tests.siege.target import SiegeTarget
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SMALL = SiegeScale(peace=0.5, siege=1.5, rounds=2, connections=3, bomb_bytes=16_000_000, bomb_seconds=60.0)
+_SMALL = SiegeScale(peace=0.5, siege=1.5, rounds=2, connections=3, bomb_bytes=16_000_000, bomb_seconds=10.0)
 _MEGABYTE = 1_000_000
 
 

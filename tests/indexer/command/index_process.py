@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
     from tests.indexer.conftest import Bench
 
-# Shortens the intervals of checkpoints, publications and retries for runs of a second.
+# Shortens the intervals of checkpoints, publications and retries for runs of a second. Merges do not wait until
+# Elasticsearch gives up what was just deleted.
 _PROGRAM = """
 import os
 from indexer.build import loader
 from indexer.build.hosts import membership, shared_run
 from indexer.indices import backoff
 from indexer.lock import distributed_lock
+from indexer.maintenance import retained_history
 from indexer.updates import update_run
 loader._CHECKPOINT_SECONDS = update_run._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
+retained_history._LONGEST_SECONDS = 0.0
 distributed_lock._POLL_SECONDS = 0.1
 distributed_lock.HEARTBEAT_SECONDS = membership.HEARTBEAT_SECONDS = 0.2
 shared_run.POLL_SECONDS = membership.POLL_SECONDS = 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,6 @@ from service.reso.entity_events.event_ledger import EventLedgerReader
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import AsyncIterator
 
     from mappings import Resource
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _EVERY = 10_000
 _PAGE = 7
+# Polls without a pause would take the processors from what they follow.
+_PAUSE_SECONDS = 0.03
 
 
 class FollowerState(NamedTuple):
@@ -90,6 +92,7 @@ class EventFollower:
         """Poll small pages until some work is done, then to the end; raise what it raises."""
         while not work.done():
             await self.poll(_PAGE)
+            await asyncio.sleep(_PAUSE_SECONDS)
         await work
         while await self.poll(_PAGE):
             pass

@@ -206,4 +206,4 @@ def test_in_every_order_of_steps_nothing_is_missed_and_no_number_changes(
     monkeypatch.setattr(publications, "PUBLICATIONS_PER_ARCHIVE", 3)
     monkeypatch.setattr(publications, "MAX_PUBLICATIONS", 12)
     checks = [HealthCheck.large_base_example, HealthCheck.data_too_large, HealthCheck.too_slow]
-    settings(max_examples=amount(200, 5_000), suppress_health_check=checks)(play)()
+    settings(max_examples=amount(100, 5_000), suppress_health_check=checks)(play)()

@@ -121,7 +121,7 @@ async def killed(*_: object, **__: object) -> NoReturn:
 async def test_an_update_that_is_killed_again_and_again_loses_no_event(
     bench: Bench, amount: Callable[[int, int], int]
 ) -> None:
-    count, settings = amount(600, 10_000), {"BROKERAGE_BULK_DOCUMENTS": "25"}
+    count, settings = amount(300, 10_000), {"BROKERAGE_BULK_DOCUMENTS": "25"}
     await start(bench)
     for seed in range(amount(1, 7)):
         chance = random.Random(seed)  # noqa: S311 - repeatable

@@ -149,12 +149,20 @@ async def shared_documents(bench: Bench) -> list[str]:
     return [hit["_id"] for hit in found["hits"]["hits"] if hit["_id"].startswith("shared-")]
 
 
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[int, Expected]:
+    """What one process makes of the source, by the number of shards, as far as a test needed it."""
+    return {}
+
+
 @pytest.fixture
-async def expected(bench: Bench) -> Expected:
+async def expected(bench: Bench, shards: int, undisturbed: dict[int, Expected]) -> Expected:
     """What one process makes of the source."""
-    expected = Expected(bench)
-    await expected.build()
-    return expected
+    if shards not in undisturbed:
+        expected = Expected(bench)
+        await expected.build()
+        undisturbed[shards] = expected
+    return undisturbed[shards]
 
 
 @pytest.fixture

@@ -37,13 +37,18 @@ def team(number: int, name: str, minute: int) -> dict[str, Any]:
 @pytest.fixture
 async def worn(bench: Bench, history_seconds: pytest.MonkeyPatch) -> Bench:  # noqa: ARG001
     """Merged teams of which a tenth was updated since, in several refreshed batches."""
+    await wear_out(bench)
+    return bench
+
+
+async def wear_out(bench: Bench) -> None:
+    """Merge teams, and update a tenth of them in several refreshed batches."""
     old = [team(number, "old", 0) for number in range(TEAMS)]
     assert (await bench.build({COMPANY: [envelope(COMPANY)], TEAM: old}, merge=True)).exit_code == 0
     for number in range(UPDATED):
         await bench.update({TEAM: [team(number * 7, "new", number + 1)]})
     await bench.client.indices.refresh(index=bench.connection.alias(TEAM))
     assert (await wear(bench)).is_worn
-    return bench
 
 
 async def wear(bench: Bench) -> IndexWear:

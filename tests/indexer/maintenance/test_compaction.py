@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,7 +18,8 @@ from mappings import TEAM
 from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
 from tests.indexer.expected_state import at_stage
-from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear
+from tests.indexer.faults.end_state import second_bench
+from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear, wear_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,27 +28,43 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 
-@pytest.fixture(params=[1, 3])
-def shards(request: pytest.FixtureRequest) -> int:
-    """One, and several."""
-    number: int = request.param
-    return number
+ONE_AND_SEVERAL = pytest.mark.parametrize("shards", [1, 3])
 
 
-async def test_a_worn_index_is_merged_and_serves_the_same(
-    worn: Bench, shards: int, history_seconds: pytest.MonkeyPatch
-) -> None:
-    """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left."""
+@pytest.fixture
+def shards() -> int:
+    """Several, where a test does not also ask for one."""
+    return 3
+
+
+async def test_worn_indices_are_merged_and_serve_the_same(bench: Bench, history_seconds: pytest.MonkeyPatch) -> None:
+    """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left.
+
+    That takes half a minute, so one shard and several are waited for together.
+    """
     history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
-    served, before = await worn.served(TEAM), await wear(worn)
-    done = await compact_teams(worn)
-    assert (done.outcome, done.index) == (CompactionOutcome.COMPACTED, f"{worn.connection.alias(TEAM)}-v0001")
+    await asyncio.gather(*(merge_worn(bench_with(bench, shards), shards) for shards in (1, 3)))
+
+
+def bench_with(bench: Bench, shards: int) -> Bench:
+    """Return an index prefix whose indices have so many shards."""
+    other = second_bench(bench, f"{shards}-")
+    return replace(other, folder=bench.folder / str(shards), settings=replace(other.settings, shards=(str(shards),)))
+
+
+async def merge_worn(bench: Bench, shards: int) -> None:
+    """Compact worn teams: what is served stays, and nothing that was deleted does."""
+    await wear_out(bench)
+    served, before = await bench.served(TEAM), await wear(bench)
+    done = await compact_teams(bench)
+    assert (done.outcome, done.index) == (CompactionOutcome.COMPACTED, f"{bench.connection.alias(TEAM)}-v0001")
     assert done.before == before
-    assert done.after == await wear(worn)
+    assert done.after == await wear(bench)
     assert (done.after.deleted, done.after.segments, done.after.shards, done.after.worn_shards) == (0, 1, shards, 0)
-    assert await worn.served(TEAM) == served
+    assert await bench.served(TEAM) == served
 
 
+@ONE_AND_SEVERAL
 async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
     before = await wear(worn)
     done = await compact_teams(worn, compact_deleted=0.9)
@@ -58,6 +76,7 @@ async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
     assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.SOUND
 
 
+@ONE_AND_SEVERAL
 async def test_updates_wear_it_again_and_it_is_merged_again(worn: Bench) -> None:
     for number in range(2):
         assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
@@ -103,6 +122,7 @@ async def test_running_merges_are_found_by_their_index(worn: Bench, monkeypatch:
     assert await MergeTasks(worn.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
 
 
+@ONE_AND_SEVERAL
 async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(worn: Bench) -> None:
     bounds = {"BROKERAGE_COMPACT_LOAD": "100", "BROKERAGE_COMPACT_DELETED": "0.9", "BROKERAGE_COMPACT_SEGMENTS": "1"}
     async with running(worn, "compact", "teams", **bounds) as command:
@@ -157,6 +177,7 @@ async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, mo
         await compact_teams(worn)
 
 
+@ONE_AND_SEVERAL
 async def test_deleted_documents_that_stay_are_reported(worn: Bench) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
@@ -183,6 +204,7 @@ async def test_a_build_at_the_same_time_wins(worn: Bench, monkeypatch: pytest.Mo
     assert {each["record"]["name"] for each in (await worn.served(TEAM)).values()} == {"rebuilt"}
 
 
+@ONE_AND_SEVERAL
 async def test_a_compaction_within_a_build_changes_nothing_of_it(worn: Bench) -> None:
     """A build is stopped by nothing: it takes what was live, and what was written since, from the merged index."""
     stages: list[asyncio.Task[Compaction]] = []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from indexer.reso.client import odata_response
 from indexer.reso.client.source_limits import SourceLimits
 from indexer.reso.dialects.source_map import read_map
 from mappings import LISTING, SOLD_LISTING
@@ -89,11 +88,9 @@ async def test_a_load_and_changes_and_deletions_are_equal(bench: Bench, tmp_path
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_what_changes_while_it_is_read_through_faults_is_equal(
-    bench: Bench, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("short_delays")
+async def test_what_changes_while_it_is_read_through_faults_is_equal(bench: Bench, tmp_path: Path, name: str) -> None:
     """Pages that are empty, or end too early without a link to the next, are among the faults."""
-    monkeypatch.setattr(odata_response, "_INITIAL_DELAY_SECONDS", 0.005)
     provider = PROVIDERS[name]
     settings = provider.settings(faults=dict.fromkeys(_FAULTS, 0.03), seed=5, retry_after_seconds=0)
     with serve_in_thread(settings, provider.world(5, **SIZES)) as server:

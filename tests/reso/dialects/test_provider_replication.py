@@ -63,7 +63,7 @@ async def test_the_limits_that_a_profile_documents_are_kept_also_by_a_run_that_i
     """The settings allow 1,000 requests per second, the provider two."""
     provider = PROVIDERS["mlsgrid"]
     with serve_in_thread(provider.settings(is_limited=True), provider.world(5, **_FEW)) as server:
-        replica = ProviderReplica("mlsgrid", bench, server, tmp_path)
+        replica = ProviderReplica("mlsgrid", bench, server, tmp_path, is_limited=True)
         replica.settings["BROKERAGE_RESO_RATE"] = "1000"
         server.on_request = lambda visit: replica.kill() if visit.number == 7 else None
         assert await replica.run() == SIGKILLED

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.usefixtures("short_delays")
+
+
 async def test_the_mark_is_taken_before_the_load_and_what_comes_meanwhile_is_followed(tmp_path: Path) -> None:
     async with serve_in_loop() as server, open_mirror(server, tmp_path, event_margin=0) as mirror:
         put(server, "Property", *KEYS_OF_TEN)

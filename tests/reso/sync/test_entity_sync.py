@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.reso.server.reso_server import ResoServer
     from tests.reso.server.schema import EntityType
 
+pytestmark = pytest.mark.usefixtures("short_delays")
 KEYS_OF_TEN = tuple(f"K{number:02}" for number in range(10))
 
 

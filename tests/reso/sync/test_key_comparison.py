@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tests.reso.server.schema import EntityType
     from tests.reso.server.server_settings import ServerSettings
 
+pytestmark = pytest.mark.usefixtures("short_delays")
 MANY = tuple(f"K{number:03}" for number in range(60))
 
 

@@ -102,6 +102,7 @@ async def test_many_requests_may_find_together_that_a_token_has_ended() -> None:
         assert server.auth.issued == 2
 
 
+@pytest.mark.usefixtures("short_delays")
 async def test_a_wrong_secret_and_rejected_tokens_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serve_in_loop(ServerSettings(client=("us", SECRET))) as server:
         async with open_client(server, **client(server, client_secret="wrong-secret")) as (web, waits):

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audited", "bench"]
 
-SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0, audit_days=30)
+SETTINGS = ServiceSettings(
+    fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.0, deadline_seconds=300.0, audit_days=30
+)
 LISTINGS = [f"L{at}" for at in range(6)]
 # By resource and state.
 Sent = dict[tuple[str, str], list[str]]

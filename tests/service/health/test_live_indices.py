@@ -41,7 +41,7 @@ async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
 @pytest.fixture
 async def corner(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
     """A sound installation and a service over it that checks it only on request, once it has read its caches."""
-    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), filled.connection)
+    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0, shared_seconds=0.0), filled.connection)
     async with TestClient(TestServer(app)) as filled.http:
         assert await filled.status("/companies/acme") == 200
         yield filled
@@ -149,7 +149,7 @@ async def test_an_index_without_a_copy_is_503_and_a_red_cluster_takes_no_worker_
 
 async def test_a_rollback_to_an_older_shape_is_noticed_while_the_service_runs(corner: IndexSandbox) -> None:
     old = await corner.make(LISTING, without="status", **{UNMAPPED: True})
-    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2), corner.connection)
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), corner.connection)
     async with TestClient(TestServer(app)) as corner.http:
         assert await corner.status(OPERATION_PATHS["/listings"]) == 200
         engine = app[SERVICES].engine
@@ -248,7 +248,7 @@ async def test_a_search_field_that_the_live_index_lacks_stops_only_requests_that
 
 async def test_a_rebuild_that_is_due_is_reported_and_keeps_no_process_from_becoming_ready(corner: IndexSandbox) -> None:
     await corner.point({LISTING: (await corner.make(LISTING, without="status"),)})
-    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0), corner.connection)
+    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0, shared_seconds=0.0), corner.connection)
     async with TestClient(TestServer(app)) as corner.http:
         answered = await corner.http.get("/readyz?verbose")
         assert answered.status == 200
@@ -278,7 +278,7 @@ async def test_companies_without_a_field_that_scopes_need_stop_every_request_rat
     corner: IndexSandbox,
 ) -> None:
     await corner.point({COMPANY: (await corner.make(COMPANY, without="parent_company_id"),)})
-    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2), corner.connection)
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), corner.connection)
     async with TestClient(TestServer(app)) as corner.http:
         status, body = await corner.problem("/companies")
         assert (status, REBUILD.format("companies") in body["detail"]) == (503, True)
