@@ -1,4 +1,4 @@
-"""The engine that tests run against, and a corner of it for each test."""
+"""The Elasticsearch that tests run against, and an installation of its own for each test."""
 
 from __future__ import annotations
 
@@ -145,13 +145,13 @@ def prefix() -> str:
 
 @pytest.fixture
 def connection(engine_url: str, prefix: str) -> ConnectionSettings:
-    """Connection settings of a test's own corner of the engine."""
+    """Connection settings of a test's own installation."""
     return ConnectionSettings(url=(engine_url,), prefix=prefix)
 
 
 @pytest.fixture
 async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticsearch]:
-    """A client; what the test made in its corner is removed afterwards."""
+    """A client; the indices of the test are removed afterwards."""
     async with connect(connection, connections=4, timeout=30) as opened:
         yield opened
         await remove_indices(opened, connection.prefix)

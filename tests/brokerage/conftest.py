@@ -117,5 +117,5 @@ def own_cache(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def on_engine(engine_url: str, prefix: str) -> dict[str, str]:
-    """An environment that selects the tests' engine and a corner of it."""
+    """An environment that selects Elasticsearch and an installation of its own."""
     return {"ELASTICSEARCH_URL": engine_url, "BROKERAGE_INDEX_PREFIX": prefix}

@@ -31,7 +31,7 @@ _HEAD = re.compile(r"(?P<method>[A-Z]+) (?P<path>/[^ ?]*)\S* HTTP/1\.1")
 
 
 class CallRecorder:
-    """Runs parts of the product on one corner of a cluster and records their requests."""
+    """Runs parts of the product on one installation and records their requests."""
 
     def __init__(self, proxy: Proxy, authority: Authority, prefix: str) -> None:
         """Nothing was asked yet."""

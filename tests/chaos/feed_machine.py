@@ -40,7 +40,7 @@ choices, pages, two, four = st.integers(0, 11), st.integers(1, 4), st.integers(0
 class FeedMachine(RuleBasedStateMachine):
     """One run: records of one resource, their changes and their readers. The test sets the class attributes."""
 
-    corner: ClassVar[MachineEnvironment]
+    environment: ClassVar[MachineEnvironment]
     runner: ClassVar[asyncio.Runner]
     readers: MachineReaders
     rebuilds = 0
@@ -53,7 +53,7 @@ class FeedMachine(RuleBasedStateMachine):
     )
     def start(self, is_sold: bool, given: list[Any], polling: Any) -> None:
         """Load some records; two consumers start without a copy."""
-        self.readers = MachineReaders(self.corner, SOLD_LISTING if is_sold else LISTING, polling)
+        self.readers = MachineReaders(self.environment, SOLD_LISTING if is_sold else LISTING, polling)
         self.do(self.play.update(self.play.changed(list(enumerate(given)))))
 
     @property
@@ -98,7 +98,7 @@ class FeedMachine(RuleBasedStateMachine):
     @rule(room=st.sampled_from([1, 1, 2, math.inf]), milliseconds=st.sampled_from([0, 1_500]))
     def go_on(self, room: float, milliseconds: int) -> None:
         """Resume the paused indexer, after some time or at once."""
-        self.corner.clock.milliseconds += milliseconds
+        self.environment.clock.milliseconds += milliseconds
         self.do(self.play.go_on(room))
 
     @precondition(lambda self: not self.play.is_idle)
@@ -116,7 +116,7 @@ class FeedMachine(RuleBasedStateMachine):
     @rule(milliseconds=st.sampled_from([1, 400, 999, 1_000, 2_600]))
     def wait(self, milliseconds: int) -> None:
         """Advance the indexer's clock."""
-        self.corner.clock.milliseconds += milliseconds
+        self.environment.clock.milliseconds += milliseconds
 
     @precondition(lambda self: len(self.readers.walks) < _OPEN_WALKS)
     @rule(choice=choices, way=ways, is_again=st.booleans(), count=pages, replica=two)
@@ -153,7 +153,7 @@ class FeedMachine(RuleBasedStateMachine):
         """Change records during a search: later identical requests must not share its response."""
 
         async def change() -> None:
-            self.corner.clock.milliseconds += milliseconds
+            self.environment.clock.milliseconds += milliseconds
             await self.play.update(self.play.changed(changes))
 
         self.do(self.readers.overtake(self.readers.consumers[which], replica, change))

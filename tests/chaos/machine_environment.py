@@ -126,10 +126,10 @@ async def opened(connection: ConnectionSettings, folder: Path, shards: int = 1) 
         store = KeyStore(clients[0], connection.keys_index)
         keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
         replicas = [await stack.enter_async_context(_replica(connection)) for _ in range(2)]
-        corner = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
-        stack.enter_context(patch.object(resource_build, "choose_ranges", corner.choose_ranges))
-        await corner.rebuild_empty(list(RESOURCES))
-        yield corner
+        environment = MachineEnvironment(bench, gate, replace(bench, client=clients[1]), replicas, keys, clock, shards)
+        stack.enter_context(patch.object(resource_build, "choose_ranges", environment.choose_ranges))
+        await environment.rebuild_empty(list(RESOURCES))
+        yield environment
 
 
 def _client(connection: ConnectionSettings) -> AsyncElasticsearch:

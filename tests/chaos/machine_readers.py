@@ -28,9 +28,9 @@ _TO_THE_END = 1_000  # pages
 class MachineReaders:
     """The walks and consumers of one run. Each walk stays on the replica on which it started."""
 
-    def __init__(self, corner: MachineEnvironment, resource: Resource, polling: Sequence[Way]) -> None:
+    def __init__(self, environment: MachineEnvironment, resource: Resource, polling: Sequence[Way]) -> None:
         """Start without walks and with empty consumers."""
-        self.play = MachineRun(corner, resource, self.witness)
+        self.play = MachineRun(environment, resource, self.witness)
         self.walks: list[FeedWalk] = []
         self.is_compared = False
         asked = [FEED_QUERIES[resource][at] for at in POLLED[resource]]
@@ -38,7 +38,7 @@ class MachineReaders:
         self.followers = [
             SnapshotFollower(ask, size) for ask, (size, _) in zip(FOLLOWED[resource], polling, strict=True)
         ]
-        self._corner = corner
+        self._environment = environment
         self._asked: list[tuple[FeedQuery, int, dict[str, str]]] = []
 
     def witness(self) -> None:
@@ -75,7 +75,7 @@ class MachineReaders:
 
     async def follow(self, follower: SnapshotFollower, count: int, replica: int) -> None:
         """Let a follower read this number of pages, or to the end."""
-        await follower.go_on(self._corner.replicas[replica], self._corner.keys[follower.ask.key], count)
+        await follower.go_on(self._environment.replicas[replica], self._environment.keys[follower.ask.key], count)
 
     async def watch(self, which: int, replica: int, step: int, milliseconds: int) -> None:
         """Resume the work step by step, with some time before each; before one of them, read a copy to the end."""
@@ -83,7 +83,7 @@ class MachineReaders:
             if step == 0:
                 await self._read(which, replica)
             step -= 1
-            self._corner.clock.milliseconds += milliseconds
+            self._environment.clock.milliseconds += milliseconds
             await self.play.go_on(1)
 
     async def _read(self, which: int, replica: int) -> None:
@@ -129,4 +129,4 @@ class MachineReaders:
             consumer.forget()
 
     def _way(self, walk: FeedWalk) -> tuple[ControlledReplica, str]:
-        return self._corner.replicas[walk.replica], self._corner.keys[walk.ask.key]
+        return self._environment.replicas[walk.replica], self._environment.keys[walk.ask.key]

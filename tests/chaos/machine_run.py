@@ -40,12 +40,12 @@ _MOMENTS = 1_000  # seconds between two changes at the source, so that there is 
 class MachineRun:
     """The records of one run. `witness` is called whenever what is true has changed, or may be about to."""
 
-    def __init__(self, corner: MachineEnvironment, resource: Resource, witness: Callable[[], None]) -> None:
+    def __init__(self, environment: MachineEnvironment, resource: Resource, witness: Callable[[], None]) -> None:
         """Start empty, with the indexer's clock at the start of an unpublished second."""
-        self.corner = corner
-        corner.clock.milliseconds += 10_000 - corner.clock.milliseconds % 1_000
-        corner.examples += 1
-        self.identifiers = [f"{corner.examples:06}{end}" for end in ENDS]
+        self.environment = environment
+        environment.clock.milliseconds += 10_000 - environment.clock.milliseconds % 1_000
+        environment.examples += 1
+        self.identifiers = [f"{environment.examples:06}{end}" for end in ENDS]
         self.truth = MachineModel()
         self.resource = resource
         self._witness = witness
@@ -65,7 +65,7 @@ class MachineRun:
     @property
     def may_write(self) -> bool:
         """Whether an update could take the write lock now: a rebuild holds it in its last stage only."""
-        return self.is_idle or (self._finish == self._swap and not self.corner.gate.has_write_lock)
+        return self.is_idle or (self._finish == self._swap and not self.environment.gate.has_write_lock)
 
     def changed(self, changes: Sequence[Change]) -> States:
         """Return the states after some changes at the source."""
@@ -112,24 +112,24 @@ class MachineRun:
 
     async def update(self, changes: States, room: float = math.inf) -> None:
         """Apply updates: all at once while a rebuild is paused, otherwise as many steps as allowed."""
-        begin = self.corner.clock.milliseconds
+        begin = self.environment.clock.milliseconds
         lines = {self.resource: self._lines(changes)}
         if self.is_idle:
             self._finish = lambda: self.truth.update(changes, self._since(begin))
             await self._begin(
-                self.corner.gated.update(lines),
+                self.environment.gated.update(lines),
                 lambda: self.truth.updated(changes),
                 room,
             )
             return
-        assert_nothing_refused(await self.corner.bench.update(lines))
+        assert_nothing_refused(await self.environment.bench.update(lines))
         self.truth.update(changes, self._since(begin))
         self._notice()
 
     async def rebuild(self, source: States, age: int, room: float) -> None:
         """Rebuild from a full source that is this number of changes old."""
         moment = (self._number - age) * _MOMENTS
-        folder = write(self.corner.bench.folder, {self.resource: self._lines(source)})
+        folder = write(self.environment.bench.folder, {self.resource: self._lines(source)})
         modified = int(BEGIN.timestamp()) + moment
         os.utime(folder / f"{self.resource.alias}.ndjson", (modified, modified))
         before = dict(self.truth.model.live)
@@ -137,7 +137,7 @@ class MachineRun:
         source = {name: state if state.name else state._replace(reason="deleted") for name, state in source.items()}
         self.truth.model.written = set()
         self._finish = self._swap
-        work = self.corner.gated.build_folder([self.resource], force=True, covered=EVERY_COMPANY)
+        work = self.environment.gated.build_folder([self.resource], force=True, covered=EVERY_COMPANY)
         await self._begin(work, lambda: self.truth.rebuilt(before, source, moment), room)
 
     async def roll_back(self, room: float, on_done: Callable[[], None]) -> None:
@@ -151,7 +151,7 @@ class MachineRun:
         # From its swap on, which may come long before its end.
         self.truth.forget_clocks()
         await self._begin(
-            rollback(self.corner.gated.engine(), self.resource),
+            rollback(self.environment.gated.engine(), self.resource),
             self.truth.rolled_back,
             room,
         )
@@ -159,12 +159,12 @@ class MachineRun:
     async def go_on(self, room: float = math.inf) -> None:
         """Resume the paused work for the allowed number of steps."""
         if self._work is not None:
-            self.corner.gate.open(room)
+            self.environment.gate.open(room)
             await self._held()
 
     async def refresh(self, which: int) -> None:
         """Make writes visible, as periodic refreshes do, shard by shard: in one of them, if there are several."""
-        bench = self.corner.bench
+        bench = self.environment.bench
         alias = bench.connection.alias(self.resource)
         routings = (await live_ranges(bench, self.resource)).routings
         if routings:
@@ -175,7 +175,7 @@ class MachineRun:
 
     async def check(self) -> None:
         """Compare indexed documents and tombstones with the model. Tombstones of moves are tested in tests/indexer."""
-        served = await self.corner.bench.served(self.resource)
+        served = await self.environment.bench.served(self.resource)
         found = {name: state_of(document) for name, document in served.items() if not is_move(name)}
         live = self.truth.model.live
         wrong = {name: (found.get(name), live.get(name)) for name in found | live if found.get(name) != live.get(name)}
@@ -186,27 +186,27 @@ class MachineRun:
         with suppress(Exception):
             await self.go_on()
         is_known = self.is_idle and self.truth.previous is not None
-        await self.corner.clear(self.resource, has_previous=is_known)
+        await self.environment.clear(self.resource, has_previous=is_known)
 
     def _since(self, begin: int) -> WorkInterval:
-        return WorkInterval(begin, self.corner.clock.milliseconds)
+        return WorkInterval(begin, self.environment.clock.milliseconds)
 
     def _swap(self) -> None:
         assert self._outcome is not None
         self.truth.swap(self._outcome(), self._since(self._begun))
 
     async def _begin(self, work: Coroutine[Any, Any, Any], outcome: Callable[[], States], room: float) -> None:
-        self._begun, self._outcome = self.corner.clock.milliseconds, outcome
+        self._begun, self._outcome = self.environment.clock.milliseconds, outcome
         self._notice()
-        alias = self.corner.bench.connection.alias(self.resource)
-        self.corner.gate.begin(alias, room, refreshes=self._finish != self._swap)
+        alias = self.environment.bench.connection.alias(self.resource)
+        self.environment.gate.begin(alias, room, refreshes=self._finish != self._swap)
         self._work = asyncio.create_task(work)
         await self._held()
 
     async def _held(self) -> None:
         """Wait until the work is paused or done."""
         assert self._work is not None
-        holding = asyncio.create_task(self.corner.gate.is_held.wait())
+        holding = asyncio.create_task(self.environment.gate.is_held.wait())
         await asyncio.wait({self._work, holding}, return_when=asyncio.FIRST_COMPLETED)
         holding.cancel()
         if self._work.done():

@@ -33,7 +33,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="module")
-def corner(
+def environment(
     engine_url: str, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory, shards: int
 ) -> Iterator[MachineEnvironment]:
     """The environment that all runs share."""
@@ -44,9 +44,9 @@ def corner(
 
 
 def test_walks_and_polls_return_valid_states(
-    corner: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int], shards: int
+    environment: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int], shards: int
 ) -> None:
-    FeedMachine.corner, FeedMachine.runner = corner, runner
+    FeedMachine.environment, FeedMachine.runner = environment, runner
     run_state_machine_as_test(
         FeedMachine,
         settings=settings(

@@ -1,4 +1,4 @@
-"""The service over a corner that tests publish from, and the folder between both."""
+"""The service over an installation that tests publish from, and the folder between both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service over a corner that tests index into, with a key for each scope."""
+"""The service over an installation that tests index into, with a key for each scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corner of the engine to replicate into, and a client that hurries."""
+"""An installation to replicate into, and a client with short delays."""
 
 import pytest
 

@@ -81,14 +81,14 @@ def expected_records(store: Store) -> dict[Resource, dict[str, Any]]:
 
 
 def _accepted(resource: Resource, composer: RecordMapper, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    intake = LineParser(resource, Companies({ACME}))
+    parser = LineParser(resource, Companies({ACME}))
     for key in keys:
         identifier = composer.identifier(resource.alias, key)
         try:
             if (made := composer.map_record(resource.alias, key)) is not None:
                 envelope = {"platform_company_id": ACME, "updated_at": _UNDATED, "record": made.record}
                 data = orjson.dumps(envelope | made.envelope, option=orjson.OPT_SORT_KEYS)
-                draft = intake.parse(SourceLine("expected", 1, data), ParsedChunk())
+                draft = parser.parse(SourceLine("expected", 1, data), ParsedChunk())
                 yield identifier, {"content": draft.content, "record": orjson.loads(draft.record or b"")}
         except InvalidRecordError:
             yield identifier, None

@@ -1,4 +1,4 @@
-"""The replications of a test server into a corner of the engine, round by round."""
+"""The replications of a test server into an installation, round by round."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ReplicationBench:
-    """The replications of a server into one corner of the engine."""
+    """The replications of a server into one installation."""
 
     bench: Bench
     server: ResoServer

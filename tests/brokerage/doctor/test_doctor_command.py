@@ -47,8 +47,8 @@ def findings(environment: dict[str, str], code: int) -> dict[str, dict[str, Any]
 async def test_a_sound_installation_passes_and_each_fault_is_reported(
     client: AsyncElasticsearch, connection: ConnectionSettings, on_engine: dict[str, str]
 ) -> None:
-    corner = IndexSandbox(client, connection)
-    await corner.fill()
+    sandbox = IndexSandbox(client, connection)
+    await sandbox.fill()
     found = run("doctor", "--json", environment={**on_engine, "BROKERAGE_DEADLINE": "3"})
     assert found.returncode == 1
     (unknown_name,) = problems(found.stdout).values()
@@ -59,8 +59,8 @@ async def test_a_sound_installation_passes_and_each_fault_is_reported(
     assert ESCAPE in screen.stdout
     assert screen.stdout.rstrip().endswith("The service can serve.")
 
-    old = await corner.make(LISTING, without="status")
-    await corner.point({LISTING: (old,)})
+    old = await sandbox.make(LISTING, without="status")
+    await sandbox.point({LISTING: (old,)})
     screen = run("doctor", environment=on_engine)
     assert screen.returncode == 0  # only requests that use the missing field are refused
     assert ESCAPE not in screen.stdout

@@ -39,7 +39,7 @@ def without(right: str, name: str) -> dict[str, Any]:
 def test_the_documented_role_is_all_that_is_needed_and_no_more(engine_url: str, prefix: str) -> None:
     with with_security(engine_url, prefix, SERVICE) as url:
         found = findings({"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": prefix, **CREDENTIALS}, 1)
-    assert "indices" in found  # an empty corner
+    assert "indices" in found  # without any index of the installation
     assert not {"user", "rights", "tls"} & found.keys()
 
 

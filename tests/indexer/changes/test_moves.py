@@ -65,8 +65,8 @@ def update_writer(bench: Bench) -> UpdateWriter:
 
 def pending(*teams: dict[str, Any]) -> dict[str, PendingDocument]:
     """Return the pending documents of envelopes."""
-    intake = LineParser(TEAM, Companies(set(KEYS)))
-    return newest_by_id([intake.parse(SourceLine("file", 1, orjson.dumps(each)), ParsedChunk()) for each in teams])
+    parser = LineParser(TEAM, Companies(set(KEYS)))
+    return newest_by_id([parser.parse(SourceLine("file", 1, orjson.dumps(each)), ParsedChunk()) for each in teams])
 
 
 async def rebuild(bench: Bench, *teams: dict[str, Any]) -> ResourceReport:

@@ -82,7 +82,7 @@ class Running:
 
 @asynccontextmanager
 async def running(bench: Bench, *arguments: str, **changes: str) -> AsyncIterator[Running]:
-    """Start `brokerage index ARGUMENTS --json` on the bench's corner; whatever happens, it is gone afterwards."""
+    """Start `brokerage index ARGUMENTS --json` on the bench's installation; it is ended afterwards in any case."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _PROGRAM, *arguments, "--json"),
         env=os.environ | environment(bench, **changes),

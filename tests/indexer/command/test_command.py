@@ -27,7 +27,7 @@ Outcome = tuple[int, str, str]
 
 
 def environment(bench: Bench, **changes: str) -> dict[str, str]:
-    """Return the settings that lead to a test's corner of the engine."""
+    """Return the settings that select the installation of a test."""
     return {
         "ELASTICSEARCH_URL": bench.connection.url[0],
         "BROKERAGE_INDEX_PREFIX": bench.connection.prefix,

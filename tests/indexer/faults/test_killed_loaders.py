@@ -39,17 +39,21 @@ async def test_a_build_whose_processes_are_killed_ends_like_an_undisturbed_one(b
     report = (await undisturbed.build_folder([TEAM], **TUNED)).report_for("teams")
     expected = await stored_teams(undisturbed)
     for seed in range(amount(1, 12)):
-        corner, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
-        await started(corner, count)
-        mark, live, known = await corner.mark(TEAM), await corner.live(TEAM), await stored_teams(corner)
+        installation, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
+        await started(installation, count)
+        mark, live, known = (
+            await installation.mark(TEAM),
+            await installation.live(TEAM),
+            await stored_teams(installation),
+        )
         source(bench, lines)
-        async with killer(corner, seed) as doing:
+        async with killer(installation, seed) as doing:
             given = moments(chance, is_soak=amount(0, 1) == 1)
-            arguments = ("reindex", str(corner.folder), "teams", "--processes", "2")
+            arguments = ("reindex", str(installation.folder), "teams", "--processes", "2")
             run = await doing.run(given, *arguments, between=nothing, **SET)
         warned += [each for each in run.summary()["warnings"] if "processes that loaded lines ended" in each]
-        await check(corner, run.summary(), vars(report), lines, corner.connection.prefix + live)
-        found = await stored_teams(corner)
+        await check(installation, run.summary(), vars(report), lines, installation.connection.prefix + live)
+        found = await stored_teams(installation)
         assert contents(found) == contents(expected), f"seed {seed}"
         check_stamps(found, mark, known, stamped_since(expected, before))
         resumed += doing.resumed

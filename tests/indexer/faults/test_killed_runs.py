@@ -116,12 +116,12 @@ async def test_a_first_build_that_is_killed_ends_like_an_undisturbed_one(bench: 
     assert report.refusal is None
     expected = await stored_teams(undisturbed)
     for seed in range(amount(1, 7)):
-        corner = second_bench(bench, f"killed{seed}-")
-        await corner.build_folder([COMPANY])
-        async with killer(corner, seed) as doing:
-            end = await kill_builds(corner, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
-        await check(corner, end, vars(report), lines, None)
-        assert await stored_teams(corner) == expected, f"seed {seed}"
+        installation = second_bench(bench, f"killed{seed}-")
+        await installation.build_folder([COMPANY])
+        async with killer(installation, seed) as doing:
+            end = await kill_builds(installation, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
+        await check(installation, end, vars(report), lines, None)
+        assert await stored_teams(installation) == expected, f"seed {seed}"
         resumed += doing.resumed
     assert resumed
 
@@ -136,14 +136,18 @@ async def test_a_rebuild_that_is_killed_ends_like_an_undisturbed_one(bench: Benc
     assert report.refusal is None
     expected = await stored_teams(undisturbed)
     for seed in range(amount(1, 7)):
-        corner = second_bench(bench, f"killed{seed}-")
-        await started(corner, count)
-        mark, live, known = await corner.mark(TEAM), await corner.live(TEAM), await stored_teams(corner)
+        installation = second_bench(bench, f"killed{seed}-")
+        await started(installation, count)
+        mark, live, known = (
+            await installation.mark(TEAM),
+            await installation.live(TEAM),
+            await stored_teams(installation),
+        )
         source(bench, lines)
-        async with killer(corner, seed) as doing:
-            end = await kill_builds(corner, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
-        await check(corner, end, vars(report), lines, corner.connection.prefix + live)
-        found = await stored_teams(corner)
+        async with killer(installation, seed) as doing:
+            end = await kill_builds(installation, doing, random.Random(seed), lines)  # noqa: S311 - repeatable
+        await check(installation, end, vars(report), lines, installation.connection.prefix + live)
+        found = await stored_teams(installation)
         assert contents(found) == contents(expected), f"seed {seed}"
         check_stamps(found, mark, known, stamped_since(expected, before))
         resumed += doing.resumed
@@ -158,23 +162,23 @@ async def test_an_update_that_is_killed_ends_like_an_undisturbed_one(bench: Benc
     await undisturbed.update({TEAM: lines}, **TUNED)
     expected = await stored_teams(undisturbed)
     for seed in range(amount(1, 7)):
-        corner, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
-        await started(corner, count)
-        watch = Watch(corner)
+        installation, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
+        await started(installation, count)
+        watch = Watch(installation)
         points = [chance.randint(2, len(lines) // BULK // KILLS_A_ROUND) for _ in range(KILLS_A_ROUND)]
         given = [KillPoint("", n, only_bulks=True, is_effective=chance.random() < 0.5) for n in points]
         given[1] = KillPoint(
             "", chance.randint(1, 5), only_bulks=True, behind="/_doc/update-"
         )  # a place is kept by then
-        async with killer(corner, seed) as doing:
-            run = await doing.run(given, "update", str(changes(corner, lines)), between=watch.look, **SET)
+        async with killer(installation, seed) as doing:
+            run = await doing.run(given, "update", str(changes(installation, lines)), between=watch.look, **SET)
         assert doing.kills
         end = run.summary()
         assert accounted(end) == end["read"] == len(lines) - watch.place, f"seed {seed}"
-        assert contents(await stored_teams(corner)) == contents(expected), f"seed {seed}"
+        assert contents(await stored_teams(installation)) == contents(expected), f"seed {seed}"
         await watch.look()
-        assert await leftovers(corner) == []
-        assert is_covered_by_mark(await stored_teams(corner), await corner.mark(TEAM))
+        assert await leftovers(installation) == []
+        assert is_covered_by_mark(await stored_teams(installation), await installation.mark(TEAM))
         resumed += watch.place
     assert resumed
 

@@ -116,9 +116,9 @@ async def test_chaos_loses_and_invents_nothing(bench: Bench, amount: Callable[[i
         runs = [await WORK[number](ends[-1], work_lines(number)) for number in range(until + 1)]
         expected.append(runs[-1].report_for("teams"))
     for seed in range(amount(2, 50)):
-        corner = second_bench(bench, f"chaos{seed}-")
+        installation = second_bench(bench, f"chaos{seed}-")
         try:
-            met = await chaos(corner, seed, expected, ends)
+            met = await chaos(installation, seed, expected, ends)
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise

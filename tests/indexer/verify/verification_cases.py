@@ -42,7 +42,7 @@ def teams(count: int) -> list[dict[str, Any]]:
 
 
 def engine_of(bench: Bench) -> IndexerContext:
-    """Return the bench's corner."""
+    """Return the connection settings of the bench."""
     return IndexerContext(bench.client, bench.connection, bench.settings)
 
 

@@ -29,17 +29,17 @@ FIELD = "deleted"
 
 @pytest.fixture(scope="module")
 async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
-    """A corner with sound indices; creating them is what takes time."""
+    """An installation with sound indices; creating them is what takes time."""
     connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
     async with connect(connection, connections=4, timeout=60) as client:
-        corner = IndexSandbox(client, connection)
-        await corner.fill()
-        yield corner
+        sandbox = IndexSandbox(client, connection)
+        await sandbox.fill()
+        yield sandbox
         await remove_indices(client, connection.prefix)
 
 
 @pytest.fixture
-async def corner(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
+async def sandbox(filled: IndexSandbox) -> AsyncIterator[IndexSandbox]:
     """A sound installation and a service over it that checks it only on request, once it has read its caches."""
     app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0, shared_seconds=0.0), filled.connection)
     async with TestClient(TestServer(app)) as filled.http:
@@ -52,114 +52,114 @@ def test_every_operation_is_asked() -> None:
     assert OPERATION_PATHS.keys() == {operation.path for operation in OPERATIONS}
 
 
-async def test_indices_as_the_declarations_make_them_are_sound_and_answered_from(corner: IndexSandbox) -> None:
-    assert await corner.check_now() == {}
-    assert await corner.statuses() == {200, 404}
+async def test_indices_as_the_declarations_make_them_are_sound_and_answered_from(sandbox: IndexSandbox) -> None:
+    assert await sandbox.check_now() == {}
+    assert await sandbox.statuses() == {200, 404}
 
 
-async def test_a_missing_alias_is_503_in_every_operation(corner: IndexSandbox) -> None:
-    await corner.point(dict.fromkeys(RESOURCES, ()))
+async def test_a_missing_alias_is_503_in_every_operation(sandbox: IndexSandbox) -> None:
+    await sandbox.point(dict.fromkeys(RESOURCES, ()))
     # Elasticsearch says so itself, before anything was looked at; afterwards it is not asked.
-    assert await corner.statuses() == {503}
-    assert await corner.check_now() == {
+    assert await sandbox.statuses() == {503}
+    assert await sandbox.check_now() == {
         resource.alias: (FindingState.WRONG, "its alias is missing") for resource in RESOURCES
     }
-    assert await corner.statuses() == {503}
+    assert await sandbox.statuses() == {503}
 
 
 async def test_a_field_that_the_live_index_lacks_is_503_in_every_operation_at_once(
-    corner: IndexSandbox, caplog: pytest.LogCaptureFixture
+    sandbox: IndexSandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing has looked at what the aliases point at now: Elasticsearch itself refuses the query."""
-    await corner.point(dict.fromkeys(RESOURCES, (await corner.make(LISTING, without=FIELD),)))
-    assert await corner.statuses() == {503}
+    await sandbox.point(dict.fromkeys(RESOURCES, (await sandbox.make(LISTING, without=FIELD),)))
+    assert await sandbox.statuses() == {503}
     assert "No field mapping can be found for the field with name [deleted]" in caplog.text
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_an_index_from_before_unknown_fields_were_refused_is_not_answered_from_either(
-    corner: IndexSandbox,
+    sandbox: IndexSandbox,
 ) -> None:
-    await corner.point(dict.fromkeys(RESOURCES, (await corner.make(LISTING, without=FIELD, **{UNMAPPED: True}),)))
+    await sandbox.point(dict.fromkeys(RESOURCES, (await sandbox.make(LISTING, without=FIELD, **{UNMAPPED: True}),)))
     # Without the check: an empty list, or that there is no such record.
-    assert await corner.statuses() == {200, 404}
+    assert await sandbox.statuses() == {200, 404}
     problem = "its index lacks fields of this version"
-    assert await corner.check_now() == {resource.alias: (FindingState.WRONG, problem) for resource in RESOURCES}
-    assert await corner.statuses() == {503}
+    assert await sandbox.check_now() == {resource.alias: (FindingState.WRONG, problem) for resource in RESOURCES}
+    assert await sandbox.statuses() == {503}
 
 
-async def test_a_sort_by_a_field_that_is_not_there_is_503(corner: IndexSandbox) -> None:
+async def test_a_sort_by_a_field_that_is_not_there_is_503(sandbox: IndexSandbox) -> None:
     options: dict[str, object] = {"index.sort.field": "id", UNMAPPED: True}
-    await corner.point({LISTING: (await corner.make(LISTING, without="feed_key", **options),)})
-    assert await corner.status("/listings?platform_company_id=acme&updated_since=1") == 503
+    await sandbox.point({LISTING: (await sandbox.make(LISTING, without="feed_key", **options),)})
+    assert await sandbox.status("/listings?platform_company_id=acme&updated_since=1") == 503
 
 
 @pytest.mark.parametrize("resource", [LISTING, COMPANY], ids=lambda resource: resource.alias)
-async def test_an_alias_over_two_indices_is_refused(corner: IndexSandbox, resource: Resource) -> None:
-    await corner.point({resource: (corner.valid[LISTING], corner.valid[COMPANY])})
-    assert await corner.check_now() == {resource.alias: (FindingState.WRONG, "it has several indices")}
-    assert await corner.status(OPERATION_PATHS[f"/{resource.alias}"]) == 503
+async def test_an_alias_over_two_indices_is_refused(sandbox: IndexSandbox, resource: Resource) -> None:
+    await sandbox.point({resource: (sandbox.valid[LISTING], sandbox.valid[COMPANY])})
+    assert await sandbox.check_now() == {resource.alias: (FindingState.WRONG, "it has several indices")}
+    assert await sandbox.status(OPERATION_PATHS[f"/{resource.alias}"]) == 503
 
 
-async def test_an_alias_with_a_filter_is_refused(corner: IndexSandbox) -> None:
-    await corner.point({LISTING: (corner.valid[LISTING],)}, filter={"term": {"company": "other"}})
-    assert await corner.check_now() == {"listings": (FindingState.WRONG, "its alias hides records")}
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
+async def test_an_alias_with_a_filter_is_refused(sandbox: IndexSandbox) -> None:
+    await sandbox.point({LISTING: (sandbox.valid[LISTING],)}, filter={"term": {"company": "other"}})
+    assert await sandbox.check_now() == {"listings": (FindingState.WRONG, "its alias hides records")}
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
 
 
-async def test_a_closed_index_is_503_before_the_check_and_after(corner: IndexSandbox) -> None:
-    await corner.client.indices.close(index=corner.valid[LISTING])
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
-    assert await corner.check_now() == {"listings": (FindingState.WRONG, "its index is closed")}
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
-    await corner.client.indices.open(index=corner.valid[LISTING], wait_for_active_shards=1)
-    assert await corner.check_now() == {}
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+async def test_a_closed_index_is_503_before_the_check_and_after(sandbox: IndexSandbox) -> None:
+    await sandbox.client.indices.close(index=sandbox.valid[LISTING])
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
+    assert await sandbox.check_now() == {"listings": (FindingState.WRONG, "its index is closed")}
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
+    await sandbox.client.indices.open(index=sandbox.valid[LISTING], wait_for_active_shards=1)
+    assert await sandbox.check_now() == {}
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
 
 
-async def test_an_index_in_place_of_the_alias_is_refused(corner: IndexSandbox) -> None:
-    await corner.point({TEAM: ()})
-    name = corner.connection.alias(TEAM)
-    await corner.client.indices.create(index=name)
-    assert await corner.check_now() == {"teams": (FindingState.WRONG, "it is not an alias")}
-    assert await corner.status("/teams") == 503
-    await corner.client.indices.delete(index=name)
+async def test_an_index_in_place_of_the_alias_is_refused(sandbox: IndexSandbox) -> None:
+    await sandbox.point({TEAM: ()})
+    name = sandbox.connection.alias(TEAM)
+    await sandbox.client.indices.create(index=name)
+    assert await sandbox.check_now() == {"teams": (FindingState.WRONG, "it is not an alias")}
+    assert await sandbox.status("/teams") == 503
+    await sandbox.client.indices.delete(index=name)
 
 
-async def test_an_index_with_another_refresh_interval_is_reported_and_served(corner: IndexSandbox) -> None:
-    index = corner.valid[LISTING]
-    await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": None})
-    assert await corner.check_now() == {"listings": (FindingState.WARNING, "updates may become visible late")}
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 200
-    await corner.client.indices.put_settings(index=index, settings={"index.refresh_interval": "1s"})
+async def test_an_index_with_another_refresh_interval_is_reported_and_served(sandbox: IndexSandbox) -> None:
+    index = sandbox.valid[LISTING]
+    await sandbox.client.indices.put_settings(index=index, settings={"index.refresh_interval": None})
+    assert await sandbox.check_now() == {"listings": (FindingState.WARNING, "updates may become visible late")}
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
+    await sandbox.client.indices.put_settings(index=index, settings={"index.refresh_interval": "1s"})
 
 
-async def test_an_index_without_a_copy_is_503_and_a_red_cluster_takes_no_worker_out(corner: IndexSandbox) -> None:
-    assert await corner.watch.unready_reason() is None
-    red = await corner.make(LISTING, **{"index.routing.allocation.require._name": "no-such-node"})
-    await corner.point({LISTING: (red,)})
-    await corner.watch.check_now()
-    (cluster,) = [finding for finding in corner.watch.findings()[0] if finding.subject == "cluster"]
+async def test_an_index_without_a_copy_is_503_and_a_red_cluster_takes_no_worker_out(sandbox: IndexSandbox) -> None:
+    assert await sandbox.watch.unready_reason() is None
+    red = await sandbox.make(LISTING, **{"index.routing.allocation.require._name": "no-such-node"})
+    await sandbox.point({LISTING: (red,)})
+    await sandbox.watch.check_now()
+    (cluster,) = [finding for finding in sandbox.watch.findings()[0] if finding.subject == "cluster"]
     assert (cluster.state, cluster.problem) == (FindingState.WARNING, "status red")
-    assert await corner.status(OPERATION_PATHS["/listings"]) == 503
-    assert await corner.watch.unready_reason() is None
-    await corner.restore()
-    await corner.client.indices.delete(index=red)
+    assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
+    assert await sandbox.watch.unready_reason() is None
+    await sandbox.restore()
+    await sandbox.client.indices.delete(index=red)
 
 
-async def test_a_rollback_to_an_older_shape_is_noticed_while_the_service_runs(corner: IndexSandbox) -> None:
-    old = await corner.make(LISTING, without="status", **{UNMAPPED: True})
-    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), corner.connection)
-    async with TestClient(TestServer(app)) as corner.http:
-        assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+async def test_a_rollback_to_an_older_shape_is_noticed_while_the_service_runs(sandbox: IndexSandbox) -> None:
+    old = await sandbox.make(LISTING, without="status", **{UNMAPPED: True})
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), sandbox.connection)
+    async with TestClient(TestServer(app)) as sandbox.http:
+        assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
         engine = app[SERVICES].engine
-        await corner.point({LISTING: (old,)})
+        await sandbox.point({LISTING: (old,)})
         await until(lambda: engine.missing)
-        assert await corner.status(OPERATION_PATHS["/listings"]) == 503
-        assert await corner.status(OPERATION_PATHS["/companies"]) == 200
-        await corner.restore()
+        assert await sandbox.status(OPERATION_PATHS["/listings"]) == 503
+        assert await sandbox.status(OPERATION_PATHS["/companies"]) == 200
+        await sandbox.restore()
         await until(lambda: not engine.missing)
-        assert await corner.status(OPERATION_PATHS["/listings"]) == 200
+        assert await sandbox.status(OPERATION_PATHS["/listings"]) == 200
 
 
 LISTINGS = "/listings?platform_company_id=acme"
@@ -223,15 +223,15 @@ LACKING: dict[tuple[Resource, str], tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("unmapped", [True, False], ids=["of an old version", "of this version"])
 @pytest.mark.parametrize(("resource", "field"), LACKING, ids=lambda part: getattr(part, "alias", part))
 async def test_a_search_field_that_the_live_index_lacks_stops_only_requests_that_use_it(
-    corner: IndexSandbox, resource: Resource, field: str, unmapped: bool
+    sandbox: IndexSandbox, resource: Resource, field: str, unmapped: bool
 ) -> None:
     refused, served = LACKING[resource, field]
-    old = await corner.make(resource, without=field, **({UNMAPPED: True} if unmapped else {}))
-    await corner.point({resource: (old,)})
+    old = await sandbox.make(resource, without=field, **({UNMAPPED: True} if unmapped else {}))
+    await sandbox.point({resource: (old,)})
     problem = "its index lacks search fields of this version"
-    assert await corner.check_now() == {resource.alias: (FindingState.WARNING, problem)}
+    assert await sandbox.check_now() == {resource.alias: (FindingState.WARNING, problem)}
     for path in refused:
-        status, body = await corner.problem(path)
+        status, body = await sandbox.problem(path)
         assert (path, status) == (path, 503)
         # OData has errors of a form of its own.
         about = body.get("error", body)
@@ -239,48 +239,52 @@ async def test_a_search_field_that_the_live_index_lacks_stops_only_requests_that
         assert about["code"] == "temporarily-unavailable"
         assert REBUILD.format(resource.alias) in said
         assert field not in said
-    assert {path: status for path in served if (status := await corner.status(path)) not in {200, 404}} == {}
-    assert {await corner.status(path) for path in served} & {200}
-    await corner.restore()
-    assert await corner.check_now() == {}
-    assert {path: status for path in refused if (status := await corner.status(path)) not in {200, 400, 404}} == {}
+    assert {path: status for path in served if (status := await sandbox.status(path)) not in {200, 404}} == {}
+    assert {await sandbox.status(path) for path in served} & {200}
+    await sandbox.restore()
+    assert await sandbox.check_now() == {}
+    assert {path: status for path in refused if (status := await sandbox.status(path)) not in {200, 400, 404}} == {}
 
 
-async def test_a_rebuild_that_is_due_is_reported_and_keeps_no_process_from_becoming_ready(corner: IndexSandbox) -> None:
-    await corner.point({LISTING: (await corner.make(LISTING, without="status"),)})
-    app = create_app(ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0, shared_seconds=0.0), corner.connection)
-    async with TestClient(TestServer(app)) as corner.http:
-        answered = await corner.http.get("/readyz?verbose")
+async def test_a_rebuild_that_is_due_is_reported_and_keeps_no_process_from_becoming_ready(
+    sandbox: IndexSandbox,
+) -> None:
+    await sandbox.point({LISTING: (await sandbox.make(LISTING, without="status"),)})
+    app = create_app(
+        ServiceSettings(fresh_seconds=3600.0, stale_seconds=7200.0, shared_seconds=0.0), sandbox.connection
+    )
+    async with TestClient(TestServer(app)) as sandbox.http:
+        answered = await sandbox.http.get("/readyz?verbose")
         assert answered.status == 200
         [check] = [each for each in (await answered.json())["checks"] if each["subject"] == "listings"]
         assert check["problem"] == "its index lacks search fields of this version"
         assert check["state"] == "warning"
-        findings, _ = corner.watch.findings()
+        findings, _ = sandbox.watch.findings()
         [finding] = [each for each in findings if each.subject == "listings"]
         assert finding.detail.endswith(
             "lacks these fields, or maps them differently: status. Requests that use them get 503."
         )
         assert REBUILD.format("listings") in finding.remedy
-        assert await corner.status(LISTINGS) == 503
+        assert await sandbox.status(LISTINGS) == 503
 
 
 async def test_before_it_was_looked_at_elasticsearch_refuses_and_the_rebuild_is_named_too(
-    corner: IndexSandbox, caplog: pytest.LogCaptureFixture
+    sandbox: IndexSandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await corner.point({LISTING: (await corner.make(LISTING, without="status"),)})
-    status, body = await corner.problem(LISTINGS)
+    await sandbox.point({LISTING: (await sandbox.make(LISTING, without="status"),)})
+    status, body = await sandbox.problem(LISTINGS)
     assert status == 503
     assert "`brokerage index reindex SOURCE`" in body["detail"]
     assert "No field mapping can be found for the field with name [status]" in caplog.text
 
 
 async def test_companies_without_a_field_that_scopes_need_stop_every_request_rather_than_widen_one(
-    corner: IndexSandbox,
+    sandbox: IndexSandbox,
 ) -> None:
-    await corner.point({COMPANY: (await corner.make(COMPANY, without="parent_company_id"),)})
-    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), corner.connection)
-    async with TestClient(TestServer(app)) as corner.http:
-        status, body = await corner.problem("/companies")
+    await sandbox.point({COMPANY: (await sandbox.make(COMPANY, without="parent_company_id"),)})
+    app = create_app(ServiceSettings(fresh_seconds=0.1, stale_seconds=0.2, shared_seconds=0.0), sandbox.connection)
+    async with TestClient(TestServer(app)) as sandbox.http:
+        status, body = await sandbox.problem("/companies")
         assert (status, REBUILD.format("companies") in body["detail"]) == (503, True)
 
 
@@ -293,13 +297,13 @@ async def test_companies_without_a_field_that_scopes_need_stop_every_request_rat
     ],
 )
 async def test_what_is_added_to_a_live_mapping_by_hand_is_named(
-    corner: IndexSandbox, change: dict[str, Any], named: str
+    sandbox: IndexSandbox, change: dict[str, Any], named: str
 ) -> None:
-    index = await corner.make(TEAM)
-    await corner.point({TEAM: (index,)})
-    assert "teams" not in await corner.check_now()
-    await corner.client.indices.put_mapping(index=index, **change)
-    assert (await corner.check_now())["teams"] == (FindingState.WARNING, "its mapping was changed by hand")
-    (finding,) = [each for each in corner.watch.findings()[0] if each.subject == "teams"]
+    index = await sandbox.make(TEAM)
+    await sandbox.point({TEAM: (index,)})
+    assert "teams" not in await sandbox.check_now()
+    await sandbox.client.indices.put_mapping(index=index, **change)
+    assert (await sandbox.check_now())["teams"] == (FindingState.WARNING, "its mapping was changed by hand")
+    (finding,) = [each for each in sandbox.watch.findings()[0] if each.subject == "teams"]
     assert finding.detail.endswith(f"another program than the indexer: {named}")
-    assert await corner.statuses() == {200, 404}
+    assert await sandbox.statuses() == {200, 404}
