@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import uvloop
 
+from bench.commands import MeasuredCommand
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerSettings
@@ -112,26 +111,23 @@ async def _sending(client: AsyncElasticsearch, waiting: Iterator[tuple[int, byte
 def _indexed(url: str, source: Path, arm: Arm, *arguments: str) -> None:
     """Run the command and take the times from its own events."""
     environment = {
-        **os.environ,
         "ELASTICSEARCH_URL": url,
         "BROKERAGE_MERGE_AFTER_BUILD": "false",
         "BROKERAGE_KEPT_GENERATIONS": "1",
     }
-    command = [str(Path(sys.executable).with_name("brokerage")), "index", "reindex", str(source), *arguments, "--json"]
+    given = ("index", "reindex", str(source), *arguments, "--json")
     moments: dict[tuple[str, str], float] = {}
     read = 0
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own command
-        for line in process.stdout or ():
-            event = orjson.loads(line)
-            if event["event"] == "progress":
-                moments.setdefault((event["resource"], event["stage"]), time.perf_counter())
-                read = event["read"]
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"The indexer ended with {status}.")
+    command = MeasuredCommand(*given, environment=environment, output=subprocess.PIPE)
+    for line in command.process.stdout or ():
+        event = orjson.loads(line)
+        if event["event"] == "progress":
+            moments.setdefault((event["resource"], event["stage"]), time.perf_counter())
+            read = event["read"]
+    used = command.wait()
     seconds = moments[LISTING.alias, "comparing"] - moments[LISTING.alias, "reading"]
     arm.rates.append(read / seconds)
-    arm.megabytes.append(usage.ru_maxrss / 1024)
+    arm.megabytes.append(used.memory / 2**20)
 
 
 def reading_rate(url: str, source: Path, processes: int) -> float:

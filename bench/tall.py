@@ -11,10 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -27,6 +24,7 @@ import orjson
 
 from bench.accounting import peak_bytes
 from bench.client import Pool
+from bench.commands import MeasuredCommand
 from bench.company_rebuild import small_listing
 from bench.programs import service
 from bench.walks import ServiceWay
@@ -127,23 +125,16 @@ def _load(url: str, folder: Path, records: int, shards: int) -> int:
     size = _write_source(folder / "source", records)
     environment = {"ELASTICSEARCH_URL": url, "BROKERAGE_INDEX_PREFIX": _prefix(records)}
     environment |= {"BROKERAGE_SHARDS": f"listings={shards}", "BROKERAGE_DEAD_LETTER_DIR": str(folder / "dead")}
-    command = [str(Path(sys.executable).with_name("brokerage")), "index", "reindex", str(folder / "source")]
-    started = time.perf_counter()
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "companies", "listings"], env=os.environ | environment, stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"The load of {records:,} listings ended with {process.returncode}.")
-    seconds, cpu = time.perf_counter() - started, used.ru_utime + used.ru_stime
+    arguments = ("index", "reindex", str(folder / "source"), "companies", "listings")
+    used = MeasuredCommand(*arguments, environment=environment).wait()
     print(
-        f"{records:>11,} listings of {size:,} bytes loaded: {seconds:,.0f} s, {records / seconds:,.0f} a second; "
-        f"indexer {cpu / records * 1e6:.1f} µs of processor time a record, {used.ru_maxrss / 1024:.0f} MB",
+        f"{records:>11,} listings of {size:,} bytes loaded: {used.seconds:,.0f} s, "
+        f"{records / used.seconds:,.0f} a second; indexer {used.processor / records * 1e6:.1f} µs of processor time "
+        f"a record, {used.memory / 2**20:.0f} MB",
         flush=True,
     )
     shutil.rmtree(folder)
-    return used.ru_maxrss * 1024
+    return used.memory
 
 
 def _prefix(records: int) -> str:

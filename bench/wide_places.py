@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import subprocess
-import sys
 import time
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench.client import Pool, get
+from bench.commands import MeasuredCommand
 from bench.programs import service
 from bench.wide_data import PARENT, Amount, write_data, write_keys
 from cluster.connection import ConnectionSettings, connect
@@ -21,22 +18,16 @@ from service.keys.store import KeyGrant, KeyStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from bench.client import Answer, Connection
+    from bench.commands import Used
     from bench.programs import Program
 
 _RESOURCES = ("companies", "offices", "agents", "sold_listings")
 _QUIET = {"BROKERAGE_ACCESS_LOG": "errors"}
 _LOOK_SECONDS = 0.02
 SMALL = f"companies/{PARENT}"
-
-
-class Used(NamedTuple):
-    """What a command took: seconds, seconds of the processor, and bytes of memory at most."""
-
-    seconds: float
-    processor: float
-    memory: int
 
 
 class Place(NamedTuple):
@@ -48,18 +39,9 @@ class Place(NamedTuple):
 
     def run(self, *arguments: str, folder: Path | None = None) -> Used:
         """Run the command line; return what it took, or end. Unreadable lines go to the folder."""
-        command = [str(Path(sys.executable).with_name("brokerage")), *arguments]
         environment = {"ELASTICSEARCH_URL": self.connection.url[0], "BROKERAGE_INDEX_PREFIX": self.connection.prefix}
         environment |= {"BROKERAGE_DEAD_LETTER_DIR": str(folder / "dead")} if folder else {}
-        started = time.perf_counter()
-        process = subprocess.Popen(  # noqa: S603 - our own command
-            command, env=os.environ | environment, stdout=subprocess.DEVNULL
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}.")
-        return Used(time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+        return MeasuredCommand(*arguments, environment=environment).wait()
 
     async def start_seconds(self) -> float:
         """Return how long a service takes until it is ready."""
