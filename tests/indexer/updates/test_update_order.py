@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from indexer.indices.scan import fetch_documents
 from mappings import COMPANY, LISTING
+from mappings.shards.visibility import unhide
 from mappings.stored_document import replace_stamp
 from tests.indexer.changes.record_histories import (
     FORMS,
@@ -80,7 +81,10 @@ class Delivery:
         return found
 
     async def check(self, bench: Bench) -> None:
-        """Compare everything that is stored, but for the stamps, with the latest state of each record."""
+        """Compare all that is stored with the latest state of each record, but for the stamps.
+
+        A record that has changed its shard also says until the next rebuild when which copy is hidden.
+        """
         expected: State = {}
         for name, events in self.by_record(self.history).items():
             state = pending_document(name, latest(name, events))
@@ -88,7 +92,7 @@ class Delivery:
         alias = bench.connection.alias(LISTING)
         await bench.client.indices.refresh(index=alias)
         found = await fetch_documents(bench.engine(), alias, self.names)
-        assert {each.id: (each.version, replace_stamp(each.source, 0, 0)) for each in found} == expected
+        assert {each.id: (each.version, unhide(replace_stamp(each.source, 0, 0))) for each in found} == expected
 
 
 async def start(bench: Bench) -> None:
