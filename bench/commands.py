@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from bench.programs import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +38,8 @@ class MeasuredCommand:
         """Start it with more environment variables; `output` is that of `subprocess.Popen`."""
         self._name, self._started = " ".join(arguments), time.perf_counter()
         self._measured, written = os.pipe()
-        command = [str(Path(sys.executable).with_name("brokerage")), *arguments]
         self.process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-S", "-c", _STARTER, str(written), *command],
+            [sys.executable, "-S", "-c", _STARTER, str(written), str(COMMAND), *arguments],
             env=os.environ | environment,
             stdout=output,
             pass_fds=[written],

@@ -26,6 +26,7 @@ import orjson
 
 from bench.accounting import peak_bytes, tree
 from bench.canned_engine import canned_engine
+from bench.commands import MeasuredCommand
 from bench.load import reading_rate
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
@@ -128,12 +129,11 @@ def _update_all(url: str, folder: Path) -> None:
             envelope = orjson.loads(line)
             envelope["updated_at"], envelope["record"]["ListPrice"] = moment, 1_000
             file.write(orjson.dumps(envelope) + b"\n")
-    command = [str(Path(sys.executable).with_name("brokerage")), "index", "update", str(path), "--resource", "listings"]
-    started = time.perf_counter()
-    subprocess.run(command, env=os.environ | {"ELASTICSEARCH_URL": url}, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+    arguments = ("index", "update", str(path), "--resource", "listings")
+    used = MeasuredCommand(*arguments, environment={"ELASTICSEARCH_URL": url}).wait()
     with path.open("rb") as file:
         records = sum(1 for _ in file)
-    print(f"update of all {records:,} listings: {records / (time.perf_counter() - started):,.0f} a second")
+    print(f"update of all {records:,} listings: {records / used.seconds:,.0f} a second")
 
 
 def main() -> None:
