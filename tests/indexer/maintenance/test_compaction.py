@@ -28,15 +28,14 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 
-ONE_AND_SEVERAL = pytest.mark.parametrize("shards", [1, 3])
+@pytest.fixture(params=[1, 3])
+def shards(request: pytest.FixtureRequest) -> int:
+    """One, and several."""
+    number: int = request.param
+    return number
 
 
-@pytest.fixture
-def shards() -> int:
-    """Several, where a test does not also ask for one."""
-    return 3
-
-
+@pytest.mark.parametrize("shards", [1], ids=["1 and 3"])
 async def test_worn_indices_are_merged_and_serve_the_same(bench: Bench, history_seconds: pytest.MonkeyPatch) -> None:
     """Elasticsearch keeps deleted documents for copies of a shard; once it gives them up, no gap is left.
 
@@ -64,7 +63,6 @@ async def merge_worn(bench: Bench, shards: int) -> None:
     assert await bench.served(TEAM) == served
 
 
-@ONE_AND_SEVERAL
 async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
     before = await wear(worn)
     done = await compact_teams(worn, compact_deleted=0.9)
@@ -76,7 +74,6 @@ async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
     assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.SOUND
 
 
-@ONE_AND_SEVERAL
 async def test_updates_wear_it_again_and_it_is_merged_again(worn: Bench) -> None:
     for number in range(2):
         assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
@@ -122,7 +119,6 @@ async def test_running_merges_are_found_by_their_index(worn: Bench, monkeypatch:
     assert await MergeTasks(worn.engine()).running() == {f"{prefix}teams-v0001": "n:0"}
 
 
-@ONE_AND_SEVERAL
 async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(worn: Bench) -> None:
     bounds = {"BROKERAGE_COMPACT_LOAD": "100", "BROKERAGE_COMPACT_DELETED": "0.9", "BROKERAGE_COMPACT_SEGMENTS": "1"}
     async with running(worn, "compact", "teams", **bounds) as command:
@@ -177,7 +173,6 @@ async def test_merges_that_are_lost_again_and_again_are_an_error(worn: Bench, mo
         await compact_teams(worn)
 
 
-@ONE_AND_SEVERAL
 async def test_deleted_documents_that_stay_are_reported(worn: Bench) -> None:
     """They are held for a copy of a shard; the merge drops what it can, once."""
     await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
@@ -204,7 +199,6 @@ async def test_a_build_at_the_same_time_wins(worn: Bench, monkeypatch: pytest.Mo
     assert {each["record"]["name"] for each in (await worn.served(TEAM)).values()} == {"rebuilt"}
 
 
-@ONE_AND_SEVERAL
 async def test_a_compaction_within_a_build_changes_nothing_of_it(worn: Bench) -> None:
     """A build is stopped by nothing: it takes what was live, and what was written since, from the merged index."""
     stages: list[asyncio.Task[Compaction]] = []
