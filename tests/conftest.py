@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,6 +141,10 @@ def _container() -> Iterator[str]:
 @pytest.fixture
 def prefix() -> str:
     """A prefix that no other test's indices have."""
+    return _new_prefix()
+
+
+def _new_prefix() -> str:
     return f"t{secrets.token_hex(4)}-"
 
 
@@ -154,6 +159,15 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[AsyncElasticse
     """A client; the indices of the test are removed afterwards."""
     async with connect(connection, connections=4, timeout=30) as opened:
         yield opened
+        await remove_indices(opened, connection.prefix)
+
+
+@asynccontextmanager
+async def open_installation(engine_url: str) -> AsyncIterator[tuple[AsyncElasticsearch, ConnectionSettings]]:
+    """Yield a client and the settings of an installation for several tests; remove its indices afterwards."""
+    connection = ConnectionSettings(url=(engine_url,), prefix=_new_prefix())
+    async with connect(connection, connections=4, timeout=120) as opened:
+        yield opened, connection
         await remove_indices(opened, connection.prefix)
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
-from tests.conftest import remove_indices
+from tests.conftest import open_installation
 from tests.contract.world import PARENT, World, read_source
 
 if TYPE_CHECKING:
@@ -47,8 +45,7 @@ async def open_world(
     engine_url: str, source: Path, grants: dict[str, KeyGrant], *, dead_letter_limit: float = 0.0, shards: int = 1
 ) -> AsyncIterator[World]:
     """Index a source, create a key for each grant, and serve. Without a limit every line must be valid."""
-    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
-    async with connect(connection, connections=4, timeout=60) as client:
+    async with open_installation(engine_url) as (client, connection):
         settings = IndexerSettings(
             dead_letter_folder=str(source / "dead-letters"),
             dead_letter_limit=dead_letter_limit,
@@ -61,7 +58,6 @@ async def open_world(
         keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
         async with TestClient(TestServer(create_app(ServiceSettings(refusals_per_minute=0), connection))) as http:
             yield World(http, keys, _read(source), connection)
-        await remove_indices(client, connection.prefix)
 
 
 def _read(source: Path) -> dict[str, list[dict[str, object]]]:

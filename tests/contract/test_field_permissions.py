@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import secrets
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import ensure_index
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
@@ -29,7 +27,7 @@ from service.keys.record import KEYS_INDEX_BODY, ApiKey
 from service.parameters.types import Boolean
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
-from tests.conftest import remove_indices
+from tests.conftest import open_installation
 from tests.mappings.test_fields import GOALS, table
 from tests.records import COMPANY_KEY, UPDATED_AT, envelope, record, write
 
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.connection import ConnectionSettings
     from service.operation import Operation
 
 # Those of no group and of one come first: they are asked with in every run.
@@ -113,13 +112,11 @@ async def doors(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
     """The service over records that hold canaries, built by the indexer."""
     source = tmp_path_factory.mktemp("source")
     write(source, {resource: lines(resource) for resource in RESOURCES})
-    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
-    async with connect(connection, connections=4, timeout=60) as client:
+    async with open_installation(engine_url) as (client, connection):
         await build(client, connection, source)
         keys = {granted: await grant(client, connection, granted) for granted in GRANTS}
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
             yield KeyedClients(http, keys)
-        await remove_indices(client, connection.prefix)
 
 
 async def build(client: AsyncElasticsearch, connection: ConnectionSettings, source: Path) -> None:

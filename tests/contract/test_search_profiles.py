@@ -7,7 +7,6 @@ which a test here misses when it is gone: the index sort, the feed key that is n
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, COMPANY, LISTING
 from service.app import create_app
@@ -25,7 +23,7 @@ from service.scope import Scope
 from service.search.deep_pages import deep_page_body, find_page_start
 from service.search.query import Selection, at_or_after, numbered_body, terms, walk_body, window_start
 from service.settings import ServiceSettings
-from tests.conftest import remove_indices
+from tests.conftest import open_installation
 from tests.contract.search_profile import SearchProfile
 from tests.records import envelope, write
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.connection import ConnectionSettings
     from mappings import Resource
     from service.search.query import Clause
 
@@ -99,8 +98,7 @@ async def engines(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
     sizes = dict.fromkeys(_COMPANIES, _SMALL) | {"cedar": _LARGE}
     listings = [_listing(company, number, now) for company, size in sizes.items() for number in range(size)]
     write(folder, {COMPANY: companies, LISTING: listings, AGENT: [_agent(number) for number in range(_AGENTS)]})
-    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
-    async with connect(connection, connections=4, timeout=120) as client:
+    async with open_installation(engine_url) as (client, connection):
         settings = IndexerSettings(dead_letter_folder=str(folder / "dead-letters"), green_seconds=5)
         with open_source(str(folder)) as source:
             summary = await reindex(
@@ -110,7 +108,6 @@ async def engines(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> 
         text = await KeyStore(client, connection.keys_index).create(KeyGrant("all", all_companies=True, rate=None))
         async with TestClient(TestServer(create_app(ServiceSettings(), connection))) as http:
             yield ProfiledService(client, connection, http, text.reveal())
-        await remove_indices(client, connection.prefix)
 
 
 def _walk(after: str | None, *clauses: Clause, scope: Scope = _ONE) -> dict[str, Any]:

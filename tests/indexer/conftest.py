@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import Mark, read_mark
 from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
 from indexer.documents.coverage import BY_SOURCE
@@ -18,7 +17,7 @@ from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.shards.visibility import LEFT_QUERY
-from tests.conftest import remove_indices
+from tests.conftest import open_installation
 from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from elasticsearch import AsyncElasticsearch
 
+    from cluster.connection import ConnectionSettings
     from indexer import Source
     from mappings.shards.ranges import ShardRanges
 
@@ -134,10 +134,8 @@ def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: 
 @asynccontextmanager
 async def open_bench(engine_url: str, folder: Path, shards: int) -> AsyncIterator[Bench]:
     """Yield what `bench` is to a test, for several of them; remove its indices afterwards."""
-    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
-    async with connect(connection, connections=4, timeout=30) as client:
+    async with open_installation(engine_url) as (client, connection):
         yield make_bench(client, connection, folder, shards)
-        await remove_indices(client, connection.prefix)
 
 
 def make_bench(client: AsyncElasticsearch, connection: ConnectionSettings, folder: Path, shards: int) -> Bench:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from cluster.connection import ConnectionSettings, connect
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
 from service.app import SERVICES, create_app
 from service.health.checks import FindingState
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
-from tests.conftest import remove_indices
+from tests.conftest import open_installation
 from tests.service.index_sandbox import OPERATION_PATHS, IndexSandbox
 from tests.waiting import until
 
@@ -30,12 +28,10 @@ FIELD = "deleted"
 @pytest.fixture(scope="module")
 async def filled(engine_url: str) -> AsyncIterator[IndexSandbox]:
     """An installation with sound indices; creating them is what takes time."""
-    connection = ConnectionSettings(url=(engine_url,), prefix=f"t{secrets.token_hex(4)}-")
-    async with connect(connection, connections=4, timeout=60) as client:
+    async with open_installation(engine_url) as (client, connection):
         sandbox = IndexSandbox(client, connection)
         await sandbox.fill()
         yield sandbox
-        await remove_indices(client, connection.prefix)
 
 
 @pytest.fixture
