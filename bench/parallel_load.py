@@ -4,6 +4,9 @@ Each round loads the same listings with one process and with several, in turn: i
 that nothing but the loaders is measured, and with `--node` by `brokerage index reindex` over live listings of a node of
 its own, from the first line to the last acknowledgement; an update of all listings follows. Prints medians and ratios,
 and for the server the processor time of the process that divides the source and of those that load.
+
+One process takes more than one core, as it reads ahead in a thread. So it is also confined to one: several processes on
+as many cores beside it show how the rate grows with both.
 """
 
 from __future__ import annotations
@@ -96,23 +99,36 @@ def _seconds() -> tuple[float, float]:
     return own, sum(each.seconds for each in processes) - own
 
 
-def _into_server(url: str, small: Path, folder: Path, processes: int) -> Taken:
-    """Load in a process of its own."""
-    command = [sys.executable, "-m", "bench.parallel_load", "--into", url, str(small), str(folder), str(processes)]
+def _into_server(url: str, small: Path, folder: Path, processes: int, cores: int) -> Taken:
+    """Load in a process of its own that may use so many cores."""
+    into = (url, str(small), str(folder), str(processes), str(cores))
+    command = [sys.executable, "-m", "bench.parallel_load", "--into", *into]
     return Taken(*orjson.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))  # noqa: S603
+
+
+def _server_loads(url: str, small: Path, folder: Path, processes: int) -> dict[str, Callable[[], Taken]]:
+    several = f"canned engine, --processes {processes}"
+    ways = {"canned engine, --processes 1": (1, processes), "canned engine, --processes 1 on one core": (1, 1)}
+    return {
+        name: partial(_into_server, url, small, folder, *way)
+        for name, way in (ways | {several: (processes, processes)}).items()
+    }
 
 
 def _into_node(url: str, folder: Path, processes: int) -> Taken:
     return Taken(reading_rate(url, folder, processes))
 
 
-def _compare(name: str, load: Callable[[int], Taken], processes: int, rounds: int) -> None:
-    """Load with one process and with several, in turn, and print the medians."""
-    taken = [(load(1), load(processes)) for _ in range(rounds)]
-    for count, column in zip((1, processes), zip(*taken, strict=True), strict=True):
+def _compare(loads: dict[str, Callable[[], Taken]], rounds: int) -> None:
+    """Load in each way, in turn, and print the medians, and the ratios of the last way to each of the others."""
+    taken = [[load() for load in loads.values()] for _ in range(rounds)]
+    *_, last = loads
+    for name, column in zip(loads, zip(*taken, strict=True), strict=True):
         all_taken = Taken(*(median(values) for values in zip(*column, strict=True)))
-        print(f"{name}, --processes {count}: {all_taken.rate:8,.0f} a second{_spent(all_taken)}")
-    print(f"{name}: ratio {median(several.rate / one.rate for one, several in taken):.2f}", flush=True)
+        print(f"{name}: {all_taken.rate:,.0f} a second{_spent(all_taken)}")
+        if name != last:
+            ratio = median(each[-1].rate / own.rate for each, own in zip(taken, column, strict=True))
+            print(f"  {last}: {ratio:.2f} times as many", flush=True)
 
 
 def _spent(taken: Taken) -> str:
@@ -143,10 +159,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--node", action="store_true", help="load into an Elasticsearch node, too")
-    parser.add_argument("--into", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--into", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.into:
-        url, small, large, processes = given.into
+        url, small, large, processes, cores = given.into
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
         print(orjson.dumps([*asyncio.run(measured(url, Path(small), Path(large), int(processes)))]).decode())
         return
     with tempfile.TemporaryDirectory() as name:
@@ -154,11 +171,17 @@ def main() -> None:
         write_source(small, _FEW)
         write_source(folder, given.listings)
         with canned_engine() as url:
-            _compare("canned engine", partial(_into_server, url, small, folder), given.processes, given.rounds)
+            _compare(_server_loads(url, small, folder, given.processes), given.rounds)
         if given.node:
             with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=2048)) as cluster:
                 reading_rate(cluster.url, folder, 1)  # every measured load is a rebuild
-                _compare("rebuild", partial(_into_node, cluster.url, folder), given.processes, given.rounds)
+                loads = (partial(_into_node, cluster.url, folder, each) for each in (1, given.processes))
+                _compare(
+                    dict(
+                        zip(("rebuild, --processes 1", f"rebuild, --processes {given.processes}"), loads, strict=True)
+                    ),
+                    given.rounds,
+                )
                 _update_all(cluster.url, folder)
 
 
