@@ -91,7 +91,7 @@ class Candidate:
 
     async def _move_fence(self, index: str) -> None:
         """Let only this run write into `index`, and no longer into an earlier one."""
-        await builder_fence(self.context, self.lifecycle.alias, self.lock.token, index)
+        await builder_fence(self.context, self.lifecycle.alias, self.lock, index)
 
     async def conclude(self) -> None:
         """Record the run after the swap, and delete what it leaves behind."""

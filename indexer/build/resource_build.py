@@ -60,7 +60,7 @@ class ResourceBuild:
         A refused candidate is kept; a build that ends for any other reason can resume.
         """
         progress = await self._start_or_resume()
-        fence = await builder_fence(self._context, self._lifecycle.alias, self._lock.token, progress.candidate)
+        fence = await builder_fence(self._context, self._lifecycle.alias, self._lock, progress.candidate)
         job, shared = self._job, (self._lifecycle, self._checkpoint)
         candidate = Candidate(self._context, job, self._lock, self._limit, *shared, progress, fence)
         job.report.generation, job.report.previous = progress.candidate, progress.live
@@ -141,9 +141,8 @@ class ResourceBuild:
         return await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
 
     async def _share(self, progress: BuildProgress) -> None:
-        """Record that hosts may write from now on, for the run that resumes. The fence must be of the lock's holder."""
+        """Record that hosts may write from now on, for the run that resumes."""
         if self._means.shared is not None:
-            await self._lock.verify()
             progress.is_shared = True
             await self._checkpoint.write(progress)
 

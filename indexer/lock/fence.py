@@ -18,6 +18,7 @@ from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 
 if TYPE_CHECKING:
     from indexer.context import IndexerContext
+    from indexer.lock.distributed_lock import DistributedLock
 
 
 _HOSTS_SUFFIX = "-hosts"
@@ -39,9 +40,14 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
     return fence
 
 
-async def builder_fence(context: IndexerContext, alias: str, token: int, index: str) -> str:
-    """Let only the builder with `token` write into a candidate, and return the alias to write through."""
-    return await create_fence(context, f"{alias}-builder", token, index)
+async def builder_fence(context: IndexerContext, alias: str, lock: DistributedLock, index: str) -> str:
+    """Let only the holder of the lock build in `index`, and return the alias to write through.
+
+    Raises LockedError if another run has taken over: one that did so before this fence existed has not moved it.
+    """
+    fence = await create_fence(context, f"{alias}-builder", lock.token, index)
+    await lock.verify()
+    return fence
 
 
 async def open_to_hosts(context: IndexerContext, index: str, fence: str) -> str:

@@ -48,7 +48,7 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             lifecycle = session.lifecycle
             present = await lifecycle.generations()
             live, target = _target(present, resource)
-            fence = await builder_fence(context, lifecycle.alias, lock.token, target)
+            fence = await builder_fence(context, lifecycle.alias, lock, target)
             session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
             await _catch_up(session, resource, target, fence, built_to=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))

@@ -186,6 +186,26 @@ async def test_a_run_that_lost_its_lock_swaps_nothing_and_leaves_the_new_holder_
     assert await lock_state(bench) == LockState(7, lock_holder())
 
 
+async def test_a_run_that_lost_its_lock_before_it_made_its_fence_writes_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = bench.client.transport.perform_request
+
+    async def suspended(method: str, target: str, **given: Any) -> Any:
+        if target.startswith("/_aliases"):
+            monkeypatch.undo()
+            await hold(bench, lock_holder())
+        return await send(method, target, **given)
+
+    monkeypatch.setattr(bench.client.transport, "perform_request", suspended)
+    with pytest.raises(LockedError, match="The lock was lost"):
+        await bench.build({})
+    await bench.client.indices.refresh(index=f"{bench.connection.prefix}*")
+    (candidate,) = await bench.indices()
+    found = await bench.client.count(index=f"{bench.connection.prefix}{candidate}")
+    assert (candidate, found["count"]) == ("companies-v0001", 0)
+
+
 async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) -> None:
     control = bench.connection.control_index
     async with acquire_lock(bench.client, control):

@@ -11,7 +11,7 @@ from indexer import LockedError
 from indexer.errors import FencedError
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
-from indexer.lock.fence import builder_fence, close_to_hosts, open_to_hosts
+from indexer.lock.fence import close_to_hosts, create_fence, open_to_hosts
 from tests.indexer.bulk_writes import created_index
 from tests.indexer.faulty_responses import FaultyResponses
 
@@ -29,7 +29,7 @@ async def aliases(bench: Bench, index: str) -> set[str]:
 
 async def test_hosts_write_until_the_candidate_is_closed_to_them(bench: Bench) -> None:
     index, context = await created_index(bench, "candidate"), bench.engine()
-    fence = await builder_fence(context, index, 5, index)
+    fence = await create_fence(context, f"{index}-builder", 5, index)
     hosts = await open_to_hosts(context, index, fence)
     sender = BulkSender(
         bench.client, hosts, AdaptiveLimit(context.settings), context.settings, BulkOptions(require_alias=True)
@@ -43,9 +43,9 @@ async def test_hosts_write_until_the_candidate_is_closed_to_them(bench: Bench) -
 
 async def test_a_run_that_lost_its_fence_cannot_open_a_candidate_to_hosts(bench: Bench) -> None:
     index, context = await created_index(bench, "candidate"), bench.engine()
-    lost = await builder_fence(context, index, 5, index)
+    lost = await create_fence(context, f"{index}-builder", 5, index)
     left = await open_to_hosts(context, index, lost)
-    present = await builder_fence(context, index, 6, index)
+    present = await create_fence(context, f"{index}-builder", 6, index)
     # Until it is closed, the hosts of the earlier run may write what they read.
     assert await aliases(bench, index) == {left, present}
     await close_to_hosts(context, index, index)
@@ -63,7 +63,7 @@ async def test_a_lost_connection_ends_neither_the_fence_nor_its_closing(
     index, context = await created_index(bench, "candidate"), bench.engine()
     faulty = FaultyResponses(bench.client, monkeypatch)
     faulty.change(f"/_alias/{index}-builder-*", lost)
-    fence = await builder_fence(context, index, 5, index)
+    fence = await create_fence(context, f"{index}-builder", 5, index)
     await open_to_hosts(context, index, fence)
     faulty.change(f"/_alias/{index}-builder-*-hosts", lost)
     await close_to_hosts(context, index, index)
