@@ -35,7 +35,7 @@ lint: develop  ## Check style and types.
 
 unit: develop redis promtool chromium tests/clients/node_modules  ## Run the tests; each process uses its own Elasticsearch.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 redis:  # Tests of shared rate limits need a real Redis. Without root they fail and say what is missing.
 	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
@@ -126,7 +126,7 @@ newcomer:  ## Clone, install and start the demo with an empty home folder, with 
 
 lock: develop  ## Update the pinned versions of all packages.
 	$(COMPILE) --group build --extra object-store --extra redis pyproject.toml -o locks/production.txt
-	$(COMPILE) --group build --extra embedded --extra object-store --extra redis pyproject.toml -o locks/product.txt
+	$(COMPILE) --group build --extra embedded --extra redis pyproject.toml -o locks/product.txt
 	$(COMPILE) --group build --extra embedded --extra object-store --extra redis --extra otel --group dev pyproject.toml -o locks/development.txt
 
 sbom: develop  ## Write a software bill of materials (CycloneDX) to build/sbom.json.
