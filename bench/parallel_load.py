@@ -6,7 +6,7 @@ its own, from the first line to the last acknowledgement; an update of all listi
 and for the server the processor time of the process that divides the source and of those that load.
 
 One process takes more than one core, as it reads ahead in a thread. So it is also confined to one: several processes on
-as many cores beside it show how the rate grows with both.
+as many cores show how the rate grows with both.
 """
 
 from __future__ import annotations
