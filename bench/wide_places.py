@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from elasticsearch import AsyncElasticsearch
+
     from bench.client import Answer, Connection
     from bench.commands import Used
     from bench.programs import Program
@@ -57,6 +59,11 @@ class Served(NamedTuple):
     place: Place
     program: Program
     connection: Connection
+    engine: AsyncElasticsearch
+
+    async def forget_answers(self) -> None:
+        """Have Elasticsearch forget the answers that it keeps of searches without records, as an update would."""
+        await self.engine.indices.clear_cache(index=f"{self.place.connection.prefix}*", request=True)
 
     async def get(self, path: str, key: str) -> Answer:
         """Send a request with a key, or one of the place's by name; return the answer, whatever its status."""
@@ -89,10 +96,13 @@ class Served(NamedTuple):
 @asynccontextmanager
 async def serving(place: Place, pool: Pool) -> AsyncIterator[Served]:
     """Run the service of a place."""
-    async with service(place.connection.url[0], place.connection.prefix, settings=_QUIET) as program:
+    async with (
+        service(place.connection.url[0], place.connection.prefix, settings=_QUIET) as program,
+        connect(place.connection, connections=1, timeout=60) as client,
+    ):
         await program.ready()
         [connection] = await pool.take(program.url, 1)
-        yield Served(place, program, connection)
+        yield Served(place, program, connection, client)
 
 
 async def prepared(url: str, folder: Path, amount: Amount) -> Place:

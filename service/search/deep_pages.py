@@ -1,26 +1,28 @@
-"""Start positions for deep numbered pages, found by counting instead of collecting the records before them.
+"""Deep numbered pages, found by counting instead of collecting the records before them.
 
 Elasticsearch collects `from + size` records to return `size`, at about a microsecond each; it counts a hundred times
-faster. So a deep page takes three searches: sample some sort keys, count the records before a few keys near the offset,
-and read the page from the nearest one. The sample is only a hint: the counts are exact, so the page is the same as with
-`from` alone. An update between two of the searches shifts the page by that record, as it does between two pages.
+faster. So a deep page takes three searches: sample some sort keys around the offset, count the records between them,
+and read the page between the two keys around it. The sample is only a hint: the counts are exact, so the page is the
+same as with `from` alone. An update between two of the searches shifts the page by that record, as it does between two
+pages.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from math import isqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.digest import BUCKETS
 from service.search.query import page_body
-from service.search.search_response import parse_hits
+from service.search.search_response import parse_hits, total_hits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from service.search.query import Body, Clause, Selection
 
@@ -28,12 +30,10 @@ if TYPE_CHECKING:
 
 # From this offset on, three cheap searches cost less than one that collects all records before it.
 DEEP_OFFSET = 10_000
-# One record in so many is sampled: `content`, a 64-bit hash, is evenly distributed over all longs.
+# One record in so many is sampled: by its bucket, an indexed hash of its identifier, so that no other is visited.
 _SAMPLE_RATE = 256
-_MIN_LONG = -(2**63)
-_SAMPLE: Clause = {"range": {"content": {"lt": _MIN_LONG + 2**64 // _SAMPLE_RATE}}}
-# Enough sampled keys to reach the end of the result window, and about how many of them are counted.
-_SAMPLE_SIZE = 2 * MAX_RESULT_WINDOW // _SAMPLE_RATE
+_SAMPLE: Clause = {"range": {"bucket": {"lt": BUCKETS // _SAMPLE_RATE}}}
+# About how many of the sampled keys around the offset are counted.
 _COUNTED_KEYS = 8
 # Width of the counted range in standard deviations; that of a number of sampled keys is its square root.
 _DEVIATIONS = 3
@@ -43,56 +43,91 @@ _DEVIATIONS = 3
 class PageStart:
     """A position before a page: the sort key of the next record, None at the very start, and the records before it.
 
-    `total` is the number of all records.
+    `total` is the number of all records. `later` are the counted keys after the offset, in order, each with the records
+    before it.
     """
 
     key: str | None
     before: int
     total: int
+    later: tuple[tuple[str, int], ...] = ()
+
+    def end(self, offset: int) -> str | None:
+        """Return the first counted key that the record before `offset` precedes, None if there is none."""
+        return next((key for key, before in self.later if before >= offset), None)
+
+
+async def search_deep_page(
+    search: Search, selection: Selection, offset: int, size: int, *, timestamps_only: bool
+) -> tuple[bytes, int]:
+    """Return the response with the records from `offset`, counted from 0, and the number of all records."""
+    start = await find_page_start(search, selection, offset)
+    response = await search(deep_page_body(selection, start, offset, size, timestamps_only=timestamps_only))
+    if start.end(offset + size) is not None and total_hits(response) < offset - start.before + size:
+        # Records have gone since they were counted: the page continues beyond the end.
+        endless = replace(start, later=())
+        response = await search(deep_page_body(selection, endless, offset, size, timestamps_only=timestamps_only))
+    return response, start.total
 
 
 async def find_page_start(search: Search, selection: Selection, offset: int) -> PageStart:
-    """Return a position shortly before the record at `offset`, counted from 0."""
-    body = page_body(selection.filtered(_SAMPLE), _SAMPLE_SIZE)
-    hits = parse_hits(await search(body | {"_source": False, "stored_fields": "_none_", "track_total_hits": False}))
-    keys = sample_keys_near([hit["sort"][0] for hit in hits], offset)
-    return nearest_start(keys, await search(_count_body(selection, keys)), offset)
+    """Return a position shortly before the record at `offset`."""
+    near = sample_near(offset)
+    body = page_body(selection.filtered(_SAMPLE), len(near)) | {"from": near.start, "track_total_hits": False}
+    hits = parse_hits(await search(body | {"_source": False, "stored_fields": "_none_"}))
+    keys = [hit["sort"][0] for hit in hits]
+    counted = keys[:: max(1, len(keys) // _COUNTED_KEYS)]
+    return nearest_start(counted, await search(_count_body(selection, counted)), offset)
 
 
-def sample_keys_near(keys: list[str], offset: int) -> list[str]:
-    """Return some of the sampled keys, in order, between which the offset probably lies."""
+def sample_near(offset: int) -> range:
+    """Return which of the sampled keys to read: the offset probably lies between the first and the last."""
     expected = offset // _SAMPLE_RATE
     reach = _DEVIATIONS * isqrt(expected) + 1
-    near = keys[max(0, expected - reach) : expected + reach]
-    return near[:: max(1, len(near) // _COUNTED_KEYS)]
+    return range(max(0, expected - reach), expected + reach)
 
 
 def nearest_start(keys: list[str], count_response: bytes, offset: int) -> PageStart:
     """Return the last key with at most `offset` records before it, by the response to the counting search."""
-    counts = orjson.loads(count_response)
-    start, before = PageStart(None, 0, counts["hits"]["total"]["value"]), 0
-    for index, key in enumerate(keys):
-        before += counts["aggregations"]["ranks"]["buckets"][str(index)]["doc_count"]
-        if before > offset:
-            return start
-        start = PageStart(key, before, start.total)
-    return start
+    response = orjson.loads(count_response)
+    ranks = [*accumulate(_counts(response["aggregations"]))] if keys else []
+    counted, at = tuple(zip(keys, ranks, strict=True)), bisect_right(ranks, offset)
+    key, before = counted[at - 1] if at else (None, 0)
+    return PageStart(key, before, response["hits"]["total"]["value"], counted[at:])
+
+
+def _counts(aggregations: dict[str, Any]) -> Iterator[int]:
+    """Yield the numbers of records before the first key and between each two."""
+    yield aggregations["before"]["doc_count"]
+    if "near" in aggregations:
+        buckets = aggregations["near"]["ranks"]["buckets"]
+        yield from (buckets[str(at)]["doc_count"] for at in range(len(buckets)))
 
 
 def _count_body(selection: Selection, keys: list[str]) -> Body:
     """Return the body that counts all records, those before the first key and those between each two keys."""
-    field = selection.sort_field
-    bounds = [{"lt": keys[0]}, *({"gte": low, "lt": high} for low, high in pairwise(keys))] if keys else []
-    filters = {str(index): {"range": {field: bound}} for index, bound in enumerate(bounds)}
-    aggregations = {"aggs": {"ranks": {"filters": {"filters": filters}}}} if filters else {}
+    aggregations = {"aggs": _count_aggregations(selection.sort_field, keys)} if keys else {}
     return {"size": 0, "query": selection.query(), "track_total_hits": True, **aggregations}
 
 
+def _count_aggregations(field: str, keys: list[str]) -> Body:
+    """Compare each record with the first and the last key, and only the records between them with the other keys."""
+    gaps = {str(at): _between(field, *pair) for at, pair in enumerate(pairwise(keys))}
+    near = {"filter": _between(field, keys[0], keys[-1]), "aggs": {"ranks": {"filters": {"filters": gaps}}}}
+    return {"before": {"filter": _between(field, None, keys[0])}, **({"near": near} if gaps else {})}
+
+
+def _between(field: str, first: str | None, end: str | None) -> Clause:
+    """Match the records from `first` and before `end`; None is no bound."""
+    return {"range": {field: {name: key for name, key in (("gte", first), ("lt", end)) if key is not None}}}
+
+
 def deep_page_body(selection: Selection, start: PageStart, offset: int, size: int, *, timestamps_only: bool) -> Body:
-    """Return the body for the page at `offset`, searched from a position before it."""
-    if start.key is not None:
-        selection = selection.filtered({"range": {selection.sort_field: {"gte": start.key}}})
+    """Return the body for the page at `offset`, searched between a position before it and one after it."""
+    end = start.end(offset + size)
+    if start.key is not None or end is not None:
+        selection = selection.filtered(_between(selection.sort_field, start.key, end))
     return page_body(selection, size, timestamps_only=timestamps_only) | {
         "from": offset - start.before,
-        "track_total_hits": False,
+        "track_total_hits": end is not None,
     }

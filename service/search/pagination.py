@@ -15,7 +15,7 @@ from service.keys.redaction import mask_keys
 from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Scope
-from service.search.deep_pages import DEEP_OFFSET, deep_page_body, find_page_start
+from service.search.deep_pages import DEEP_OFFSET, search_deep_page
 from service.search.exact_values import extract_exact_records
 from service.search.query import Selection, numbered_body, page_body, terms, walk_body
 from service.search.search_response import extract_records, hit_companies, total_hits
@@ -141,9 +141,7 @@ async def _search_at(
     if offset < DEEP_OFFSET:
         response = await search(numbered_body(selection, offset, size, timestamps_only=timestamps_only))
         return response, total_hits(response)
-    start = await find_page_start(search, selection, offset)
-    body = deep_page_body(selection, start, offset, size, timestamps_only=timestamps_only)
-    return await search(body), start.total
+    return await search_deep_page(search, selection, offset, size, timestamps_only=timestamps_only)
 
 
 async def all_records(call: RequestContext, selection: Selection, variant: Variant) -> list[JsonBytes]:

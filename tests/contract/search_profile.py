@@ -56,14 +56,21 @@ class SearchProfile:
         phases = {child["type"]: child for child in self.profile["fetch"]["children"]}
         return int(phases["FetchSourcePhase"]["debug"]["fast_path"])
 
+    def documents_aggregated(self, name: str) -> int:
+        """Return how many documents an aggregation, at any level, was given."""
+        nodes = _with_children(self.profile["aggregations"])
+        return sum(int(node["breakdown"]["collect_count"]) for node in nodes if node["description"] == name)
+
     def _search(self) -> dict[str, Any]:
         (search,) = self.profile["searches"]
         found: dict[str, Any] = search
         return found
 
     def _nodes(self) -> Iterator[dict[str, Any]]:
-        waiting = list(self._search()["query"])
-        while waiting:
-            node = waiting.pop()
-            yield node
-            waiting += node.get("children", [])
+        return _with_children(self._search()["query"])
+
+
+def _with_children(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for node in nodes:
+        yield node
+        yield from _with_children(node.get("children", []))

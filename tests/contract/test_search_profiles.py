@@ -20,8 +20,9 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.resources.deactivation import deactivation_clause
 from service.scope import Scope
-from service.search.deep_pages import deep_page_body, find_page_start
+from service.search.deep_pages import deep_page_body, find_page_start, search_deep_page
 from service.search.query import Selection, at_or_after, numbered_body, terms, walk_body, window_start
+from service.search.search_response import parse_hits, total_hits
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.contract.search_profile import SearchProfile
@@ -194,6 +195,35 @@ async def test_a_deep_numbered_page_begins_near_its_place(engines: ProfiledServi
     assert body["from"] == offset - place.before < _AGENTS // 3
     collected_whole = await engines.plan(AGENT, numbered_body(selection, offset, size))
     assert plan.documents_visited < collected_whole.documents_visited
+
+
+async def test_a_deep_page_compares_few_records_with_each_mark_and_sorts_few(engines: ProfiledService) -> None:
+    selection, offset, plans = Selection(AGENT, Scope(None), _IN_USE), _AGENTS - 1_500, list[SearchProfile]()
+
+    async def search(body: dict[str, object]) -> bytes:
+        answer = await engines.ask(AGENT, body | {"profile": True})
+        plans.append(SearchProfile(answer["profile"]["shards"][0], ()))
+        return orjson.dumps(answer)
+
+    response, _ = await search_deep_page(search, selection, offset, 20, timestamps_only=False)
+    assert [hit["_id"] for hit in parse_hits(response)] == [_uuid(number) for number in range(offset, offset + 20)]
+    sample, count, _ = plans
+    assert sample.documents_visited < _AGENTS // 64
+    assert count.documents_aggregated("ranks") < _AGENTS // 2
+    assert total_hits(response) < _AGENTS // 4
+
+
+async def test_a_deep_page_is_full_although_records_went_after_they_were_counted(engines: ProfiledService) -> None:
+    size, gone = 100, {"range": {"id": {"gte": _uuid(9_500), "lt": _uuid(10_500)}}}
+
+    async def search(body: dict[str, Any]) -> bytes:
+        is_page = body["size"] == size
+        query = {"bool": {"filter": [body["query"]], "must_not": [gone]}}
+        return orjson.dumps(await engines.ask(AGENT, body | ({"query": query} if is_page else {})))
+
+    selection = Selection(AGENT, Scope(None), _IN_USE)
+    response, total = await search_deep_page(search, selection, 10_000, size, timestamps_only=False)
+    assert (len(parse_hits(response)), total) == (size, _AGENTS)
 
 
 @pytest.mark.parametrize("company", ["cedar", None])
