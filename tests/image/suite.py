@@ -57,7 +57,9 @@ def _run(podman: Podman, checkout: Path, arguments: list[str]) -> int:
     volumes = [f"{checkout}:/checkout", f"{cache_folder()}:/root/.cache/brokerage", *(f"{at}:{at}:ro" for at in files)]
     options = [f"--env={name}={value}" for name, value in given.items()]
     options += [f"--volume={volume}" for volume in volumes]
-    pytest = shlex.join([".venv/bin/pytest", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder", *arguments])
+    pytest = shlex.join(
+        [".venv/bin/pytest", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder", *arguments]
+    )
     script = f"make {_TARGETS} && .venv/bin/python --version && {pytest}"
     command = ["run", "--rm", "--network=host", f"--shm-size={_SHARED_MEMORY}", *options, _IMAGE, "sh", "-c", script]
     done = subprocess.run([*podman.command, *command], env=podman.environment, check=False)  # noqa: S603

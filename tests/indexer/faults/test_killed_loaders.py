@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     Amount = Callable[[int, int], int]
 
 
-def moments(chance: random.Random, *, is_soak: bool) -> list[KillPoint]:
-    """Return when to kill the command while it reads and, in a soak, later, and then when to kill its loaders."""
+def moments(seed: int, chance: random.Random) -> list[KillPoint]:
+    """Return when to kill the command while it reads, and then when to kill its loaders or, every other time, itself.
+
+    A run that was killed after it had loaded everything has no loaders when it resumes.
+    """
     reading = KillPoint("reading", chance.randint(24, 36), only_bulks=True, is_effective=chance.random() < 0.5)
     later = KillPoint(chance.choice(["comparing", "finishing", "swapping"]), chance.randint(1, 12))
     victims = KillPoint("reading", chance.randint(2, 6), only_bulks=True, victims=3)
-    return [reading, later, victims] if is_soak else [reading, victims]
+    return [reading, later if seed % 2 else victims]
 
 
 async def test_a_build_whose_processes_are_killed_ends_like_an_undisturbed_one(bench: Bench, amount: Amount) -> None:
-    count, resumed, warned = amount(1_200, 20_000), list[int](), list[str]()
+    count, resumed = amount(1_200, 20_000), list[int]()
     undisturbed = second_bench(bench)
     await started(undisturbed, count)
     before, lines = await undisturbed.mark(TEAM), second(count)
@@ -48,14 +51,14 @@ async def test_a_build_whose_processes_are_killed_ends_like_an_undisturbed_one(b
         )
         source(bench, lines)
         async with killer(installation, seed) as doing:
-            given = moments(chance, is_soak=amount(0, 1) == 1)
+            given = moments(seed, chance)
             arguments = ("reindex", str(installation.folder), "teams", "--processes", "2")
             run = await doing.run(given, *arguments, between=nothing, **SET)
-        warned += [each for each in run.summary()["warnings"] if "processes that loaded lines ended" in each]
+        warned = [each for each in run.summary()["warnings"] if "processes that loaded lines ended" in each]
+        assert warned or seed % 2
         await check(installation, run.summary(), vars(report), lines, installation.connection.prefix + live)
         found = await stored_teams(installation)
         assert contents(found) == contents(expected), f"seed {seed}"
         check_stamps(found, mark, known, stamped_since(expected, before))
         resumed += doing.resumed
     assert resumed
-    assert warned
