@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from service.search.documents import SeveralShards, read_documents, read_places
 from service.search.engine_failures import status_failure
 from service.search.search_response import shard_count
 from service.search.shards.served_shards import NoLongerServed, served_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from service.search.documents import Document
+    from service.search.query import Selection
     from service.search.shards.served_shards import Reach, ServedShards
 
     GetJson = Callable[[str], Awaitable[tuple[int, Any]]]
     SendSearch = Callable[[str, str, bytes], Awaitable[bytes]]
+    SendRead = Callable[[str, bytes], Awaitable[bytes]]
 
 Result = TypeVar("Result")
 
@@ -51,6 +55,24 @@ class ShardTable:
             if served is None:
                 return await self.checked(alias, await send(f"/{alias}", "", orjson.dumps(body)))
             return await send(f"/{served.target}", served.routing(reach), orjson.dumps(served.visible(body, reach)))
+
+        return await self.repeat(alias, attempt)
+
+    async def read(
+        self, alias: str, identifiers: Sequence[str], selection: Selection, reach: Reach, send: SendRead
+    ) -> list[Document]:
+        """Return the documents with some identifiers that are in a selection; `send` reads all copies."""
+
+        async def attempt(served: ServedShards | None) -> list[Document]:
+            target, places = alias if served is None else served.target, read_places(identifiers, served, reach)
+            response = await send(f"/{target}", orjson.dumps({"docs": places}))
+            try:
+                found = read_documents(response, len(places), served)
+            except SeveralShards:
+                await self._read_again(alias, served)
+                raise
+            shown = [each for each in found if served is None or served.shows(each.fields, reach)]
+            return [each for each in shown if selection.accepts(each.fields)]
 
         return await self.repeat(alias, attempt)
 
