@@ -29,7 +29,7 @@ _STATUSES = {
     "es_rejected_execution_exception": 429,
     "circuit_breaking_exception": 429,
 }
-_NO_SOURCE = msgspec.Raw(b"")
+_ABSENT = msgspec.Raw(b"")
 
 
 class SeveralShards(NoLongerServed):
@@ -45,6 +45,13 @@ class Document(NamedTuple):
     source: bytes
 
 
+class Documents(NamedTuple):
+    """The documents that a read has found in a generation."""
+
+    generation: str
+    found: list[Document]
+
+
 class _Failure(msgspec.Struct):
     type: str
 
@@ -53,8 +60,8 @@ class _Entry(msgspec.Struct, rename={"index": "_index", "identifier": "_id", "so
     index: str
     identifier: str
     found: bool = False
-    source: msgspec.Raw = _NO_SOURCE
-    error: msgspec.Raw | None = None
+    source: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
 
 
 class _Response(msgspec.Struct):
@@ -76,28 +83,22 @@ def read_places(identifiers: Iterable[str], served: ServedShards | None, reach: 
     ]
 
 
-def read_documents(response: bytes | bytearray, asked: int, served: ServedShards | None) -> list[Document]:
-    """Return the documents that exist, of so many that were asked for.
+def read_documents(response: bytes | bytearray, asked: int) -> Documents:
+    """Return the documents that exist, of a read of `asked` documents, at least one.
 
-    Raises NoLongerServed if they are of another index than the one served, or it is gone, and another ApiError unless
-    all could be read.
+    Raises NoLongerServed if the index is gone, and another ApiError unless all could be read.
     """
     try:
         entries = _decode(response).docs
         for entry in entries:
-            _require_read(entry, served)
+            if error := bytes(entry.error):
+                raise _failed(_failure(error).type, error)
+        [index] = {entry.index for entry in entries}
         if len(entries) != asked:
             raise malformed_response(response)
-        return [_document(entry) for entry in entries if entry.found]
-    except (msgspec.DecodeError, ValueError):
+        return Documents(index, [_document(entry) for entry in entries if entry.found])
+    except (msgspec.DecodeError, ValueError, TypeError):
         raise malformed_response(response) from None
-
-
-def _require_read(entry: _Entry, served: ServedShards | None) -> None:
-    if entry.error is not None:
-        raise _failed(_failure(entry.error).type, bytes(entry.error))
-    if served is not None and served.index != entry.index:
-        raise NoLongerServed(f"The documents are of {entry.index}, not of {served.index}.")
 
 
 def _failed(kind: str, error: bytes) -> Exception:

@@ -105,14 +105,16 @@ class Selection:
 
     def query(self, after: str = "") -> Clause:
         """Return the query for the records after the identifier `after`, without tombstones."""
-        return {"bool": {"filter": [*scope_clauses(self.scope, after), *self._conditions]}}
+        return {"bool": {"filter": [*scope_clauses(self.scope, after), *self.conditions]}}
 
     def accepts(self, fields: Mapping[str, Any]) -> bool:
         """Return whether `query` would find a document with these search fields; raise KeyError as `matches`."""
-        return self.scope.covers(fields["company"]) and all(matches(clause, fields) for clause in self._conditions)
+        is_covered = self.scope.covers(fields.get("company", ""))
+        return is_covered and all(matches(clause, fields) for clause in self.conditions)
 
     @property
-    def _conditions(self) -> tuple[Clause, ...]:
+    def conditions(self) -> tuple[Clause, ...]:
+        """The clauses besides those for the scope: no tombstones, and the selection's own."""
         return (term("deleted", value=False), *self.clauses)
 
 

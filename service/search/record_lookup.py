@@ -34,7 +34,7 @@ async def batched_record(call: RequestContext, resource: Resource, name: str, va
 async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequence[str]) -> dict[str, JsonBytes]:
     """Return the records in the scope by identifier.
 
-    The company of a record may be too new to be known here: without a scope, all shards are asked for what is lacking.
+    The company of a record may be too new to be known here: without a scope, what is lacking is read from all shards.
     """
     engine, alias = call.services.engine, call.services.connection.alias(resource)
     selection, reach = call.selection(resource), await record_reach(call, resource)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
+from service.errors import EngineUnavailable, RebuildDue
 from service.search.documents import SeveralShards, read_documents, read_places
 from service.search.engine_failures import status_failure
 from service.search.search_response import shard_count
 from service.search.shards.served_shards import NoLongerServed, served_shards
+from service.search.used_fields import used_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from service.search.documents import Document
     from service.search.query import Selection
@@ -28,6 +30,13 @@ Result = TypeVar("Result")
 _MAX_ATTEMPTS = 3
 
 
+class _MappedFields(NamedTuple):
+    """The names of the search fields in the mapping of an index."""
+
+    generation: str
+    fields: Collection[str]
+
+
 class ShardTable:
     """The shards of each live index that has several, by alias."""
 
@@ -35,6 +44,7 @@ class ShardTable:
         """Start empty: searches ask all shards of whatever is behind an alias."""
         self._get_json = get_json
         self._served: dict[str, ServedShards] = {}
+        self._mapped: dict[str, _MappedFields] = {}
 
     def get(self, alias: str) -> ServedShards | None:
         """Return the shards of the live index, None if it has one, or if that is not known yet."""
@@ -42,6 +52,10 @@ class ShardTable:
 
     def update(self, alias: str, indices: Mapping[str, Any]) -> None:
         """Take over what Elasticsearch says about the index behind an alias; raise ValueError if it is not valid."""
+        self._mapped.pop(alias, None)
+        if len(indices) == 1:
+            [(index, facts)] = indices.items()
+            self._mapped[alias] = _MappedFields(index, facts["mappings"].get("properties", {}).keys())
         served = served_shards(alias, indices)
         if served is None:
             self._served.pop(alias, None)
@@ -67,14 +81,28 @@ class ShardTable:
             target, places = alias if served is None else served.target, read_places(identifiers, served, reach)
             response = await send(f"/{target}", orjson.dumps({"docs": places}))
             try:
-                found = read_documents(response, len(places), served)
+                index, found = read_documents(response, len(places))
             except SeveralShards:
                 await self._read_again(alias, served)
                 raise
+            if served is not None and served.index != index:
+                raise NoLongerServed(f"{served.index} has been replaced by {index}.")
+            await self._require_mapped(alias, index, selection)
             shown = [each for each in found if served is None or served.shows(each.fields, reach)]
             return [each for each in shown if selection.accepts(each.fields)]
 
         return await self.repeat(alias, attempt)
+
+    async def _require_mapped(self, alias: str, index: str, selection: Selection) -> None:
+        """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing."""
+        known = self._mapped.get(alias)
+        if known is None or known.generation != index:
+            await self._read_again(alias, self.get(alias))
+            known = self._mapped.get(alias)
+        if known is None or known.generation != index:
+            raise EngineUnavailable(f"The mapping of {index}, which {alias} has led to, could not be read.")
+        if lacking := {*used_fields(selection.conditions)}.difference(known.fields):
+            raise RebuildDue(reason=f"{index} lacks the fields {', '.join(sorted(lacking))}.")
 
     async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
         """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
