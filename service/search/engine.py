@@ -120,8 +120,6 @@ class SearchEngine:
 
         `reach` as for `search`; its companies only say which shards are asked.
         """
-        if index in self.missing:
-            self.refuse_missing(index, used_fields(selection.query()))
         return await self.shards.read(index, identifiers, selection, reach, partial(self._read, index))
 
     async def _read(self, index: str, path: str, body: bytes) -> bytes:

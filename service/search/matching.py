@@ -1,7 +1,7 @@
 """Whether a document matches a clause, decided by the service as Elasticsearch decides it.
 
-Documents that are read by identifier pass the clauses of a search, so that no filter is declared twice. Only the kinds of
-clauses that these reads use are known: with any other the request fails.
+Documents that are read by identifier pass the clauses of a search, so that no filter is declared twice. Only the kinds
+of clauses that these reads use are known: with any other the request fails.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from service.search.shards.served_shards import NoLongerServed, served_shards
 from service.search.used_fields import used_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from service.search.documents import Document
+    from service.search.documents import Document, Documents
     from service.search.query import Selection
     from service.search.shards.served_shards import Reach, ServedShards
 
@@ -34,7 +34,7 @@ class _MappedFields(NamedTuple):
     """The names of the search fields in the mapping of an index."""
 
     generation: str
-    fields: Collection[str]
+    fields: frozenset[str]
 
 
 class ShardTable:
@@ -55,7 +55,7 @@ class ShardTable:
         self._mapped.pop(alias, None)
         if len(indices) == 1:
             [(index, facts)] = indices.items()
-            self._mapped[alias] = _MappedFields(index, facts["mappings"].get("properties", {}).keys())
+            self._mapped[alias] = _MappedFields(index, frozenset(facts["mappings"].get("properties", ())))
         served = served_shards(alias, indices)
         if served is None:
             self._served.pop(alias, None)
@@ -78,31 +78,42 @@ class ShardTable:
         """Return the documents with some identifiers that are in a selection; `send` reads all copies."""
 
         async def attempt(served: ServedShards | None) -> list[Document]:
-            target, places = alias if served is None else served.target, read_places(identifiers, served, reach)
-            response = await send(f"/{target}", orjson.dumps({"docs": places}))
-            try:
-                index, found = read_documents(response, len(places))
-            except SeveralShards:
-                await self._read_again(alias, served)
-                raise
-            if served is not None and served.index != index:
-                raise NoLongerServed(f"{served.index} has been replaced by {index}.")
-            await self._require_mapped(alias, index, selection)
+            mapped, places = self._mapped.get(alias), read_places(identifiers, served, reach)
+            generation, found = await self._read(alias, served, places, send)
+            await self._require_mapped(mapped, alias, generation, selection)
             shown = [each for each in found if served is None or served.shows(each.fields, reach)]
             return [each for each in shown if selection.accepts(each.fields)]
 
         return await self.repeat(alias, attempt)
 
-    async def _require_mapped(self, alias: str, index: str, selection: Selection) -> None:
-        """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing."""
-        known = self._mapped.get(alias)
-        if known is None or known.generation != index:
+    async def _read(
+        self, alias: str, served: ServedShards | None, places: list[dict[str, str]], send: SendRead
+    ) -> Documents:
+        """Return all documents in some places; raise NoLongerServed if they are not of the generation of the shards."""
+        response = await send(f"/{alias if served is None else served.target}", orjson.dumps({"docs": places}))
+        try:
+            documents = read_documents(response, len(places))
+        except SeveralShards:
+            await self._read_again(alias, served)
+            raise
+        if served is not None and served.index != documents.generation:
+            raise NoLongerServed(f"{served.index} has been replaced by {documents.generation}.")
+        return documents
+
+    async def _require_mapped(
+        self, known: _MappedFields | None, alias: str, generation: str, selection: Selection
+    ) -> None:
+        """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing.
+
+        `known` are the fields that were known before the documents were read.
+        """
+        if known is None or known.generation != generation:
             await self._read_again(alias, self.get(alias))
             known = self._mapped.get(alias)
-        if known is None or known.generation != index:
-            raise EngineUnavailable(f"The mapping of {index}, which {alias} has led to, could not be read.")
-        if lacking := {*used_fields(selection.conditions)}.difference(known.fields):
-            raise RebuildDue(reason=f"{index} lacks the fields {', '.join(sorted(lacking))}.")
+        if known is None or known.generation != generation:
+            raise EngineUnavailable(f"The mapping of {generation}, which {alias} has led to, could not be read.")
+        if lacking := {*used_fields(selection.conditions)} - known.fields:
+            raise RebuildDue(selection.resource.alias, f"{generation} lacks the fields {', '.join(sorted(lacking))}.")
 
     async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
         """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
