@@ -116,7 +116,7 @@ class SearchEngine:
         return await self.shards.search(index, body, reach, partial(self._search, index))
 
     async def read(self, index: str, identifiers: Sequence[str], selection: Selection, reach: Reach) -> list[Document]:
-        """Return the documents with some identifiers that are in a selection, as a search that starts now.
+        """Return the documents with some identifiers that are in a selection, as a search that starts now finds them.
 
         `reach` as for `search`; its companies only say which shards are asked.
         """
