@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
-from service.errors import EngineUnavailable, RebuildDue
+from service.errors import RebuildDue
 from service.search.documents import SeveralShards, read_documents, read_places
 from service.search.engine_failures import status_failure
 from service.search.search_response import shard_count
@@ -35,6 +35,10 @@ class _MappedFields(NamedTuple):
 
     generation: str
     fields: frozenset[str]
+
+
+class _UnknownMapping(NoLongerServed):
+    """The documents are of an index whose mapping was not known before."""
 
 
 class ShardTable:
@@ -80,7 +84,7 @@ class ShardTable:
         async def attempt(served: ServedShards | None) -> list[Document]:
             mapped, places = self._mapped.get(alias), read_places(identifiers, served, reach)
             generation, found = await self._read(alias, served, places, send)
-            await self._require_mapped(mapped, alias, generation, selection)
+            _require_mapped(mapped, generation, selection)
             shown = [each for each in found if served is None or served.shows(each.fields, reach)]
             return [each for each in shown if selection.accepts(each.fields)]
 
@@ -100,29 +104,14 @@ class ShardTable:
             raise NoLongerServed(f"{served.index} has been replaced by {documents.generation}.")
         return documents
 
-    async def _require_mapped(
-        self, known: _MappedFields | None, alias: str, generation: str, selection: Selection
-    ) -> None:
-        """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing.
-
-        `known` are the fields that were known before the documents were read.
-        """
-        if known is None or known.generation != generation:
-            await self._read_again(alias, self.get(alias))
-            known = self._mapped.get(alias)
-        if known is None or known.generation != generation:
-            raise EngineUnavailable(f"The mapping of {generation}, which {alias} has led to, could not be read.")
-        if lacking := {*used_fields(selection.conditions)} - known.fields:
-            raise RebuildDue(selection.resource.alias, f"{generation} lacks the fields {', '.join(sorted(lacking))}.")
-
     async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
         """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
         for _ in range(_MAX_ATTEMPTS - 1):
             served = self.get(alias)
             try:
                 return await attempt(served)
-            except NoLongerServed:
-                if served is None and self.get(alias) is None:
+            except NoLongerServed as error:
+                if served is None and self.get(alias) is None and not isinstance(error, _UnknownMapping):
                     raise
                 await self._read_again(alias, served)
         return await attempt(self.get(alias))
@@ -140,6 +129,17 @@ class ShardTable:
             return  # another request has read them
         status, indices = await self._get_json(f"/{alias}?flat_settings=true")
         self.update(alias, indices if status == 200 else {})
+
+
+def _require_mapped(known: _MappedFields | None, generation: str, selection: Selection) -> None:
+    """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing.
+
+    `known` are the fields that were known before the documents were read.
+    """
+    if known is None or known.generation != generation:
+        raise _UnknownMapping(f"The mapping of {generation} is not known.")
+    if lacking := {*used_fields(selection.conditions)} - known.fields:
+        raise RebuildDue(selection.resource.alias, f"{generation} lacks the fields {', '.join(sorted(lacking))}.")
 
 
 def gone(response: bytes | bytearray) -> NoLongerServed:
