@@ -35,11 +35,13 @@ from service.telemetry.counters import SHARED_SEARCHES
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from elastic_transport import AsyncTransport
 
     from service.errors import ApiError
+    from service.search.documents import Document
+    from service.search.query import Selection
     from service.search.shards.served_shards import Reach
     from service.search.used_fields import MissingFields
     from service.settings import ServiceSettings
@@ -112,6 +114,21 @@ class SearchEngine:
         """Return the response of a search that starts now; `reach` as for `search`."""
         self._refuse_missing(index, body)
         return await self.shards.search(index, body, reach, partial(self._search, index))
+
+    async def read(self, index: str, identifiers: Sequence[str], selection: Selection, reach: Reach) -> list[Document]:
+        """Return the documents with some identifiers that are in a selection, as a search that starts now finds them.
+
+        `reach` as for `search`; its companies only say which shards are asked.
+        """
+        return await self.shards.read(index, identifiers, selection, reach, partial(self._read, index))
+
+    async def _read(self, index: str, path: str, body: bytes) -> bytes:
+        self.require_available(index)
+        # What searches see, not what is written and not yet visible.
+        status, response = await self.request("POST", f"{path}/_mget?realtime=false", body)
+        if status != 200:
+            raise status_failure(status, response, body)
+        return response
 
     def _refuse_missing(self, index: str, body: Mapping[str, object]) -> None:
         if index in self.missing:

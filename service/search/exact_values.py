@@ -34,6 +34,7 @@ class _Response(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Response).decode
+_decode_source = msgspec.json.Decoder(_Source).decode
 _members_of = msgspec.json.Decoder(_Members).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -48,6 +49,11 @@ def extract_exact_records(response: bytes | bytearray, names: Collection[str]) -
     except msgspec.DecodeError:
         raise malformed_response(response) from None
     return [_exact_record(hit.source, names) for hit in hits]
+
+
+def exact_record(source: bytes, names: Collection[str]) -> JsonBytes:
+    """Return the encoded record of a stored document, with the exact values of the members `names`."""
+    return _exact_record(_decode_source(source), names)
 
 
 def _exact_record(source: _Source, names: Collection[str]) -> JsonBytes:

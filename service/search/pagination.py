@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,13 @@ from service.http.responses import json_array, link_header
 from service.keys.redaction import mask_keys
 from service.records.projection import record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
-from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, Scope
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, search_deep_page
 from service.search.exact_values import extract_exact_records
-from service.search.query import Selection, numbered_body, page_body, terms, walk_body
-from service.search.search_response import extract_records, hit_companies, total_hits
+from service.search.query import Selection, numbered_body, page_body, walk_body
+from service.search.search_response import extract_records, total_hits
 from service.search.shards.record_batches import RecordBatch, note_records
-from service.search.shards.scope_reach import identifier_keys, scope_reach
-from service.search.shards.served_shards import MAX_COMPANIES
 from service.search.shards.shard_order import rows_in_order
-from service.telemetry.timing import Layer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -162,52 +159,6 @@ async def single_record(call: RequestContext, selection: Selection, variant: Var
     response = await call.search(selection.resource, page_body(selection, 1))
     records = _sent_records(call, selection.resource, response, 1, 1)
     return variant.encode(records)[0] if records else None
-
-
-async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
-    """Return the record with an identifier within the scope, or None; concurrent reads share a search."""
-    alias, selection = call.services.connection.alias(resource), call.selection(resource)
-    exact_names = call.exact_names(resource)
-    search = partial(_search_identifiers, call, alias, selection, exact_names)
-    call.audit.searches(resource, call.mark(resource))
-    call.timer.record(Layer.QUERY)
-    record = await call.services.batch_loader.load(
-        (alias, call.scope.companies, call.display, exact_names), name, search
-    )
-    call.timer.record(Layer.ELASTICSEARCH)
-    if record is None:
-        return None
-    call.audit.names(resource, (name,))
-    return variant.encode([record])[0]
-
-
-async def _search_identifiers(
-    call: RequestContext, alias: str, selection: Selection, exact_names: Collection[str], identifiers: Sequence[str]
-) -> dict[str, JsonBytes]:
-    """Return the records by identifier. In an index of several shards, search those that can have them.
-
-    The company of a record may be too new to be known here: without a scope, search all shards for what is lacking.
-    For one record, Elasticsearch would look up each company of the scope: those of many are compared here.
-    """
-    is_wide = len(selection.scope.companies or ()) > MAX_COMPANIES
-    searched = replace(selection, scope=Scope(None)) if is_wide else selection
-
-    async def found(names: Sequence[str], keys: Collection[str] | None) -> dict[str, JsonBytes]:
-        body = page_body(searched.filtered(terms("_id", names)), len(names))
-        reach = (await scope_reach(call, selection.resource))._replace(keys=keys)
-        response = await call.services.engine.search_unshared(alias, body, reach)
-        records = _records(response, len(names), exact_names)
-        if is_wide:
-            owned = zip(records, hit_companies(response), strict=True)
-            records = [record for record, company in owned if selection.scope.covers(company)]
-        return {record_identifier(selection.resource, record): record for record in records}
-
-    keys = identifier_keys(call, selection.resource, identifiers)
-    records = await found(identifiers, keys)
-    if keys is not None and call.scope.companies is None:
-        lacking = [name for name in identifiers if name not in records]
-        records |= await found(lacking, None) if lacking else {}
-    return records
 
 
 def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mappings.stored_document import companies_query, feed_key, feed_key_range
 from mappings.values.text_forms import TextForm
+from service.search.matching import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mappings.resource import Resource
     from service.scope import Scope
@@ -104,8 +105,17 @@ class Selection:
 
     def query(self, after: str = "") -> Clause:
         """Return the query for the records after the identifier `after`, without tombstones."""
-        clauses = [*scope_clauses(self.scope, after), term("deleted", value=False), *self.clauses]
-        return {"bool": {"filter": clauses}}
+        return {"bool": {"filter": [*scope_clauses(self.scope, after), *self.conditions]}}
+
+    def accepts(self, fields: Mapping[str, Any]) -> bool:
+        """Return whether `query` would find a document with these search fields; raise KeyError as `matches`."""
+        is_covered = self.scope.covers(fields.get("company", ""))
+        return is_covered and all(matches(clause, fields) for clause in self.conditions)
+
+    @property
+    def conditions(self) -> tuple[Clause, ...]:
+        """The clauses besides those for the scope: no tombstones, and the selection's own."""
+        return (term("deleted", value=False), *self.clauses)
 
 
 def page_body(selection: Selection, size: int, after: str = "", *, timestamps_only: bool = False) -> Body:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import orjson
 
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
@@ -110,33 +109,6 @@ def parse_hits(response: bytes | bytearray) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         raise malformed_response(response) from None
     return parsed
-
-
-class _OwnedSource(msgspec.Struct, gc=False):
-    company: str
-
-
-class _OwnedHit(msgspec.Struct, rename={"source": "_source"}, gc=False):
-    source: _OwnedSource
-
-
-class _OwnedHits(msgspec.Struct, gc=False):
-    hits: list[_OwnedHit]
-
-
-class _OwnedResponse(msgspec.Struct, gc=False):
-    hits: _OwnedHits
-
-
-_decode_owned = msgspec.json.Decoder(_OwnedResponse).decode
-
-
-def hit_companies(response: bytes | bytearray) -> list[str]:
-    """Return the company of each hit of a search response, in order."""
-    try:
-        return [hit.source.company for hit in _decode_owned(response).hits.hits]
-    except msgspec.DecodeError:
-        raise malformed_response(response) from None
 
 
 def total_hits(response: bytes | bytearray) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from service.search.engine import SearchEngine
     from tests.indexer.conftest import Bench
 
+SHARDS = 7
 NUMBERS = range(40)
 # The company b has three quarters of the records.
 LINES = [listing(f"L{at:02}", "a" if at < 10 else "b", at, price=at) for at in NUMBERS]
@@ -32,7 +34,7 @@ _ROUTING = re.compile(r"&routing=([0-9,]+)")
 @pytest.fixture
 def shards() -> int:
     """Seven: the company a is within two of them, b within six."""
-    return 7
+    return SHARDS
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def engine(feed: FeedClient) -> SearchEngine:
 
 
 def asked_shards(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
-    """Return a list that gets for each search of listings how many shards were asked, None for all."""
+    """Return a list that gets for each search or read of listings how many shards were asked, None for all."""
     asked, served = list[int | None](), engine(feed)
     send, name = served.request, feed.bench.connection.alias(LISTING)
 
@@ -64,6 +66,9 @@ def asked_shards(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[int 
         if target.startswith(f"/{name}") and ("/_search" in target or "/_pit" in target):
             routing = _ROUTING.search(target)
             asked.append(len(routing[1].split(",")) if routing else None)
+        if target.startswith(f"/{name}") and "/_mget" in target:
+            places = {place["routing"] for place in orjson.loads(body or b"")["docs"]}
+            asked.append(len(places) if len(places) < SHARDS else None)
         return await send(method, target, body)
 
     monkeypatch.setattr(served, "request", noted)

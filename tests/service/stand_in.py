@@ -25,7 +25,7 @@ from tests.network.http import http
 from tests.network.server import serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from mappings import Resource
     from tests.network.http import Request
@@ -64,6 +64,16 @@ def search_response(hits: Sequence[bytes] = (), *, shards: int = 3, failed: int 
     total = b'"total":{"value":%d,"relation":"eq"},"max_score":null' % len(hits)
     found = b'"hits":{%b,"hits":[%b]}' % (total, b",".join(hits))
     return b'{"took":3,"timed_out":%b,"_shards":%b,%b}' % (truth, found_in, found)
+
+
+def read_response(hits: Sequence[bytes], index: str, identifiers: Iterable[str]) -> bytes:
+    """Return an encoded response to `_mget` of some identifiers, with those of the hits."""
+    sources = {orjson.loads(each)["_id"]: each.partition(b'"_source":')[2] for each in hits}
+    documents: list[bytes] = []
+    for name in identifiers:
+        found = b'"found":true,"_source":%b' % sources[name] if name in sources else b'"found":false}'
+        documents.append(b'{"_index":%b,"_id":%b,%b' % (orjson.dumps(index), orjson.dumps(name), found))
+    return b'{"docs":[%b]}' % b",".join(documents)
 
 
 def valid_indices() -> dict[str, Any]:
@@ -157,7 +167,8 @@ class StandIn:
 
     def add(self, index: str, identifier: str, record: dict[str, Any], **search: Any) -> None:
         """Store a record with delimiters as the indexer writes them."""
-        source = encode_document(orjson.dumps({"id": identifier, **search})[:-1], 1, 1, orjson.dumps(record))
+        fields = {"id": identifier, "company": "acme", "deleted": False, **search}
+        source = encode_document(orjson.dumps(fields)[:-1], 1, 1, orjson.dumps(record))
         self.hits.setdefault(index, []).append(hit(index, identifier, source))
 
     def out(self, reply: Reply, *indices: str) -> None:
@@ -220,6 +231,9 @@ class StandIn:
         reply = self.replies.get(index)
         if reply is None and operation == "_search":
             reply = Reply(body=search_response(self.hits.get(index, ())))
+        if reply is None and operation == "_mget":
+            identifiers = [place["_id"] for place in request.json()["docs"]]
+            reply = Reply(body=read_response(self.hits.get(index, ()), f"{index}-v0001", identifiers))
         return reply or self._document(index, identifier)
 
     def _document(self, index: str, identifier: str) -> Reply:

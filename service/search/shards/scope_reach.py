@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from mappings.stored_document import feed_key
 from service.search.shards.served_shards import MAX_COMPANIES, Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from cluster.control_index import Mark
     from mappings.resource import Resource
     from service.scope import CompanyDirectory, Scope
@@ -44,14 +41,10 @@ async def scope_reach(call: _Call, resource: Resource, sequence: int | None = No
     return Reach(companies, sequence)
 
 
-def identifier_keys(call: _Call, resource: Resource, identifiers: Iterable[str]) -> Collection[str] | None:
-    """Return the feed keys that records with these identifiers have, as far as companies are known.
-
-    Return None for one shard, and for more companies than are worth it.
-    """
-    companies: Collection[str] | None = call.scope.companies
-    if companies is None and len(call.directory.keys) <= 2 * MAX_COMPANIES:  # by key and by numeric id
-        companies = {*call.directory.keys.values()}
-    if companies is None or len(companies) > MAX_COMPANIES or call.served_shards(resource) is None:
-        return None
-    return [feed_key(company, identifier) for company in companies for identifier in identifiers]
+async def record_reach(call: _Call, resource: Resource) -> Reach:
+    """Return what a read by identifier may reach: without a scope, the companies that are known, unless too many."""
+    reach = await scope_reach(call, resource)
+    # By key and by numeric id.
+    if reach.companies is None and len(call.directory.keys) <= 2 * MAX_COMPANIES:
+        return reach._replace(companies={*call.directory.keys.values()})
+    return reach

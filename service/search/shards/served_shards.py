@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mappings.generations import served_alias
 from mappings.shards.ranges import read_ranges
 from mappings.shards.visibility import LEFT_QUERY, hidden_query
+from mappings.stored_document import feed_key
 from service.errors import EngineUnavailable
+from service.search.matching import matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,14 +33,12 @@ class NoLongerServed(EngineUnavailable):
 class Reach(NamedTuple):
     """The companies that a search may read, None for all, and the sequence of the mark that it sees records at.
 
-    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it. `keys`
-    are all feed keys that the records may have, None if that is not known.
+    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it.
     """
 
     companies: Collection[str] | None = None
     sequence: int | None = None
     after: str | None = None
-    keys: Collection[str] | None = None
 
 
 EVERYTHING = Reach()
@@ -48,9 +48,11 @@ EVERYTHING = Reach()
 class ServedShards:
     """The live generation behind an alias, if it has several shards.
 
-    `target` is the alias to search through. Without one that is removed by a swap, searches are not routed.
+    `target` is the alias to search through. Without one that is removed by a swap, searches are not routed. `index` is
+    the name of the generation.
     """
 
+    index: str
     target: str
     ranges: ShardRanges
     is_routed: bool
@@ -63,12 +65,16 @@ class ServedShards:
     def _shards(self, reach: Reach) -> Collection[int] | None:
         if reach.after is not None:
             return [self.ranges.shard(reach.after)]
-        if reach.keys:
-            return sorted({self.ranges.shard(key) for key in reach.keys})
         if not reach.companies or len(reach.companies) > MAX_COMPANIES:
             return None
         shards = self.ranges.companies_shards(reach.companies)
         return None if len(shards) == self.ranges.count else shards
+
+    def record_routings(self, identifier: str, companies: Collection[str] | None) -> Collection[str]:
+        """Return the routing values of the shards that can have a record of some companies, all without any."""
+        if not companies or len(companies) > MAX_COMPANIES:
+            return self.ranges.routings
+        return {self.ranges.routings[self.ranges.shard(feed_key(company, identifier))] for company in companies}
 
     def spans_shards(self, company: str) -> bool:
         """Whether the records of a company are in several shards that can be asked one by one."""
@@ -78,6 +84,10 @@ class ServedShards:
         """Return a body that finds of each record the copy that is served at the mark."""
         return {**body, "query": visible_query(body["query"], reach)}
 
+    def shows(self, fields: Mapping[str, Any], reach: Reach) -> bool:
+        """Return whether a document with these search fields is the copy that `visible` finds."""
+        return not matches(_unseen(reach), fields)
+
     def end(self, key: str) -> str | None:
         """Return the first feed key of the shard after the one that has a key, None after the last."""
         return next((cut for cut in self.ranges.cuts if cut > key), None)
@@ -85,8 +95,11 @@ class ServedShards:
 
 def visible_query(query: Clause, reach: Reach) -> Clause:
     """Return a query for the copies that are served; only for an index of several shards."""
-    unseen = LEFT_QUERY if reach.sequence is None else hidden_query(reach.sequence)
-    return {"bool": {"filter": [query], "must_not": [unseen]}}
+    return {"bool": {"filter": [query], "must_not": [_unseen(reach)]}}
+
+
+def _unseen(reach: Reach) -> Mapping[str, Any]:
+    return LEFT_QUERY if reach.sequence is None else hidden_query(reach.sequence)
 
 
 def served_shards(alias: str, indices: Mapping[str, Any]) -> ServedShards | None:
@@ -102,4 +115,4 @@ def served_shards(alias: str, indices: Mapping[str, Any]) -> ServedShards | None
         return None
     target = served_alias(index)
     is_routed = target in facts["aliases"]
-    return ServedShards(target if is_routed else alias, ranges, is_routed)
+    return ServedShards(index, target if is_routed else alias, ranges, is_routed)

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
+from service.errors import RebuildDue
+from service.search.documents import SeveralShards, read_documents, read_places
 from service.search.engine_failures import status_failure
 from service.search.search_response import shard_count
 from service.search.shards.served_shards import NoLongerServed, served_shards
+from service.search.used_fields import used_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from service.search.documents import Document, Documents
+    from service.search.query import Selection
     from service.search.shards.served_shards import Reach, ServedShards
 
     GetJson = Callable[[str], Awaitable[tuple[int, Any]]]
     SendSearch = Callable[[str, str, bytes], Awaitable[bytes]]
+    SendRead = Callable[[str, bytes], Awaitable[bytes]]
 
 Result = TypeVar("Result")
 
 # More swaps during one search are not plausible.
 _MAX_ATTEMPTS = 3
+
+
+class _MappedFields(NamedTuple):
+    """The names of the search fields in the mapping of an index."""
+
+    generation: str
+    fields: frozenset[str]
+
+
+class _UnknownMapping(NoLongerServed):
+    """The documents are of an index whose mapping was not known before."""
 
 
 class ShardTable:
@@ -31,6 +48,7 @@ class ShardTable:
         """Start empty: searches ask all shards of whatever is behind an alias."""
         self._get_json = get_json
         self._served: dict[str, ServedShards] = {}
+        self._mapped: dict[str, _MappedFields] = {}
 
     def get(self, alias: str) -> ServedShards | None:
         """Return the shards of the live index, None if it has one, or if that is not known yet."""
@@ -38,6 +56,10 @@ class ShardTable:
 
     def update(self, alias: str, indices: Mapping[str, Any]) -> None:
         """Take over what Elasticsearch says about the index behind an alias; raise ValueError if it is not valid."""
+        self._mapped.pop(alias, None)
+        if len(indices) == 1:
+            [(index, facts)] = indices.items()
+            self._mapped[alias] = _MappedFields(index, frozenset(facts["mappings"].get("properties", ())))
         served = served_shards(alias, indices)
         if served is None:
             self._served.pop(alias, None)
@@ -54,14 +76,42 @@ class ShardTable:
 
         return await self.repeat(alias, attempt)
 
+    async def read(
+        self, alias: str, identifiers: Sequence[str], selection: Selection, reach: Reach, send: SendRead
+    ) -> list[Document]:
+        """Return the documents with some identifiers that are in a selection; `send` reads all copies."""
+
+        async def attempt(served: ServedShards | None) -> list[Document]:
+            mapped, places = self._mapped.get(alias), read_places(identifiers, served, reach)
+            generation, found = await self._read(alias, served, places, send)
+            _require_mapped(mapped, generation, selection)
+            shown = [each for each in found if served is None or served.shows(each.fields, reach)]
+            return [each for each in shown if selection.accepts(each.fields)]
+
+        return await self.repeat(alias, attempt)
+
+    async def _read(
+        self, alias: str, served: ServedShards | None, places: list[dict[str, str]], send: SendRead
+    ) -> Documents:
+        """Return all documents in some places; raise NoLongerServed if they are not of the generation of the shards."""
+        response = await send(f"/{alias if served is None else served.target}", orjson.dumps({"docs": places}))
+        try:
+            documents = read_documents(response, len(places))
+        except SeveralShards:
+            await self._read_again(alias, served)
+            raise
+        if served is not None and served.index != documents.generation:
+            raise NoLongerServed(f"{served.index} has been replaced by {documents.generation}.")
+        return documents
+
     async def repeat(self, alias: str, attempt: Callable[[ServedShards | None], Awaitable[Result]]) -> Result:
         """Return what `attempt` returns for the present shards; again if it raises NoLongerServed."""
         for _ in range(_MAX_ATTEMPTS - 1):
             served = self.get(alias)
             try:
                 return await attempt(served)
-            except NoLongerServed:
-                if served is None and self.get(alias) is None:
+            except NoLongerServed as error:
+                if served is None and self.get(alias) is None and not isinstance(error, _UnknownMapping):
                     raise
                 await self._read_again(alias, served)
         return await attempt(self.get(alias))
@@ -79,6 +129,17 @@ class ShardTable:
             return  # another request has read them
         status, indices = await self._get_json(f"/{alias}?flat_settings=true")
         self.update(alias, indices if status == 200 else {})
+
+
+def _require_mapped(known: _MappedFields | None, generation: str, selection: Selection) -> None:
+    """Raise RebuildDue if the index of some documents lacks search fields, whose absence would then say nothing.
+
+    `known` are the fields that were known before the documents were read.
+    """
+    if known is None or known.generation != generation:
+        raise _UnknownMapping(f"The mapping of {generation} is not known.")
+    if lacking := {*used_fields(selection.conditions)} - known.fields:
+        raise RebuildDue(selection.resource.alias, f"{generation} lacks the fields {', '.join(sorted(lacking))}.")
 
 
 def gone(response: bytes | bytearray) -> NoLongerServed:
