@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from service.audit.audit_writer import Audit
 from service.http.compression import CompressionCache
 from service.http.deprecation import DeprecationLog
-from service.search.batch_loader import BatchLoader
+from service.search.reads.batch_loader import BatchLoader
 from service.search.shared_pages import SharedPages
 from service.telemetry.feed_consumers import ConsumerRegistry
 from service.telemetry.loop_lag import LoopLag

@@ -14,7 +14,7 @@ from service.records import geojson
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import single_record
 from service.search.query import by_id, match_any, spellings, term
-from service.search.record_lookup import batched_record
+from service.search.reads.record_lookup import batched_record
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from elastic_transport import AsyncTransport
 
     from service.errors import ApiError
-    from service.search.documents import Document
     from service.search.query import Selection
+    from service.search.reads.documents import Document
     from service.search.shards.served_shards import Reach
     from service.search.used_fields import MissingFields
     from service.settings import ServiceSettings

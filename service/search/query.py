@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mappings.stored_document import companies_query, feed_key, feed_key_range
 from mappings.values.text_forms import TextForm
-from service.search.matching import matches
+from service.search.reads.matching import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

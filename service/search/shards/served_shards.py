@@ -14,7 +14,7 @@ from mappings.shards.ranges import read_ranges
 from mappings.shards.visibility import LEFT_QUERY, hidden_query
 from mappings.stored_document import feed_key
 from service.errors import EngineUnavailable
-from service.search.matching import matches
+from service.search.reads.matching import matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import orjson
 
 from service.errors import RebuildDue
-from service.search.documents import SeveralShards, read_documents, read_places
 from service.search.engine_failures import status_failure
+from service.search.reads.documents import SeveralShards, read_documents, read_places
 from service.search.search_response import shard_count
 from service.search.shards.served_shards import NoLongerServed, served_shards
 from service.search.used_fields import used_fields
@@ -16,8 +16,8 @@ from service.search.used_fields import used_fields
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from service.search.documents import Document, Documents
     from service.search.query import Selection
+    from service.search.reads.documents import Document, Documents
     from service.search.shards.served_shards import Reach, ServedShards
 
     GetJson = Callable[[str], Awaitable[tuple[int, Any]]]

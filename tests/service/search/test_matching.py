@@ -19,8 +19,8 @@ from mappings.shards.visibility import Interval, hide
 from mappings.stored_document import encode_document, feed_key
 from service.scope import Scope
 from service.search.display import displayed
-from service.search.matching import matches
 from service.search.query import Selection
+from service.search.reads.matching import matches
 from service.search.shards.served_shards import Reach, ServedShards
 from tests.conftest import open_installation
 

@@ -12,8 +12,8 @@ import pytest
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from service.errors import DeadlineExceeded, EngineUnavailable, InternalError
-from service.search.batch_loader import BatchLoader
 from service.search.engine import SearchEngine
+from service.search.reads.batch_loader import BatchLoader
 from service.settings import ServiceSettings
 
 if TYPE_CHECKING:

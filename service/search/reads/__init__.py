@@ -1,0 +1,1 @@
+"""Reads of records by identifier, without a search."""
