@@ -1,7 +1,7 @@
-"""Batching of reads by identifier: records requested while a search is running go into one next search.
+"""Batching of reads by identifier: records requested while a read is running go into one next read.
 
-A search for one record costs Elasticsearch a millisecond of overhead, and hardly anything for each further record. No
-request waits for a batch to fill: without a running search a record is read at once.
+Most of what a read of one record costs Elasticsearch is overhead; further records add little. No request waits for a
+batch to fill: without a running read a record is read at once.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from service.http.payload import JsonBytes
 
     Records = Mapping[str, JsonBytes]
-    Search = Callable[[Sequence[str]], Coroutine[Any, Any, Records]]
+    Read = Callable[[Sequence[str]], Coroutine[Any, Any, Records]]
 
-# A search that takes longer, perhaps for ever, blocks no other: the next one starts alongside it.
-_SLOW_SEARCH_SECONDS = 0.05
-# Bounds the size of a response; further records go into the search after.
+# A read that takes longer, perhaps for ever, blocks no other: the next one starts alongside it.
+_SLOW_READ_SECONDS = 0.05
+# Bounds the size of a response; further records go into the read after.
 _MAX_BATCH_SIZE = 64
 
 
 @dataclass(eq=False)
 class _Batch:
-    """The identifiers of one search, and how many requests wait for it."""
+    """The identifiers of one read, and how many requests wait for it."""
 
     result: asyncio.Future[Records]
     identifiers: dict[str, None] = field(default_factory=dict)
     waiters: int = 0
     task: asyncio.Task[Records] | None = None  # once started
-    is_open: bool = True  # to more identifiers, until the search is sent
+    is_open: bool = True  # to more identifiers, until the read is sent
 
-    async def run(self, search: Search) -> Records:
-        """Search for all identifiers that were added in the same iteration of the event loop."""
+    async def run(self, read: Read) -> Records:
+        """Read all identifiers that were added in the same iteration of the event loop."""
         self.is_open = False
-        return await search(list(self.identifiers))
+        return await read(list(self.identifiers))
 
 
 @dataclass
 class _Queue:
     batches: deque[_Batch] = field(default_factory=deque)  # waiting to start
-    current: _Batch | None = None  # the search they wait for
+    current: _Batch | None = None  # the read they wait for
 
 
 class BatchLoader:
@@ -55,17 +55,17 @@ class BatchLoader:
     def __init__(self) -> None:
         self._queues: dict[Hashable, _Queue] = {}
 
-    async def load(self, group: Hashable, identifier: str, search: Search) -> JsonBytes | None:
-        """Return a record, None if it does not exist; raise what `search` raises.
+    async def load(self, group: Hashable, identifier: str, read: Read) -> JsonBytes | None:
+        """Return a record, None if it does not exist; raise what `read` raises.
 
-        `group` says which records may share a search: those of one resource, scope, licence and precision. `search`
-        returns the records that exist, by identifier. The search for a request always starts after the request
+        `group` says which records may share a read: those of one resource, scope, licence and precision. `read`
+        returns the records that exist, by identifier. The read for a request always starts after the request
         arrived, and is cancelled with the last request that waits for it.
         """
         queue = self._queues.setdefault(group, _Queue())
         batch = _add_to_batch(queue, identifier)
         if queue.current is None:
-            self._start_next(group, queue, search)
+            self._start_next(group, queue, read)
         batch.waiters += 1
         try:
             return (await asyncio.shield(batch.result)).get(identifier)
@@ -74,22 +74,22 @@ class BatchLoader:
             if not batch.waiters:
                 _cancel(queue, batch)
 
-    def _start_next(self, group: Hashable, queue: _Queue, search: Search) -> None:
+    def _start_next(self, group: Hashable, queue: _Queue, read: Read) -> None:
         if not queue.batches:
             queue.current = None
             del self._queues[group]
             return
         batch = queue.current = queue.batches.popleft()
-        batch.task = asyncio.create_task(batch.run(search))
-        advance = partial(self._advance, group, queue, batch, search)
-        timer = asyncio.get_running_loop().call_later(_SLOW_SEARCH_SECONDS, advance)
+        batch.task = asyncio.create_task(batch.run(read))
+        advance = partial(self._advance, group, queue, batch, read)
+        timer = asyncio.get_running_loop().call_later(_SLOW_READ_SECONDS, advance)
         batch.task.add_done_callback(partial(_set_result, batch, timer))
         batch.task.add_done_callback(lambda _: advance())
 
-    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch, search: Search) -> None:
-        """Start the next batch once a search has ended or is slow, whichever comes first."""
+    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch, read: Read) -> None:
+        """Start the next batch once a read has ended or is slow, whichever comes first."""
         if queue.current is batch:
-            self._start_next(group, queue, search)
+            self._start_next(group, queue, read)
 
 
 def _add_to_batch(queue: _Queue, identifier: str) -> _Batch:
