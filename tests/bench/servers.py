@@ -47,5 +47,8 @@ async def writing(pieces: Sequence[bytes], *, hang_up: bool = False) -> AsyncGen
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
+    try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        # Since Python 3.12 the end of `async with server` waits for its connections, which the client keeps.
+        server.close()

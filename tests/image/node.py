@@ -50,8 +50,10 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 async def _serve() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(SIGTERM, stop.set)
-    async with await asyncio.start_server(_connected, "0.0.0.0", _PORT):  # noqa: S104 - in a container
-        await stop.wait()
+    server = await asyncio.start_server(_connected, "0.0.0.0", _PORT)  # noqa: S104 - in a container
+    await stop.wait()
+    # `async with server` would wait for clients to disconnect.
+    server.close()
 
 
 def main() -> None:

@@ -43,8 +43,9 @@ class SqliteCopy:
             # SQLite gives its -wal and -shm files the same mode.
             create_file(self.path)
             self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._connection.executescript(STATE_SCHEMA)
         try:
+            with self._copy_errors():
+                self._connection.executescript(STATE_SCHEMA)
             with self._transaction():
                 require_same_copy(self._connection, self.path, resources, choices)
                 for resource in resources:

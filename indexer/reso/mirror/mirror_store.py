@@ -60,9 +60,13 @@ class Mirror:
         # SQLite gives its -wal and -shm files the same mode.
         create_file(path)
         self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60.0)
-        self.connection.executescript(_PRAGMAS + _SCHEMA)
         self._dictionary = dictionary
-        self.last_change = int(self.read_note(_CHANGE_COUNTER) or 0)  # the sequence number of the last change
+        try:
+            self.connection.executescript(_PRAGMAS + _SCHEMA)
+            self.last_change = int(self.read_note(_CHANGE_COUNTER) or 0)  # the sequence number of the last change
+        except BaseException:
+            self.connection.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
