@@ -48,7 +48,7 @@ LISTINGS: list[Fault] = [
     (garbled(b"\xff"), "", NOT_JSON),
     (garbled(b"\\ud800"), "", NOT_JSON),
     (b"[]", "", "expected `object`, got `array`"),
-    (b'{"record":{"Address2":' + b"[" * 5000, "", "is nested too deeply"),
+    (b'{"record":{"Address2":' + b"[" * 50_000, "", "is nested too deeply"),
     in_record("Colour", "red", "is not a known field"),
     in_record("listprise", 7, "is not a known field. Did you mean ListPrice?"),
     in_record("VirtualOpenHouseYn", True, "is not a known field. Did you mean VirtualOpenHouseYN?"),
