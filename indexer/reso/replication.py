@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import sqlite3
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,15 +51,17 @@ async def open_replication(
 ) -> AsyncIterator[Replicator]:
     """Open mirror and source; raise SourceError, LockedError, ElasticsearchError."""
     check_folder(context.settings.dead_letter_folder)
-    with _lock_mirror(Path(settings.folder), plan.mirror_name) as path, _source_errors():
-        mirror = Mirror(path, plan.dictionary)
+    with (
+        _lock_mirror(Path(settings.folder), plan.mirror_name) as path,
+        _source_errors(),
+        closing(Mirror(path, plan.dictionary)) as mirror,
+    ):
         client = ResoClient(plan.url, settings, on_wait, kept_state(mirror, plan.dialect.limits), plan.dialect.size_by)
         await client.open()
         try:
             yield await _start(context, plan, SourceContext(client, mirror, settings, on_progress))
         finally:
             await client.close()
-            mirror.close()
 
 
 @contextmanager

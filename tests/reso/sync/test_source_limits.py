@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,7 +26,10 @@ from tests.reso.sync.open_mirror import DICTIONARY
 from tests.reso.sync.test_reso_client import PROPERTIES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Counted = Callable[[SourceLimits], RequestWindows]
 
 _HOUR, _DAY = 3600, 86_400
 _START = 1_800_000_000.0
@@ -54,9 +58,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped
 
 
-def counted(folder: Path, limits: SourceLimits) -> RequestWindows:
-    """Return the windows of a run whose mirror is in a folder."""
-    return RequestWindows(limits.windows(), RequestCounts(Mirror(folder / "mirror.sqlite", DICTIONARY)))
+@pytest.fixture
+def counted(tmp_path: Path) -> Iterator[Counted]:
+    """Return what gives the windows of another run with the same mirror."""
+    with ExitStack() as stack:
+
+        def opened(limits: SourceLimits) -> RequestWindows:
+            mirror = stack.enter_context(closing(Mirror(tmp_path / "mirror.sqlite", DICTIONARY)))
+            return RequestWindows(limits.windows(), RequestCounts(mirror))
+
+        yield opened
 
 
 def send(windows: RequestWindows, requests: int, size: int = 0) -> None:
@@ -67,11 +78,11 @@ def send(windows: RequestWindows, requests: int, size: int = 0) -> None:
         windows.end(size)
 
 
-def test_a_run_that_starts_just_after_another_waits_a_second(tmp_path: Path, clock: Clock) -> None:
+def test_a_run_that_starts_just_after_another_waits_a_second(counted: Counted, clock: Clock) -> None:
     limits = SourceLimits(requests_per_second=2, requests_per_hour=100)
-    send(counted(tmp_path, limits), 2)
+    send(counted(limits), 2)
     clock.now += 0.5
-    restarted = counted(tmp_path, limits)
+    restarted = counted(limits)
     assert restarted.wait_seconds()[0] == 1.0
     clock.now += 1.0
     send(restarted, 2)
@@ -105,12 +116,12 @@ async def test_no_second_has_more_requests_than_the_source_allows(slow_seconds: 
     ],
 )
 def test_a_limit_holds_requests_back_and_survives_a_restart(
-    tmp_path: Path, clock: Clock, limits: SourceLimits, seconds: int, size: int
+    counted: Counted, clock: Clock, limits: SourceLimits, seconds: int, size: int
 ) -> None:
-    send(counted(tmp_path, limits), 2, size)
+    send(counted(limits), 2, size)
     clock.now += seconds / 2
-    send(counted(tmp_path, limits), 3, size)
-    windows = counted(tmp_path, limits)
+    send(counted(limits), 3, size)
+    windows = counted(limits)
     wait, limit = windows.wait_seconds()
     assert limit is not None
     # The first two leave the window then, at most one slot later.
@@ -131,12 +142,12 @@ def test_a_request_in_flight_counts_until_its_end_has_left_the_window(clock: Clo
     assert windows.wait_seconds() == (0.0, None)
 
 
-def test_requests_under_a_clock_that_was_ahead_hold_nothing_back(tmp_path: Path, clock: Clock) -> None:
+def test_requests_under_a_clock_that_was_ahead_hold_nothing_back(counted: Counted, clock: Clock) -> None:
     limits = SourceLimits(requests_per_day=3)
     clock.now += 30 * _DAY
-    send(counted(tmp_path, limits), 3)
+    send(counted(limits), 3)
     clock.now = _START
-    assert counted(tmp_path, limits).wait_seconds() == (0.0, None)
+    assert counted(limits).wait_seconds() == (0.0, None)
 
 
 def test_settings_replace_the_limits_of_a_profile() -> None:
