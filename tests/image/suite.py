@@ -59,7 +59,7 @@ def _run(podman: Podman, checkout: Path, arguments: list[str]) -> int:
     options = [f"--env={name}={value}" for name, value in given.items()]
     options += [f"--volume={volume}" for volume in volumes]
     pytest = shlex.join(
-        [".venv/bin/pytest", "--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder", *arguments]
+        [".venv/bin/pytest", "--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder", *arguments]
     )
     script = f"make {_TARGETS} && .venv/bin/python --version && {pytest}"
     command = ["run", "--rm", "--network=host", *_MEMORY, *options, _IMAGE, "sh", "-c", script]
