@@ -118,7 +118,7 @@ def _count_aggregations(field: str, keys: list[str]) -> Body:
 
 
 def _between(field: str, first: str | None, end: str | None) -> Clause:
-    """Match the records from `first` and before `end`; None is no bound."""
+    """Match the records from `first` on, up to but without `end`; None leaves that side open."""
     return {"range": {field: {name: key for name, key in (("gte", first), ("lt", end)) if key is not None}}}
 
 

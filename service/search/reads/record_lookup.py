@@ -40,7 +40,7 @@ async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequen
     selection, reach = call.selection(resource), await record_reach(call, resource)
     found = await engine.read(alias, identifiers, selection, reach)
     lacking = {*identifiers} - {document.identifier for document in found}
-    if lacking and reach.companies != selection.scope.companies and call.served_shards(resource) is not None:
+    if lacking and reach.companies != selection.scope.companies:
         found += await engine.read(alias, [*lacking], selection, reach._replace(companies=None))
     names = call.exact_names(resource)
     return {each.identifier: exact_record(each.source, names) if names else each.record for each in found}

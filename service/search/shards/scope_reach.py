@@ -44,7 +44,8 @@ async def scope_reach(call: _Call, resource: Resource, sequence: int | None = No
 async def record_reach(call: _Call, resource: Resource) -> Reach:
     """Return what a read by identifier may reach: without a scope, the companies that are known, unless too many."""
     reach = await scope_reach(call, resource)
+    if reach.companies is not None or call.served_shards(resource) is None:
+        return reach
     # By key and by numeric id.
-    if reach.companies is None and len(call.directory.keys) <= 2 * MAX_COMPANIES:
-        return reach._replace(companies={*call.directory.keys.values()})
-    return reach
+    is_few = len(call.directory.keys) <= 2 * MAX_COMPANIES
+    return reach._replace(companies={*call.directory.keys.values()}) if is_few else reach
