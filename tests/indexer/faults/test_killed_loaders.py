@@ -41,7 +41,7 @@ async def test_a_build_whose_processes_are_killed_ends_like_an_undisturbed_one(b
     source(bench, lines)
     report = (await undisturbed.build_folder([TEAM], **TUNED)).report_for("teams")
     expected = await stored_teams(undisturbed)
-    for seed in range(amount(1, 12)):
+    for seed in range(amount(1, 24)):
         installation, chance = second_bench(bench, f"killed{seed}-"), random.Random(seed)  # noqa: S311 - repeatable
         await started(installation, count)
         mark, live, known = (
