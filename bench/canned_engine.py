@@ -9,12 +9,12 @@ from __future__ import annotations
 import socketserver
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from http.client import parse_headers
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterator
 
 _BUFFER_BYTES = 1 << 20
@@ -31,32 +31,24 @@ def _acknowledgement(documents: int) -> bytes:
     return b'{"errors":false,"items":[%b]}' % items
 
 
-class _Connection(socketserver.BaseRequestHandler):
+class _Connection(socketserver.StreamRequestHandler):
     """Requests of one connection, one after the other."""
-
-    request: socket.socket
 
     def handle(self) -> None:
         """Reply until the client closes."""
         buffer = bytearray(_BUFFER_BYTES)
-        while received := self.request.recv_into(buffer):
-            while (end := buffer.find(b"\r\n\r\n", 0, received)) < 0:
-                received += self.request.recv_into(memoryview(buffer)[received:])
-            head = bytes(buffer[:end]).lower()
-            lines = self._lines(buffer, end + 4, received, _length(head))
-            body = _acknowledgement(lines // 2) if b"/_bulk" in head.partition(b"\r\n")[0] else _WRITTEN
-            self.request.sendall(_HEAD % len(body) + body)
+        with suppress(ConnectionError):
+            while request := self.rfile.readline():
+                lines = self._lines(buffer, int(parse_headers(self.rfile)["content-length"] or 0))
+                body = _acknowledgement(lines // 2) if b"/_bulk" in request else _WRITTEN
+                self.wfile.write(_HEAD % len(body) + body)
 
-    def _lines(self, buffer: bytearray, start: int, end: int, length: int) -> int:
-        """Read the rest of a body of `length` bytes and return its number of lines."""
-        lines, missing = buffer.count(b"\n", start, end), length - (end - start)
-        while missing and (received := self.request.recv_into(buffer, min(missing, _BUFFER_BYTES))):
-            lines, missing = lines + buffer.count(b"\n", 0, received), missing - received
+    def _lines(self, buffer: bytearray, length: int) -> int:
+        """Read a body of `length` bytes and return its number of lines."""
+        lines, view = 0, memoryview(buffer)
+        while length and (received := self.rfile.readinto(view[:length])):
+            lines, length = lines + buffer.count(b"\n", 0, received), length - received
         return lines
-
-
-def _length(head: bytes) -> int:
-    return int(head.partition(b"\r\ncontent-length: ")[2].partition(b"\r\n")[0] or 0)
 
 
 def _main() -> None:

@@ -107,12 +107,13 @@ def _into_server(url: str, small: Path, folder: Path, processes: int, cores: int
 
 
 def _server_loads(url: str, small: Path, folder: Path, processes: int) -> dict[str, Callable[[], Taken]]:
-    several = f"canned engine, --processes {processes}"
-    ways = {"canned engine, --processes 1": (1, processes), "canned engine, --processes 1 on one core": (1, 1)}
-    return {
-        name: partial(_into_server, url, small, folder, *way)
-        for name, way in (ways | {several: (processes, processes)}).items()
+    processes_and_cores = {
+        "--processes 1": (1, processes),
+        "--processes 1 on one core": (1, 1),
+        f"--processes {processes}": (processes, processes),
     }
+    into = partial(_into_server, url, small, folder)
+    return {f"canned engine, {name}": partial(into, *way) for name, way in processes_and_cores.items()}
 
 
 def _into_node(url: str, folder: Path, processes: int) -> Taken:
@@ -175,13 +176,8 @@ def main() -> None:
         if given.node:
             with EmbeddedCluster(NodeOptions(ephemeral=True, heap_mb=2048)) as cluster:
                 reading_rate(cluster.url, folder, 1)  # every measured load is a rebuild
-                loads = (partial(_into_node, cluster.url, folder, each) for each in (1, given.processes))
-                _compare(
-                    dict(
-                        zip(("rebuild, --processes 1", f"rebuild, --processes {given.processes}"), loads, strict=True)
-                    ),
-                    given.rounds,
-                )
+                into, counts = partial(_into_node, cluster.url, folder), (1, given.processes)
+                _compare({f"rebuild, --processes {count}": partial(into, count) for count in counts}, given.rounds)
                 _update_all(cluster.url, folder)
 
 
