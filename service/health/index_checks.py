@@ -65,10 +65,12 @@ async def run_checks(
 
     `marks` are those that the service has cached, by alias. `on_inventory` gets the indices that were read.
     """
+    cluster = await cluster_findings(engine)
+    # Read last: checks of the cluster may take seconds, in which an index is loaded or replaced.
     indices = await _with_marks(engine, connection, marks or {})
     if on_inventory is not None:
         on_inventory(indices)
-    return [*await cluster_findings(engine), *index_findings(indices, connection)]
+    return [*cluster, *index_findings(indices, connection)]
 
 
 async def _with_marks(engine: StatusReader, connection: ConnectionSettings, marks: CachedMarks) -> IndexInventory:

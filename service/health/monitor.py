@@ -54,6 +54,7 @@ class HealthMonitor:
         self._findings: list[Finding] = []
         self._checked_at = float("-inf")
         self._unreachable: Finding | None = None
+        self._one_check = asyncio.Lock()  # an older check must not overwrite what a later one found
         self.was_ready = False
 
     async def run(self) -> None:
@@ -65,7 +66,12 @@ class HealthMonitor:
 
     async def check_now(self) -> None:
         """Run all checks, which takes a few seconds at most; keep the last findings if Elasticsearch is unreachable."""
-        before, _ = self.findings()
+        async with self._one_check:
+            before, _ = self.findings()
+            await self._check()
+            _log_changes(before, self.findings()[0])
+
+    async def _check(self) -> None:
         try:
             self._findings = await run_checks(self._engine, self._connection, self._marks, self._update_shards)
         except (ApiError, LookupError, TypeError, ValueError, AttributeError) as failure:
@@ -75,7 +81,6 @@ class HealthMonitor:
             self._engine.blocked_aliases = blocked_resources(self._findings, self._connection)
             self._engine.replaced_aliases = replaced_aliases(self._findings, self._connection)
             self._engine.missing = missing_fields(self._findings, self._connection)
-        _log_changes(before, self.findings()[0])
 
     def _update_shards(self, inventory: IndexInventory) -> None:
         for alias in map(self._connection.alias, RESOURCES):

@@ -155,6 +155,7 @@ async def _write(writer: asyncio.StreamWriter, piece: bytes) -> bool:
 
 def reset(half: asyncio.StreamWriter) -> None:
     """Close a connection so that the other side gets an error."""
-    with suppress(OSError):
+    # A connection that is already lost has no socket.
+    with suppress(OSError, AttributeError):
         half.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     half.transport.abort()

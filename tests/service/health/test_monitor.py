@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from service.health.monitor import HealthMonitor
 from service.settings import ServiceSettings
 from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node
 from tests.service.stand_in import Reply, refusal
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from aiohttp.test_utils import TestClient
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 LISTING = "/v1/listings/one"
+_NODES = "/_nodes/_all/_none"
 
 
 @pytest.fixture
@@ -82,6 +85,38 @@ async def test_a_fault_and_its_end_are_noticed_without_requests(open_api: Open, 
         pass
 
 
+async def test_what_was_loaded_while_the_cluster_was_checked_is_served(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str
+) -> None:
+    loaded = stand_in.indices.pop("teams-v0001")
+    stand_in.strange[_NODES] = Reply(delay=0.3, body=b'{"nodes": {}}')
+    check = await start_check(api, stand_in, _NODES)
+    stand_in.indices["teams-v0001"] = loaded
+    await check
+    assert (await answer(api, key, "/v1/teams"))[0] == 200
+
+
+async def test_a_check_does_not_overwrite_what_a_later_one_found(
+    api: TestClient[Any, Any], stand_in: StandIn, key: str
+) -> None:
+    (joint,) = [path for path in set(stand_in.looked_at) if "listings" in path]
+    stand_in.strange[joint] = replace(refusal(404, "index_not_found_exception"), delay=0.3)
+    stand_in.strange["/teams"] = refusal(404, "index_not_found_exception")
+    check = await start_check(api, stand_in, joint)
+    stand_in.strange.pop(joint)
+    await check_now(api)
+    await check
+    assert (await answer(api, key, "/v1/teams"))[0] == 200
+
+
+async def start_check(api: TestClient[Any, Any], stand_in: StandIn, path: str) -> asyncio.Task[None]:
+    """Start a check, and return once it has sent a request to a path."""
+    stand_in.looked_at.clear()
+    check = asyncio.create_task(check_now(api))
+    await until(lambda: path in stand_in.looked_at)
+    return check
+
+
 async def test_a_sound_index_is_checked_before_the_first_request(open_api: Open, stand_in: StandIn, key: str) -> None:
     of_old_shape(stand_in)
     assert (await answer(await open_api(fresh_seconds=3600.0), key))[0] == 503
@@ -102,7 +137,7 @@ async def test_answers_that_make_no_sense_refuse_nothing_and_end_nothing(
     api: TestClient[Any, Any], stand_in: StandIn, key: str, body: bytes
 ) -> None:
     (joint,) = [path for path in set(stand_in.looked_at) if "listings" in path]
-    for path in (joint, "/_nodes/_all/_none", "/_cluster/health"):
+    for path in (joint, _NODES, "/_cluster/health"):
         stand_in.strange = {path: Reply(body=body)}
         await check_now(api)
     stand_in.strange.clear()
