@@ -74,7 +74,7 @@ class ShardTable:
                 return await self.checked(alias, await send(f"/{alias}", "", orjson.dumps(body)))
             return await send(f"/{served.target}", served.routing(reach), orjson.dumps(served.visible(body, reach)))
 
-        return await self.repeat(alias, attempt)
+        return await (self.repeat(alias, attempt) if reach.only is None else attempt(reach.only.served))
 
     async def read(
         self, alias: str, identifiers: Sequence[str], selection: Selection, reach: Reach, send: SendRead
