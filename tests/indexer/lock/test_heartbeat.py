@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
+
 from indexer.lock import distributed_lock as lock_module
 from indexer.lock.distributed_lock import acquire_lock
 from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
@@ -36,6 +38,24 @@ async def test_a_heartbeat_whose_response_was_lost_is_still_ours(bench: Bench) -
         await lock.verify()
         await lock.verify()
     assert await lock_state(bench) == LockState(1, None)
+
+
+async def test_a_lost_connection_ends_no_run_that_verifies_its_lock(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, lost = LockStore.write, [True, False]
+
+    async def losing(self: LockStore, given: LockState, over: VersionedLockState | None) -> VersionedLockState:
+        written = await write(self, given, over) if lost and not lost[-1] else None
+        if lost:
+            lost.pop()
+            raise ConnectionError("lost")
+        return written or await write(self, given, over)
+
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        monkeypatch.setattr(LockStore, "write", losing)
+        await lock.verify()
+    assert lost == []
 
 
 async def test_a_heartbeat_that_hangs_is_abandoned_for_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
