@@ -232,6 +232,7 @@ async def acquire_lock(  # noqa: PLR0913 - which lock, for how long, and what ha
         yield lock
     finally:
         heartbeat.cancel()
-        with suppress(asyncio.CancelledError):
-            await heartbeat
-        await lock.release()
+        try:
+            await asyncio.wait([heartbeat])
+        finally:
+            await lock.release()
