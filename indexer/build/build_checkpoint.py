@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -110,9 +111,11 @@ class BuildCheckpoint:
             self._version = _version(response)
 
     async def clear(self) -> None:
-        """Delete the checkpoint of a finished build."""
-        client, index = self.context.client.options(ignore_status=404), self.context.connection.control_index
-        await retry(lambda: client.delete(index=index, id=self._id), self.context.settings.retry_seconds)
+        """Delete the checkpoint of a finished build, unless another run has written it since."""
+        client, index = self.context.client.options(ignore_status=(404, 409)), self.context.connection.control_index
+        condition: dict[str, Any] = self._version
+        delete = partial(client.delete, index=index, id=self._id, **condition)
+        await retry(delete, self.context.settings.retry_seconds)
         self._version = {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from indexer.changes.replay import ReplayOrigin, replay
 from indexer.clock import now_milliseconds
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.documents.coverage import ALL_COMPANIES
-from indexer.errors import ObjectionError, RefusedError
+from indexer.errors import LockedError, ObjectionError, RefusedError
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import read_seq_nos, stored_seq_nos
@@ -94,10 +94,12 @@ class Candidate:
         await builder_fence(self.context, self.lifecycle.alias, self.lock, index)
 
     async def conclude(self) -> None:
-        """Record the run after the swap, and delete what it leaves behind."""
+        """Record the run after the swap, and delete what it leaves behind, if no other run has taken over since."""
         report, alias = self.job.report, self.lifecycle.alias
         newest = self.progress.newest
         done = RunRecord("reindex", now_milliseconds(), newest, report.read, report.dead, report.dead_letters)
         await record_last_run(self.context, alias, done)
-        await self.checkpoint.clear()
-        await self.lifecycle.prune(await self.lifecycle.generations())
+        with suppress(LockedError):  # what is there may be of the other run
+            await self.lock.verify()
+            await self.checkpoint.clear()
+            await self.lifecycle.prune(await self.lifecycle.generations())

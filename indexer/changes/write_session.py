@@ -136,6 +136,7 @@ async def _open_session(
     Moves that it wrote and did not publish are recovered.
     """
     live, fence = await _fenced_live(context, lifecycle, lock.token)
+    await lock.verify()  # a run that took over before this fence existed has not moved it
     if lock.taken_over_from is not None:
         await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
     await refresh_to_seq_nos(context, live)

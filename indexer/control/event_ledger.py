@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,13 @@ async def publish_events(
     postpone growth by a given number of publications. `seconds` limits the retries while Elasticsearch is unreachable,
     by default to BROKERAGE_BULK_RETRY_SECONDS.
     """
-    retry_seconds = context.settings.retry_seconds if seconds is None else seconds
-    while not await retry(lambda: _append_once(context, allows), retry_seconds):
+    limited = context if seconds is None else _with_retries(context, seconds)
+    while not await retry(lambda: _append_once(limited, allows), limited.settings.retry_seconds):
         pass
+
+
+def _with_retries(context: IndexerContext, seconds: float) -> IndexerContext:
+    return dataclasses.replace(context, settings=dataclasses.replace(context.settings, retry_seconds=seconds))
 
 
 async def renumber_events(context: IndexerContext) -> None:

@@ -224,10 +224,12 @@ class GenerationLifecycle:
                 indices = ", ".join(move.index for move in moves)
                 raise LockedError(f"An alias was changed by another run: {indices} not swapped in.") from None
 
-    async def delete_candidate(self, index: str) -> None:
-        """Delete a generation that was never served; the live one is kept."""
-        if await self.live() != index:
-            await self._client.indices.delete(index=index, ignore_unavailable=True)
+    async def delete_candidate(self, index: str) -> bool:
+        """Delete a generation that is not served, and return True; the live one is kept."""
+        if await self.live() == index:
+            return False
+        await self._client.indices.delete(index=index, ignore_unavailable=True)
+        return True
 
     def prunable(self, present: Generations) -> list[str]:
         """Return the generations to prune: all but the live one and its most recent predecessors.
@@ -240,8 +242,5 @@ class GenerationLifecycle:
         return [index for index in present.metas if index not in retained]
 
     async def prune(self, present: Generations) -> list[str]:
-        """Delete the prunable generations and return their names."""
-        names = self.prunable(present)
-        for name in names:
-            await self._client.indices.delete(index=name, ignore_unavailable=True)
-        return names
+        """Delete the prunable generations, but for one that went live since, and return their names."""
+        return [name for name in self.prunable(present) if await self.delete_candidate(name)]

@@ -156,11 +156,14 @@ class DistributedLock:
     async def verify(self) -> None:
         """Send a heartbeat; raise LockedError if another run has taken over because this one seemed dead."""
         async with self._heartbeat_lock:
-            try:
-                self._version = await self._store.write(self._state, self._version)
-            except (ConflictError, NotFoundError):
-                if not await self._is_ours():
-                    raise LockedError("The lock was lost to another run: nothing more was changed.") from None
+            await retry(self._beat, _RETRY_SECONDS)
+
+    async def _beat(self) -> None:
+        try:
+            self._version = await self._store.write(self._state, self._version)
+        except (ConflictError, NotFoundError):
+            if not await self._is_ours():
+                raise LockedError("The lock was lost to another run: nothing more was changed.") from None
 
     async def is_requested(self) -> bool:
         """Whether another run waits for this lock. The request of a killed run expires within seconds."""
@@ -229,6 +232,7 @@ async def acquire_lock(  # noqa: PLR0913 - which lock, for how long, and what ha
         yield lock
     finally:
         heartbeat.cancel()
-        with suppress(asyncio.CancelledError):
-            await heartbeat
-        await lock.release()
+        try:
+            await asyncio.wait([heartbeat])
+        finally:
+            await lock.release()

@@ -43,10 +43,14 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
 async def builder_fence(context: IndexerContext, alias: str, lock: DistributedLock, index: str) -> str:
     """Let only the holder of the lock build in `index`, and return the alias to write through.
 
+    What a killed run has sent before has ended by then: its stamps could replace those that are assigned from now on.
+
     Raises LockedError if another run has taken over: one that did so before this fence existed has not moved it.
     """
     fence = await create_fence(context, f"{alias}-builder", lock.token, index)
     await lock.verify()
+    if lock.taken_over_from is not None:
+        await wait_for_bulk_tasks(context.client, lock.taken_over_from, context.settings.retry_seconds)
     return fence
 
 

@@ -43,7 +43,7 @@ class CompactionOutcome(StrEnum):
     ABSENT = "absent"  # nothing is loaded
     SOUND = "sound"  # within the bounds
     COMPACTED = "compacted"
-    REPLACED = "replaced"  # another generation went live meanwhile, and this one was deleted
+    REPLACED = "replaced"  # another generation went live meanwhile: this one need not be merged, or was deleted
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,14 @@ class _ResourceCompaction:
         for attempt in range(_ATTEMPTS):
             # Without a master, which is elected within some seconds, a merge fails at once.
             await asyncio.sleep(_ELECTION_SECONDS * attempt)
+            await self._require_live(live)  # the wait may have taken hours
             if await self._follow(live, await self._tasks.start(live), started) is MergeState.DONE:
                 return started
         raise ElasticsearchError(f"{live}: the nodes that merged it left {_ATTEMPTS} times. Run the command again.")
+
+    async def _require_live(self, index: str) -> None:
+        if await self._lifecycle.live() != index:
+            raise ElasticsearchError(f"{index} was replaced before it was merged.")
 
     async def _follow(self, index: str, task: str, started: float) -> MergeState:
         """Follow a merge to its end; an index that was deleted meanwhile has none."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from indexer.changes.write_session import WriteSession
     from indexer.context import IndexerContext
     from indexer.indices.seq_nos import StoredSeqNos
+    from indexer.lock.distributed_lock import DistributedLock
     from mappings import Resource
 
 
@@ -50,7 +51,8 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             live, target = _target(present, resource)
             fence = await builder_fence(context, lifecycle.alias, lock, target)
             session.stamps.begin_life(latest_mark=0)  # that of the session is the latest
-            await _catch_up(session, resource, target, fence, built_to=present.metas[live].get("built_to"))
+            sender = await _sender(session, lock, fence, target)
+            await _catch_up(session, resource, target, sender, built_to=present.metas[live].get("built_to"))
             mark = session.stamps.next_mark(target, await read_identity(context, target))
             await lifecycle.update_meta(target, succeeds=session.identity)
             await lifecycle.swap(target, live, {session.fence: live, fence: target})
@@ -59,20 +61,19 @@ async def rollback(context: IndexerContext, resource: Resource, on_wait: Callabl
             return target
 
 
+async def _sender(session: WriteSession, lock: DistributedLock, fence: str, target: str) -> BulkSender:
+    """Return a sender that writes to the target only while the fence exists."""
+    ranges, settings = await session.lifecycle.ranges(target), session.context.settings
+    options = BulkOptions(replaces_equal=True, require_alias=True, opaque_id=lock.opaque_id, ranges=ranges)
+    return BulkSender(session.context.client, fence, AdaptiveLimit(settings), settings, options)
+
+
 async def _catch_up(
-    session: WriteSession, resource: Resource, target: str, fence: str, *, built_to: StoredSeqNos | None
+    session: WriteSession, resource: Resource, target: str, sender: BulkSender, *, built_to: StoredSeqNos | None
 ) -> None:
     """Replay the updates of the live generation since its swap into the target, and set the stamps above all it has."""
     context = session.context
     if built_to is not None:
-        ranges = await session.lifecycle.ranges(target)
-        sender = BulkSender(
-            context.client,
-            fence,
-            AdaptiveLimit(context.settings),
-            context.settings,
-            BulkOptions(replaces_equal=True, require_alias=True, ranges=ranges),
-        )
         await replay(context, resource, ReplayOrigin(session.live, read_seq_nos(built_to)), sender, target)
         await session.lifecycle.refresh(target)
         await assign_pending_stamps(context, target, session, sender)

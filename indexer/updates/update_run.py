@@ -14,7 +14,7 @@ from indexer.changes.due_lives import begin_due_lives
 from indexer.control.event_ledger import EventRateLimit, publish_events
 from indexer.documents.companies import companies_from_index, named_coverage
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
-from indexer.errors import translate_client_errors
+from indexer.errors import IndexerError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.preflight import preflight
@@ -97,7 +97,7 @@ class _UpdateRun:
         try:
             await self._apply_all()
         except BaseException:
-            with suppress(ApiError, TransportError):
+            with suppress(ApiError, TransportError, IndexerError):
                 await publish_events(self._context, seconds=0.0)
             raise
         await publish_events(self._context)

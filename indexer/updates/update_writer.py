@@ -6,6 +6,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from elasticsearch import ApiError, TransportError
+
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.document_copies import version_over
@@ -186,7 +188,10 @@ class UpdateWriter:
 
         Return whether there was anything to publish.
         """
-        if self._session is None or not self._written:
+        if self._session is None:
+            return False
+        if not self._written:
+            await self._yield_lock(self._session)
             return False
         try:
             if self._unfinished_moves:
@@ -202,13 +207,20 @@ class UpdateWriter:
         return True
 
     async def _yield_lock(self, session: WriteSession) -> None:
-        if not await session.lock.is_requested():
+        if not await _is_requested(session):
             return
         await self.release()
         for _ in range(_YIELD_POLLS):
             await asyncio.sleep(_YIELD_POLL_SECONDS)
-            if not await session.lock.is_requested():
+            if not await _is_requested(session):
                 break
+
+
+async def _is_requested(session: WriteSession) -> bool:
+    try:
+        return await session.lock.is_requested()
+    except (ApiError, TransportError):
+        return False  # asked again soon
 
 
 def _write_version(document: PendingDocument, known: IndexRow | None) -> int:

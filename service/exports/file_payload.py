@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from aiohttp import ClientConnectionResetError
@@ -113,8 +114,10 @@ async def _in_thread(send: Callable[..., int], *arguments: int) -> int:
     try:
         return await asyncio.shield(sending)
     finally:
-        if not sending.done():
-            await asyncio.wait([sending])
+        while not sending.done():
+            # The client is too slow, and then the service ends: what is raised is the first of several cancellations.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([sending])
 
 
 async def _wait_writable(connection: int) -> None:

@@ -17,7 +17,7 @@ from service.errors import ApiError
 from service.feed import hash_sums
 from service.search.engine_failures import status_failure
 from service.search.query import scope_clauses, term
-from service.search.shards.served_shards import EVERYTHING, NoLongerServed
+from service.search.shards.served_shards import EVERYTHING
 from service.search.shards.shard_table import gone
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ async def _open(engine: SearchEngine, index: str, reach: Reach, served: ServedSh
     if served is None:
         try:
             await engine.shards.checked(index, response)
-        except NoLongerServed:
+        except BaseException:
             await point.close()
             raise
     return point

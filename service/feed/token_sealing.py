@@ -97,21 +97,21 @@ class TokenVault:
         return (await self.sealer()).seal(contents)
 
     async def sealer(self) -> TokenSealer:
-        """Return the sealer; raise TokenKeysMissing."""
-        if (sealer := await self._sealer.get()) is None:
-            await self._sealer.refresh()
-            sealer = self._sealer.current
+        """Return the sealer; raise TokenKeysMissing, or what its read raises."""
+        sealer = await self._sealer.get() or await self._sealer.refreshed()
         if sealer is None:
             raise TokenKeysMissing
         return sealer
 
     async def open(self, text: str, parameter: str) -> bytes:
-        """Return the contents of a token; raise FeedTokenExpired for an unknown key, else InvalidRequest."""
+        """Return the contents of a token; raise FeedTokenExpired for an unknown key, else InvalidRequest.
+
+        Raises ApiError if the keys cannot be read: consumers must not start over for that.
+        """
         token, sealer = _split(text, parameter), await self.sealer()
         if not sealer.knows(token):
             # Another process has read newer keys than this one has cached.
-            await self._sealer.refresh()
-            sealer = await self.sealer()
+            sealer = await self._sealer.refreshed() or sealer
         if not sealer.knows(token):
             raise FeedTokenExpired(_OF_OTHER_KEYS)
         if (contents := sealer.open(token)) is None:

@@ -98,21 +98,21 @@ async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -
         return IndexInventory({name: _indices_behind(name, body) for name in names})
     if status == 401:
         raise EngineUnavailable("Elasticsearch rejected the credentials.")
-    # One of them is missing or not readable: find out which.
+    # One of them is missing or not readable: find out which. A first build publishes its mark after its alias is there.
+    without_mark = await _without_mark(engine, connection, aliases)
     responses = await asyncio.gather(*(_get(engine, name) for name in names))
     by_name = {
         name: body if status == 200 else {} if status == 404 else None
         for name, (status, body) in zip(names, responses, strict=True)
     }
-    missing = [alias for alias in aliases if by_name[alias] == {}]
-    return IndexInventory(by_name, await _never_built(engine, connection, missing))
+    return IndexInventory(by_name, frozenset(alias for alias in without_mark if by_name[alias] == {}))
 
 
-async def _never_built(engine: StatusReader, connection: ConnectionSettings, missing: Sequence[str]) -> frozenset[str]:
+async def _without_mark(engine: StatusReader, connection: ConnectionSettings, aliases: Sequence[str]) -> list[str]:
     """Return the aliases for which the indexer has never published a watermark."""
-    marks = (f"/{connection.control_index}/_doc/{mark_id(alias)}?_source=false" for alias in missing)
+    marks = (f"/{connection.control_index}/_doc/{mark_id(alias)}?_source=false" for alias in aliases)
     responses = await asyncio.gather(*(get_within_timeout(engine, mark) for mark in marks))
-    return frozenset(alias for alias, (status, _) in zip(missing, responses, strict=True) if status == 404)
+    return [alias for alias, (status, _) in zip(aliases, responses, strict=True) if status == 404]
 
 
 async def _get(engine: StatusReader, names: str) -> tuple[int, Any]:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from service.errors import ApiError
+from service.errors import ApiError, EngineUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -124,11 +124,17 @@ class CachedValue(Generic[Value]):
             self._reads.append((started, self._value))
             self._drop_superseded()
         except ApiError as failure:
-            if self._failure is None:
-                _log.warning("a cached value could not be refreshed: %s", failure)
-            self._failure = failure
+            self._fail(failure)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # A response that makes no sense must not end a task that refreshes values for ever.
+            self._fail(EngineUnavailable(f"{type(error).__name__}: {error}"))
         finally:
             self._refresh_task = None
+
+    def _fail(self, failure: ApiError) -> None:
+        if self._failure is None:
+            _log.warning("a cached value could not be refreshed: %s", getattr(failure, "reason", failure))
+        self._failure = failure
 
 
 async def refresh_all(values: Iterable[CachedValue[Any]]) -> None:

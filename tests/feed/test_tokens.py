@@ -12,6 +12,9 @@ import orjson
 import pytest
 
 from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
+from service.errors import EngineUnavailable
+from service.feed.token_sealing import TokenSealer, TokenVault
+from service.search.cached_value import CacheAges, CachedValue
 from tests.feed.feed_client import listing
 
 if TYPE_CHECKING:
@@ -91,6 +94,27 @@ async def test_without_token_keys_requests_name_the_command_that_makes_them(feed
     assert (status, "brokerage index" in orjson.loads(body)["detail"]) == (503, True)
     await ensure_token_keys(bench.client, bench.connection.control_index)
     assert (await feed.get("digest/listings"))[0] == 200
+
+
+def _sealer() -> TokenSealer:
+    keys = renewed_keys(TokenKeys(), 0.0)
+    assert keys is not None
+    return TokenSealer(keys)
+
+
+async def test_no_token_expires_because_a_newer_key_cannot_be_read() -> None:
+    known = [_sealer()]
+
+    async def load() -> TokenSealer:
+        if not known:
+            raise EngineUnavailable("scripted")
+        return known.pop()
+
+    vault = TokenVault(CachedValue(load, CacheAges(fresh_seconds=60.0, stale_seconds=60.0)))
+    assert await vault.open(await vault.seal(b"position"), "since") == b"position"
+    # Another process has read a newer key already.
+    with pytest.raises(EngineUnavailable):
+        await vault.open(_sealer().seal(b"position"), "since")
 
 
 @pytest.mark.parametrize(("days", "is_renewed"), [(0, False), (89, False), (91, True)])

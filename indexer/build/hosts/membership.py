@@ -90,10 +90,19 @@ class Membership:
     async def _claim(self) -> tuple[str, Found]:
         """Write the offer to the first document that no other host of this build has."""
         for name, found in zip(HOST_IDS, await self._store.read(HOST_IDS), strict=True):
-            if found is None or found.read(HostOffer).token < self._offer.token:
-                with suppress(ConflictError):
-                    return name, await self._store.replace(name, self._offer, found)
+            is_free = found is None or found.read(HostOffer).token < self._offer.token
+            if is_free and (written := await self._write_offer(name, found)) is not None:
+                return name, written
         raise IndexerError(f"{len(HOST_IDS)} hosts help {self._build.coordinator} already: no more can.")
+
+    async def _write_offer(self, name: str, over: Found | None) -> Found | None:
+        """Write the offer to a document, unless another one is there than the host has read; None then."""
+        try:
+            return await self._store.replace(name, self._offer, over)
+        except ConflictError:
+            # The write may have succeeded and only its response been lost.
+            (found,) = await self._store.read([name])
+            return found if found is not None and found.read(HostOffer) == self._offer else None
 
     async def _follow(self) -> SharedBuild | None:
         while True:
@@ -125,14 +134,9 @@ class Membership:
         if time.monotonic() < self._beat_at:
             return True
         self._beat_at = time.monotonic() + HEARTBEAT_SECONDS
-        try:
-            self._found = await self._store.replace(self._name, self._offer, self._found)
-        except ConflictError:
-            # The write may have succeeded and only its response been lost.
-            (found,) = await self._store.read([self._name])
-            if found is None or found.read(HostOffer) != self._offer:
-                return False
-            self._found = found
+        if (written := await self._write_offer(self._name, self._found)) is None:
+            return False
+        self._found = written
         return True
 
     def _take_order(self, build: SharedBuild) -> None:
@@ -159,10 +163,19 @@ class Membership:
         except FencedError:
             return  # others have loaded the range, and the build reads no more lines
         exits, self._pool.exits = self._pool.exits, []
-        packed = pack(HostedLines.of(outcome, exits))
-        with suppress(ConflictError):  # others load the range
-            await self._store.replace(place, structs.replace(placed, outcome=packed), found)
+        await self._write_outcome(place, found, placed, pack(HostedLines.of(outcome, exits)))
         self._on_loaded(order, lines, outcome.loaded.read)
+
+    async def _write_outcome(self, place: str, found: Found | None, placed: PlacedRange, outcome: str) -> None:
+        """Write an outcome over its range, unless others load the range by now."""
+        while found is not None and found.read(PlacedRange) == placed:
+            try:
+                await self._store.replace(place, structs.replace(placed, outcome=outcome), found)
+            except ConflictError:
+                # The coordinator may have written the same range again, because the response was lost.
+                (found,) = await self._store.read([place])
+            else:
+                return
 
     def _same_lines(self, placed: PlacedRange, order: LoadOrder) -> FileRange:
         """Return the range in the file of this host; raise SourceError if its bytes are others."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,18 +30,20 @@ _MAX_BATCH_SIZE = 64
 
 @dataclass(eq=False)
 class _Batch:
-    """The identifiers of one read, and how many requests wait for it."""
+    """The identifiers of one read, how many requests wait for it, and how the first of them reads."""
 
+    read: Read
     result: asyncio.Future[Records]
+    context: Context = field(default_factory=copy_context)
     identifiers: dict[str, None] = field(default_factory=dict)
     waiters: int = 0
     task: asyncio.Task[Records] | None = None  # once started
     is_open: bool = True  # to more identifiers, until the read is sent
 
-    async def run(self, read: Read) -> Records:
+    async def run(self) -> Records:
         """Read all identifiers that were added in the same iteration of the event loop."""
         self.is_open = False
-        return await read(list(self.identifiers))
+        return await self.read(list(self.identifiers))
 
 
 @dataclass
@@ -63,9 +66,9 @@ class BatchLoader:
         arrived, and is cancelled with the last request that waits for it.
         """
         queue = self._queues.setdefault(group, _Queue())
-        batch = _add_to_batch(queue, identifier)
+        batch = _add_to_batch(queue, identifier, read)
         if queue.current is None:
-            self._start_next(group, queue, read)
+            self._start_next(group, queue)
         batch.waiters += 1
         try:
             return (await asyncio.shield(batch.result)).get(identifier)
@@ -74,28 +77,28 @@ class BatchLoader:
             if not batch.waiters:
                 _cancel(queue, batch)
 
-    def _start_next(self, group: Hashable, queue: _Queue, read: Read) -> None:
+    def _start_next(self, group: Hashable, queue: _Queue) -> None:
         if not queue.batches:
             queue.current = None
             del self._queues[group]
             return
         batch = queue.current = queue.batches.popleft()
-        batch.task = asyncio.create_task(batch.run(read))
-        advance = partial(self._advance, group, queue, batch, read)
+        batch.task = asyncio.create_task(batch.run(), context=batch.context)
+        advance = partial(self._advance, group, queue, batch)
         timer = asyncio.get_running_loop().call_later(_SLOW_READ_SECONDS, advance)
         batch.task.add_done_callback(partial(_set_result, batch, timer))
         batch.task.add_done_callback(lambda _: advance())
 
-    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch, read: Read) -> None:
+    def _advance(self, group: Hashable, queue: _Queue, batch: _Batch) -> None:
         """Start the next batch once a read has ended or is slow, whichever comes first."""
         if queue.current is batch:
-            self._start_next(group, queue, read)
+            self._start_next(group, queue)
 
 
-def _add_to_batch(queue: _Queue, identifier: str) -> _Batch:
+def _add_to_batch(queue: _Queue, identifier: str, read: Read) -> _Batch:
     batch = queue.batches[-1] if queue.batches else queue.current
     if batch is None or not batch.is_open or len(batch.identifiers) == _MAX_BATCH_SIZE:
-        batch = _Batch(asyncio.get_running_loop().create_future())
+        batch = _Batch(read, asyncio.get_running_loop().create_future())
         queue.batches.append(batch)
     batch.identifiers[identifier] = None
     return batch

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
+from elasticsearch import NotFoundError
 
+from indexer import LockedError
+from indexer.changes import write_session
 from indexer.changes.change_kind import newest_by_id
 from indexer.changes.write_session import WriteSession
 from indexer.indices.adaptive_limit import AdaptiveLimit
@@ -22,8 +27,6 @@ from tests.records import envelope
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    import pytest
 
     from cluster.control_index import Mark
     from tests.indexer.conftest import Bench
@@ -139,6 +142,20 @@ async def test_a_writer_that_slept_before_its_bulk_request_is_stamped_above_what
     await zombie.release()
     assert (await bench.mark(TEAM)).clock >= clock
     assert (outcome.stale, outcome.rejected) == ([], [])
+
+
+async def test_a_writer_that_slept_before_its_fence_writes_nothing_without_the_lock(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(bench)
+    rival = Rival(bench, monkeypatch)
+    rival.come(write_session, "create_fence")
+    bench.settings = replace(bench.settings, write_wait_seconds=0.0)
+    with pytest.raises(LockedError):
+        await apply_updates(update_writer(bench), "early")
+    with pytest.raises(NotFoundError):
+        await stamp(bench, "early")
+    await rival.check()
 
 
 async def test_what_a_writer_had_not_published_when_it_fell_asleep_is_stamped_again(

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
 from cluster import publications
 from cluster.publications import HEAD_ID
@@ -18,6 +19,7 @@ from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.changing_sources import changes, first
 from tests.indexer.control.event_follower import following
 from tests.indexer.faults.process_killer import KillPoint, killer
+from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import deletion, envelope
 
 if TYPE_CHECKING:
@@ -251,3 +253,15 @@ def test_a_run_may_let_the_ledger_grow_fast_for_a_while_and_slowly_after_that(mo
     now += 1.0
     assert pacing.allows(2)
     assert not pacing.allows(1)
+
+
+async def test_a_run_that_fails_does_not_wait_for_its_events(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_: dict[str, Any]) -> None:
+        raise ConnectionError("lost")
+
+    await bench.build({COMPANY: [envelope(COMPANY)]})
+    faulty = FaultyResponses(bench.client, monkeypatch)
+    faulty.change("/_mget", *[lost] * 100)
+    with pytest.raises(ConnectionError):
+        await publish_events(bench.engine(), seconds=0.0)
+    assert faulty.seen == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -10,9 +12,12 @@ import pytest
 
 from indexer import ElasticsearchError
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
+from mappings import TEAM
 from tests.indexer.bulk_writes import created_index, proxied_client
+from tests.indexer.lock.test_distributed_lock import dead_process, hold, lock_holder
 from tests.network.bulk_proxy import RequestProxy
 from tests.network.http import Reply
+from tests.records import envelope
 
 if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
@@ -95,3 +100,14 @@ async def test_a_node_that_does_not_respond_may_be_busy(bench: Bench) -> None:
     async with proxied_client(bench, proxy) as client:
         with pytest.raises(ElasticsearchError):
             await wait_for_bulk_tasks(client, MARK, 0)
+
+
+async def test_a_build_waits_for_the_requests_of_the_run_from_which_it_took_the_lock(bench: Bench) -> None:
+    await hold(bench, lock_holder(host=socket.gethostname(), pid=dead_process(), opaque_id=MARK))
+    proxy = Listing(bench.connection.url[0], tasks(MARK), tasks())
+    async with proxied_client(bench, proxy) as client:
+        assert (await replace(bench, client=client).build({TEAM: [envelope(TEAM)]})).exit_code == 0
+    assert proxy.asked == 3
+    async with proxied_client(bench, proxy) as client:
+        assert (await replace(bench, client=client).build({TEAM: [envelope(TEAM)]})).exit_code == 0
+    assert proxy.asked == 3

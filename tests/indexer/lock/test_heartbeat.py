@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
+
 from indexer.lock import distributed_lock as lock_module
-from indexer.lock.distributed_lock import acquire_lock
+from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
 from tests.indexer.lock.test_distributed_lock import lock_state, lock_store
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.indexer.conftest import Bench
 
 
@@ -35,6 +36,50 @@ async def test_a_heartbeat_whose_response_was_lost_is_still_ours(bench: Bench) -
         await lock_store(bench).write(lock._state, lock._version)
         await lock.verify()
         await lock.verify()
+    assert await lock_state(bench) == LockState(1, None)
+
+
+async def test_a_lost_connection_ends_no_run_that_verifies_its_lock(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, lost = LockStore.write, [True, False]
+
+    async def losing(self: LockStore, given: LockState, over: VersionedLockState | None) -> VersionedLockState:
+        written = await write(self, given, over) if lost and not lost[-1] else None
+        if lost:
+            lost.pop()
+            raise ConnectionError("lost")
+        return written or await write(self, given, over)
+
+    async with acquire_lock(bench.client, bench.connection.control_index) as lock:
+        monkeypatch.setattr(LockStore, "write", losing)
+        await lock.verify()
+    assert lost == []
+
+
+async def test_a_run_that_is_stopped_while_it_gives_its_lock_back_is_stopped(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_ending, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: DistributedLock) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_ending.set()
+            await may_end.wait()
+
+    async def run() -> None:
+        async with acquire_lock(bench.client, bench.connection.control_index):
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(DistributedLock, "keep_alive", slow)
+    running = asyncio.create_task(run())
+    await is_ending.wait()
+    running.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert await lock_state(bench) == LockState(1, None)
 
 

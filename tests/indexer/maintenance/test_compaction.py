@@ -11,6 +11,7 @@ import pytest
 
 from indexer import CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
+from indexer.indices.shard_statistics import index_wear
 from indexer.maintenance import cluster_load, retained_history
 from indexer.maintenance.merge_tasks import MergeTasks
 from indexer.reporting.report import RunStage
@@ -197,6 +198,19 @@ async def test_a_build_at_the_same_time_wins(worn: Bench, monkeypatch: pytest.Mo
     assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{worn.connection.alias(TEAM)}-v0001")
     assert await worn.live(TEAM) == "teams-v0002"
     assert {each["record"]["name"] for each in (await worn.served(TEAM)).values()} == {"rebuilt"}
+
+
+async def test_what_was_replaced_while_the_cluster_was_busy_is_not_merged(
+    worn: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def replaced(*_: object) -> None:
+        assert (await worn.build({TEAM: [team(number, "rebuilt", 40) for number in range(TEAMS)]})).exit_code == 0
+
+    monkeypatch.setattr("indexer.maintenance.compaction.wait_for_quiet", replaced)
+    before = await index_wear(worn.engine(), f"{worn.connection.alias(TEAM)}-v0001")
+    done = await compact_teams(worn)
+    assert (done.outcome, done.index) == (CompactionOutcome.REPLACED, f"{worn.connection.alias(TEAM)}-v0001")
+    assert await index_wear(worn.engine(), f"{worn.connection.alias(TEAM)}-v0001") == before
 
 
 async def test_a_compaction_within_a_build_changes_nothing_of_it(worn: Bench) -> None:

@@ -14,11 +14,12 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, TEAM
+from tests.indexer.bulk_writes import proxied_client
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.live_watch import stamps
 from tests.indexer.maintenance.test_pruning import build, company_name
 from tests.indexer.parsed_lines import parse_line
-from tests.network.bulk_proxy import BulkProxy
+from tests.network.bulk_proxy import BulkProxy, RequestProxy
 from tests.records import deletion
 
 if TYPE_CHECKING:
@@ -160,6 +161,31 @@ class Counting(BulkProxy):
         if request.path == "/_aliases":
             self.moves.append(request.body)
         return await super().reply(request)
+
+
+class Marks(RequestProxy):
+    """Notes the X-Opaque-Id of each bulk request."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(target)
+        self.seen = set[str]()
+
+    async def reply(self, request: Request) -> Reply:
+        """Note and forward."""
+        if request.path.endswith("/_bulk"):
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            self.seen.add(headers.get("x-opaque-id", ""))
+        return await super().reply(request)
+
+
+async def test_the_requests_of_a_rollback_can_be_waited_for_by_the_next_run(bench: Bench) -> None:
+    await start(bench)
+    await start(bench)
+    assert (await bench.update({TEAM: [team("a", 1, "newer")]})).exit_code == 0
+    proxy = Marks(bench.connection.url[0])
+    async with proxied_client(bench, proxy) as client:
+        await rollback(replace(bench.engine(), client=client), TEAM)
+    assert {mark.rpartition("-")[0].rpartition("-")[0] for mark in proxy.seen} == {"brokerage-run"}
 
 
 async def test_a_rollback_moves_the_alias_in_one_request(bench: Bench) -> None:

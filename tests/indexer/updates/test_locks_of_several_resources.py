@@ -5,14 +5,59 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
+
 from indexer import open_source, update
-from indexer.lock.distributed_lock import acquire_lock
+from indexer.changes.change_kind import newest_by_id
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from indexer.lock.lock_store import LockStore
+from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope, write
 
 if TYPE_CHECKING:
+    import pytest
+
     from indexer import ResourceReport
     from tests.indexer.conftest import Bench
+
+
+async def test_a_writer_with_nothing_to_publish_gives_its_lock_to_a_run_that_waits(bench: Bench) -> None:
+    """Lines of other resources may keep an update busy for hours, or lines that change nothing."""
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    control, name = bench.connection.control_index, f"write-{bench.connection.alias(TEAM)}"
+    writer = UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), ignore_wait)
+    assert (await writer.apply(newest_by_id([parse_line(TEAM, envelope(TEAM))]))).unchanged == 1
+
+    async def take() -> None:
+        async with acquire_lock(bench.client, control, name, wait_seconds=10):
+            pass
+
+    taking = asyncio.create_task(take())
+    while not taking.done():
+        assert not await writer.publish()
+        await asyncio.sleep(0.05)
+    await taking
+    await writer.release()
+
+
+async def test_a_request_for_a_lock_that_cannot_be_read_ends_no_update(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.build({COMPANY: [envelope(COMPANY)], TEAM: [envelope(TEAM)]})
+    writer = UpdateWriter(bench.engine(), TEAM, AdaptiveLimit(bench.settings), ignore_wait)
+    later = envelope(TEAM, {"name": "new"}, updated_at="2026-03-01T00:00:00Z")
+    await writer.apply(newest_by_id([parse_line(TEAM, later)]))
+
+    async def lost(_: LockStore) -> int:
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(LockStore, "request_version", lost)
+    assert await writer.publish()
+    assert not await writer.publish()
+    await writer.release()
 
 
 async def test_an_update_that_waits_for_a_lock_releases_the_others(bench: Bench) -> None:

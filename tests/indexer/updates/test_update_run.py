@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from indexer import RefusedError, rollback
+from indexer import ElasticsearchError, RefusedError, rollback
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion, envelope
@@ -95,6 +96,18 @@ async def test_a_company_that_comes_with_an_update_is_known_to_what_follows(benc
 async def test_what_was_never_built_takes_no_updates(bench: Bench) -> None:
     await bench.build({COMPANY: [envelope(COMPANY)]})
     with pytest.raises(RefusedError, match="teams was never built"):
+        await bench.update({TEAM: [team("one", 0)]})
+
+
+async def test_the_failure_of_an_update_is_reported_and_not_that_of_its_events(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise ElasticsearchError("The control index cannot be read.")
+
+    await bench.build({COMPANY: [envelope(COMPANY)]})
+    monkeypatch.setattr(import_module("indexer.updates.update_run"), "publish_events", fail)
+    with pytest.raises(RefusedError, match="was never built"):
         await bench.update({TEAM: [team("one", 0)]})
 
 

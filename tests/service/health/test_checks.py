@@ -288,3 +288,26 @@ async def test_whatever_does_not_name_itself_is_not_elasticsearch(stand_in: Stan
 def test_a_prefix_stands_before_what_is_refused() -> None:
     wrong = [Finding(subject=COMPANY.alias, state=FindingState.WRONG)]
     assert blocked_resources(wrong, ConnectionSettings(prefix="t-")) == {"t-companies": "company"}
+
+
+class Loading:
+    """A cluster in which the first build of teams ends while it is being checked."""
+
+    def __init__(self, stand_in: StandIn) -> None:
+        self._stand_in = stand_in
+        self._loaded = stand_in.indices.pop("teams-v0001")
+
+    async def get_json(self, target: str) -> tuple[int, Any]:
+        """Answer like the stand-in, and end the build after the first question about teams alone."""
+        connection = ConnectionSettings(url=(self._stand_in.url,))
+        async with connect(connection, connections=4, timeout=10) as client:
+            answer = await build_services(client, ServiceSettings(), connection).engine.get_json(target)
+        if target.startswith(("/teams?", "/control/_doc/mark-teams")):
+            self._stand_in.indices["teams-v0001"] = self._loaded
+            mark = {"clock": 1, "sequence": 1, "epoch": 0, "generation": "teams-v0001"}
+            self._stand_in.documents["control", "mark-teams"] = mark
+        return answer
+
+
+async def test_what_is_loaded_for_the_first_time_during_a_check_is_not_missing(stand_in: StandIn) -> None:
+    assert bad(await run_checks(Loading(stand_in), CONNECTION)) == []

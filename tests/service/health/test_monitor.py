@@ -14,7 +14,7 @@ from service.errors import DeadlineExceeded
 from service.health.checks import get_within_timeout
 from service.health.monitor import HealthMonitor
 from service.settings import ServiceSettings
-from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node
+from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node, probe
 from tests.service.stand_in import Reply, refusal
 from tests.waiting import until
 
@@ -200,6 +200,17 @@ async def test_the_watch_ends_with_the_service(open_api: Open) -> None:
     assert watching() == before + 1
     await api.close()
     assert watching() == before
+
+
+async def test_a_mark_that_cannot_be_read_ends_no_checks(open_api: Open, stand_in: StandIn, key: str) -> None:
+    stand_in.documents["control", "mark-teams"] = {"clock": "yesterday"}
+    api = await open_api(fresh_seconds=0.0)
+    await until(lambda: stand_in.looked_at.count(_NODES) > 2)
+    assert await probe(api) == (503, "keys and companies cannot be read")
+    of_old_shape(stand_in)
+    stand_in.looked_at.clear()
+    await until(lambda: stand_in.looked_at.count(_NODES) > 1)
+    assert (await answer(api, key))[0] == 503
 
 
 class _Silent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,6 +60,26 @@ async def begun(loader: BatchLoader, search: Searches, *names: str) -> list[asyn
     for _ in range(5):
         await asyncio.sleep(0)
     return tasks
+
+
+async def test_a_batch_is_read_by_one_of_its_own_requests() -> None:
+    """By one of an earlier batch, what that request knows would never get newer under constant load."""
+    loader, first, second = BatchLoader(), Searches(), Searches()
+    request = ContextVar[str]("request")
+    readers: list[str] = []
+
+    async def read(names: Sequence[str]) -> Mapping[str, bytes]:
+        readers.append(request.get())
+        return await second(names)
+
+    request.set("first")
+    tasks = await begun(loader, first, "a")
+    request.set("second")
+    tasks += await begun(loader, read, "b")  # type: ignore[arg-type]
+    await first.end(0)
+    await second.end(0)
+    assert await asyncio.gather(*tasks) == [b"a", b"b"]
+    assert (first.asked, second.asked, readers) == ([["a"]], [["b"]], ["second"])
 
 
 async def test_requests_during_a_search_are_batched() -> None:

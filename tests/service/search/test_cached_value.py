@@ -19,6 +19,7 @@ class Source:
 
     reads: int = 0
     away: bool = False
+    error: Exception = field(default_factory=lambda: EngineUnavailable("scripted"))
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -31,7 +32,7 @@ class Source:
         read = self.reads
         await self.open.wait()
         if self.away:
-            raise EngineUnavailable("scripted")
+            raise self.error
         return read
 
 
@@ -126,6 +127,22 @@ async def test_an_outage_keeps_the_last_good_value(kept: CachedValue[int], sourc
         clock.now += STALE
         assert await kept.get() == 1
     assert source.reads == 4
+
+
+@pytest.mark.parametrize("error", [KeyError("member"), TypeError("type"), ValueError("JSON"), AttributeError("null")])
+async def test_a_response_that_makes_no_sense_is_an_outage(
+    kept: CachedValue[int], source: Source, clock: Clock, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    source.away, source.error = True, error
+    with pytest.raises(EngineUnavailable):
+        await kept.get()
+    source.away = False
+    assert await kept.get() == 2
+    clock.now += STALE
+    source.away = True
+    assert await kept.get() == 2
+    await kept.refresh()
+    assert caplog.text.count(f"could not be refreshed: {type(error).__name__}: {error}") == 2
 
 
 async def test_the_end_of_an_outage_brings_the_new_value(kept: CachedValue[int], source: Source, clock: Clock) -> None:
