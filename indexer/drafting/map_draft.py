@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.drafting.column_names import Confidence, resource_of
 from indexer.drafting.table_draft import TableDraft
 from indexer.drafting.value_drafts import field_named, quoted
+from indexer.errors import SourceError
 from indexer.source.tables.csv_rows import header_cells, read_csv_rows
-from indexer.source.tables.table_files import table_files
+from indexer.source.tables.table_files import PATTERN_SIGNS, table_files
 from indexer.source.tables.table_format import TableFormat
 from mappings import COMPANY
 from mappings.fields import FieldKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from indexer.source.tables.table_files import TableFile
     from mappings import Resource
@@ -77,6 +78,7 @@ def draft_map(
     """Draft the map of files, archives or folders; `folder` is where the map will be. Raises SourceError."""
     tables: dict[frozenset[str], TableDraft] = {}
     for name in names:
+        _require_path(name)
         declared = TableFormat(files=[os.path.relpath(name, folder)])
         for file in table_files(declared, folder, "FILE"):
             _add(tables, file, resource)
@@ -86,6 +88,11 @@ def draft_map(
         if chosen.setdefault(table.resource, table) is not table:
             others += table.files
     return MapDraft(list(chosen.values()), company, others)
+
+
+def _require_path(name: str) -> None:
+    if not Path(name).exists() and not PATTERN_SIGNS & {*name}:
+        raise SourceError(f"{name} does not exist: name a CSV file, an archive or a folder with such files.")
 
 
 def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> None:
