@@ -125,6 +125,12 @@ def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
     return columns, sample
 
 
+def _unused_columns(table: TableDraft) -> list[str]:
+    used = {guess.column for guess in table.guesses if guess.field}
+    derived = "\n".join(text for _, text in table.derived)
+    return [column for column in table.values if column not in used and quoted(column) not in derived]
+
+
 def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:
     yield f"\n[{table.resource.alias}]"
     yield f"files = [{', '.join(map(quoted, table.files))}]"
@@ -162,6 +168,5 @@ def _record_lines(table: TableDraft) -> Iterator[str]:
         yield f"{prefix}{guess.field} = {guess.draft.text}{f'  # {note}' if note else ''}"
     for name, text in table.derived:
         yield f"{name} = {text}"
-    used = {guess.column for guess in table.guesses if guess.field}
-    if unused := [column for column in table.values if column not in used]:
+    if unused := _unused_columns(table):
         yield f"# Columns that are not read: {', '.join(map(quoted, unused))}"
