@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from service.audit.request_audit import NOT_AUDITED, RequestAudit
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
@@ -14,7 +14,7 @@ from service.search.shards.scope_reach import scope_reach
 from service.telemetry.timing import Layer, Timer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from marshmallow import Schema
     from multidict import MultiMapping
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from service.limits.admission_lane import AdmissionSlot
     from service.scope import CompanyDirectory, Scope
     from service.search.query import Clause
-    from service.search.shards.served_shards import ServedShards
+    from service.search.shards.served_shards import OneShard, ServedShards
     from service.services import Services
+
+Result = TypeVar("Result")
 
 # The parameter that chooses the spelling of the response's keys.
 UNDERSCORE_PARAMETER = "underscore_response"
@@ -74,12 +76,12 @@ class RequestContext:
         return resource.exact_names if self.is_compatible else frozenset()
 
     async def search(
-        self, resource: Resource, body: dict[str, object], sequence: int | None = None, after: str | None = None
+        self, resource: Resource, body: dict[str, object], sequence: int | None = None, only: OneShard | None = None
     ) -> bytes:
         """Search a resource's live generation, at least as new as the mark that this request can have read.
 
-        `sequence` is that of another mark, at which the search sees records that change their shard. With `after`, a
-        feed key, only the shard that has it is asked.
+        `sequence` is that of another mark, at which the search sees records that change their shard. With `only`, that
+        shard is asked; raises NoLongerServed after a swap.
         """
         self.timer.record(Layer.QUERY)
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
@@ -87,13 +89,19 @@ class RequestContext:
         alias, mark = self.services.connection.alias(resource), self.mark(resource)
         self.audit.searches(resource, mark)
         reach = await scope_reach(self, resource, sequence)
-        response = await self.services.engine.search(alias, body, mark, reach._replace(after=after))
+        response = await self.services.engine.search(alias, body, mark, reach._replace(only=only))
         self.timer.record(Layer.ELASTICSEARCH)
         return response
 
     def served_shards(self, resource: Resource) -> ServedShards | None:
         """Return the shards of the live index, None if it has one."""
         return self.services.engine.shards.get(self.services.connection.alias(resource))
+
+    async def repeat_after_swap(
+        self, resource: Resource, attempt: Callable[[ServedShards | None], Awaitable[Result]]
+    ) -> Result:
+        """Return what `attempt` returns for the shards of the live index; again if it raises NoLongerServed."""
+        return await self.services.engine.shards.repeat(self.services.connection.alias(resource), attempt)
 
     def require(self, resource: Resource, fields: Iterable[str]) -> None:
         """Raise RebuildDue for search fields that are read from documents and that the live index lacks."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 from aiohttp import web
@@ -38,6 +40,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("service")
 # Characters: a path with an identifier of 128, each of which may be percent-encoded in UTF-8, has less.
 _MAX_INSTANCE_LENGTH = 2_048
+# What a path may contain besides letters and digits (RFC 3986, section 3.3). A percent sign stays if it begins an
+# escape: those that are not valid UTF-8 are not decoded.
+_PATH_CHARACTERS = "/:@!$&'()*+,;=%"
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_CUT_ESCAPE = re.compile(r"%.?\Z")
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,7 @@ def problem_response(error: ApiError, path: str, request_id: str, *, compatible:
         "title": error.title,
         "status": error.status,
         "detail": error.detail,
-        "instance": path[:_MAX_INSTANCE_LENGTH],
+        "instance": _instance(path),
         "code": error.code,
         "messages": error.messages,
         "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
@@ -162,3 +169,9 @@ def problem_response(error: ApiError, path: str, request_id: str, *, compatible:
         headers=error.headers,
         content_type=JSON if compatible else "application/problem+json",
     )
+
+
+def _instance(path: str) -> str:
+    """Return a decoded path as a URI reference (RFC 9457, section 3.1.5): clients may parse it as one."""
+    encoded = quote(_LONE_PERCENT.sub("%25", path[:_MAX_INSTANCE_LENGTH]), safe=_PATH_CHARACTERS, errors="replace")
+    return _CUT_ESCAPE.sub("", encoded[:_MAX_INSTANCE_LENGTH])

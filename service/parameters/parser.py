@@ -111,7 +111,8 @@ def _hint(name: str, schema: Schema, *, is_first: bool) -> str:
     nearest = _nearest(name, schema) if len(name) <= MAX_NAME_LENGTH else []
     if nearest:
         return f" Did you mean {nearest[0]}?"
-    return f" Known parameters: {', '.join(sorted(schema.fields))}." if is_first else ""
+    known = f"Known parameters: {', '.join(sorted(schema.fields))}." if schema.fields else "It takes no parameters."
+    return f" {known}" if is_first else ""
 
 
 def _nearest(name: str, schema: Schema) -> list[str]:

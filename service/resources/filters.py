@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from service.collected_faults import CollectedFaults
 from service.parameters.types import Parameter
 from service.search.display import with_shown_address
 
@@ -41,9 +42,12 @@ async def filter_clauses(
     sent, hidden = call.parameters, address_fields if address_fields and call.display else frozenset[str]()
     built = ((builder.field, builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
     clauses = [with_shown_address(clause) if field in hidden else clause for field, clause in built if clause]
+    faults = CollectedFaults()
     for rule in rules:
-        found, is_open = await rule.clauses(call), hidden.isdisjoint(rule.fields)
-        clauses += found if is_open else map(with_shown_address, found)
+        with faults.collect():
+            found, is_open = await rule.clauses(call), hidden.isdisjoint(rule.fields)
+            clauses += found if is_open else map(with_shown_address, found)
+    faults.raise_any()
     return tuple(clauses)
 
 

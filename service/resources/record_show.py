@@ -71,5 +71,5 @@ class RecordResponse(ResourceResponse):
 def _refuse_different_identifier(call: RequestContext, variable: str, identifier: str) -> None:
     """Raise InvalidRequest if the query repeats the identifier with another value."""
     repeated = call.parameters.get(variable)
-    if repeated is not None and repeated not in spellings(identifier):
+    if repeated is not None and {*spellings(repeated)}.isdisjoint(spellings(identifier)):
         raise InvalidRequest.of(variable, "differs from the identifier in the path.")

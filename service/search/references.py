@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mappings import AGENT, OFFICE
+from service.collected_faults import CollectedFaults
 from service.errors import InvalidRequest
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import Clause, Selection, by_id, match_any, page_body, spellings, term, term_in_any_case
@@ -42,33 +43,45 @@ async def find_agents(
     call: RequestContext, identifiers: dict[str, Clause], *, with_source: bool
 ) -> list[dict[str, Any]]:
     """Return the hits of the first identifier that matches any agent in the scope, including deactivated ones."""
+    hits = await _search_agents(call, identifiers, with_source=with_source)
+    if len(hits) == _MATCHES:
+        # The matches of a later identifier may have taken the places of an earlier one's.
+        single = [{name: clause} for name, clause in identifiers.items()]
+        found = [await _search_agents(call, each, with_source=with_source) for each in single]
+    else:
+        found = [[hit for hit in hits if name in hit["matched_queries"]] for name in identifiers]
+    return next(filter(None, found), [])
+
+
+async def _search_agents(
+    call: RequestContext, identifiers: dict[str, Clause], *, with_source: bool
+) -> list[dict[str, Any]]:
     named: list[Clause] = [{"bool": {"filter": [clause], "_name": name}} for name, clause in identifiers.items()]
-    body = page_body(Selection(AGENT, call.scope, (match_any(*named),)), _MATCHES) | (
-        {} if with_source else {"_source": False}
-    )
-    hits = parse_hits(await call.search(AGENT, body))
-    for name in identifiers:
-        matching = [hit for hit in hits if name in hit["matched_queries"]]
-        if matching:
-            return matching
-    return []
+    body = page_body(Selection(AGENT, call.scope, (match_any(*named),)), _MATCHES)
+    return parse_hits(await call.search(AGENT, body | ({} if with_source else {"_source": False})))
 
 
 async def referenced_agents(call: RequestContext) -> list[str]:
     """Return the `agent_uuid` of each agent that the parameters refer to; listings must be of all of them."""
-    sent = call.parameters
+    sent, faults = call.parameters, CollectedFaults()
     uuids = [sent["agent_uuid"]] if sent["agent_uuid"] else []
-    if sent["platform_agent_id"]:
-        uuids.append(await _agent(call, "platform_agent_id", platform_agent_clauses(call, sent["platform_agent_id"])))
-    if sent["source_agent_id"]:
-        if not call.scope.is_explicit:
-            raise InvalidRequest.of(
-                "source_agent_id",
-                f"is unique only within a company: send {COMPANY_PARAMETER} or {PARENT_PARAMETER} too.",
-            )
-        clause = term("source_agent_id", sent["source_agent_id"])
-        uuids.append(await _agent(call, "source_agent_id", {"source_agent_id": clause}))
+    with faults.collect():
+        if (name := sent["platform_agent_id"]) is not None:
+            uuids.append(await _agent(call, "platform_agent_id", platform_agent_clauses(call, name)))
+    with faults.collect():
+        if (name := sent["source_agent_id"]) is not None:
+            _require_explicit_scope(call)
+            uuids.append(await _agent(call, "source_agent_id", {"source_agent_id": term("source_agent_id", name)}))
+    faults.raise_any()
     return uuids
+
+
+def _require_explicit_scope(call: RequestContext) -> None:
+    if not call.scope.is_explicit:
+        raise InvalidRequest.of(
+            "source_agent_id",
+            f"is unique only within a company: send {COMPANY_PARAMETER} or {PARENT_PARAMETER} too.",
+        )
 
 
 async def _agent(call: RequestContext, parameter: str, identifiers: dict[str, Clause]) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 JANE, TWIN, OTHER_TWIN, FOREIGN = (f"0b0e6d3c-5f0d-4f35-9d3c-aaaaaaaaaaa{digit}" for digit in "0123")
 LOWER_TEAM, UPPER_TEAM = "1f0c2b9e-8a51-4a6f-9d3c-aaaaaaaaaaaa", "2F0C2B9E-8A51-4A6F-9D3C-AAAAAAAAAAAA"
 OFFICE_ID = "3F0C2B9E-8A51-4A6F-9D3C-AAAAAAAAAAAA"
+OTHER_OFFICE_ID = "4F0C2B9E-8A51-4A6F-9D3C-AAAAAAAAAAAA"
 MAIL = "Jane.Doe@Example.com"
 WALK = {"platform_company_id": COMPANY_KEY, "updated_since": 0, "market_status": "all"}
 
@@ -39,7 +40,7 @@ async def named(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
             envelope(COMPANY),
             envelope(COMPANY, {"platform_company_id": "rival", "numeric_id": "4200"}),
         ],
-        OFFICE: [envelope(OFFICE, {"platform_office_id": OFFICE_ID})],
+        OFFICE: [envelope(OFFICE, {"platform_office_id": identifier}) for identifier in (OFFICE_ID, OTHER_OFFICE_ID)],
         AGENT: [
             _agent(JANE, MAIL, "A-17"),
             _agent(TWIN, "twin@example.com", "A-18"),
@@ -47,7 +48,10 @@ async def named(engine_url: str, tmp_path_factory: pytest.TempPathFactory) -> As
             _agent(FOREIGN, "boss@rival.com", "A-17", "rival"),
         ],
         TEAM: [envelope(TEAM, {"uuid": uuid}) for uuid in (LOWER_TEAM, UPPER_TEAM)],
-        LISTING: [envelope(LISTING, listing | {"ListAgentPlatformOfficeID": OFFICE_ID})],
+        LISTING: [
+            envelope(LISTING, listing | {"ListAgentPlatformOfficeID": OFFICE_ID}),
+            envelope(LISTING, {"PlatformListingId": "L2", "ListAgentPlatformOfficeID": OTHER_OFFICE_ID.lower()}),
+        ],
     }
     source: Path = write(tmp_path_factory.mktemp("case") / "source", lines)
     grants = {
@@ -92,6 +96,20 @@ async def test_an_office_is_shown_and_filters_by_its_uuid_in_any_case(named: Wor
     assert [listing["PlatformListingId"] for listing in page["Listings"]] == ["L1"]
     agents = await named.answer("/agents", platform_company_id=COMPANY_KEY, platform_office_id=sent, updated_since=0)
     assert {agent["agent_uuid"] for agent in agents} == {JANE, TWIN, OTHER_TWIN}
+
+
+@pytest.mark.parametrize("sent", cases(OTHER_OFFICE_ID))
+async def test_an_office_filters_listings_that_name_it_in_another_case(named: World, sent: str) -> None:
+    page = await named.answer("/listings", **{**WALK, "platform_office_id": sent})
+    assert [listing["PlatformListingId"] for listing in page["Listings"]] == ["L2"]
+
+
+@pytest.mark.parametrize("sent", cases(OFFICE_ID))
+async def test_a_query_repeats_the_uuid_of_the_path_in_any_case(named: World, sent: str) -> None:
+    for path in (OFFICE_ID, OFFICE_ID.lower()):
+        assert (await named.answer(f"/offices/{path}", platform_office_id=sent))["platform_office_id"] == OFFICE_ID
+    reply = await named.get(f"/offices/{OFFICE_ID}", platform_office_id=OTHER_OFFICE_ID)
+    assert (reply.status, reply.parameters) == (400, {"platform_office_id"})
 
 
 @pytest.mark.parametrize(

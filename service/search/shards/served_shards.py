@@ -30,15 +30,23 @@ class NoLongerServed(EngineUnavailable):
     """The generation that a search was routed for has been replaced."""
 
 
+class OneShard(NamedTuple):
+    """The shard of a generation that has a feed key."""
+
+    served: ServedShards
+    key: str
+
+
 class Reach(NamedTuple):
     """The companies that a search may read, None for all, and the sequence of the mark that it sees records at.
 
-    `sequence` is None for the latest state. `after` is a feed key: the search asks only the shard that has it.
+    `sequence` is None for the latest state. With `only`, the search asks that shard, and fails with NoLongerServed
+    after a swap, instead of being repeated.
     """
 
     companies: Collection[str] | None = None
     sequence: int | None = None
-    after: str | None = None
+    only: OneShard | None = None
 
 
 EVERYTHING = Reach()
@@ -63,8 +71,8 @@ class ServedShards:
         return "" if shards is None else f"&routing={','.join(self.ranges.routings[shard] for shard in shards)}"
 
     def _shards(self, reach: Reach) -> Collection[int] | None:
-        if reach.after is not None:
-            return [self.ranges.shard(reach.after)]
+        if reach.only is not None:
+            return [self.ranges.shard(reach.only.key)]
         if not reach.companies or len(reach.companies) > MAX_COMPANIES:
             return None
         shards = self.ranges.companies_shards(reach.companies)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from mappings.stored_document import feed_key
+from service.search.shards.served_shards import OneShard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
     from service.request_context import RequestContext
     from service.search.query import Body, Selection
+    from service.search.shards.served_shards import ServedShards
 
 Rows = TypeVar("Rows", bound="Sized")
 
@@ -21,19 +23,21 @@ async def rows_in_order(
     """Return the rows of each search that a page takes, in the order of the feed keys, after the identifier `after`.
 
     `read` gets a response and the size of its search. Usually one shard is asked: the next one only if the rows of the
-    page do not suffice.
+    page do not suffice. All are of one generation: after a swap the page starts again.
     """
     size: int = body["size"]  # type: ignore[assignment]
-    company, served = selection.scope.single_company, call.served_shards(selection.resource)
-    if company is None or served is None or not served.spans_shards(company):
-        return [read(await call.search(selection.resource, body), size)]
-    found: list[Rows] = []
-    key: str | None = feed_key(company, after or "")
-    while key is not None and key < f"{company};" and size:
-        rows = read(await call.search(selection.resource, body | {"size": size}, after=key), size)
-        if call.served_shards(selection.resource) != served:
-            return await rows_in_order(call, selection, body, after, read)
-        found.append(rows)
-        size -= len(rows)
-        key = served.end(key)
-    return found
+
+    async def attempt(served: ServedShards | None) -> list[Rows]:
+        company = selection.scope.single_company
+        if company is None or served is None or not served.spans_shards(company):
+            return [read(await call.search(selection.resource, body), size)]
+        found, missing = list[Rows](), size
+        key: str | None = feed_key(company, after or "")
+        while key is not None and key < f"{company};" and missing:
+            response = await call.search(selection.resource, body | {"size": missing}, only=OneShard(served, key))
+            found.append(read(response, missing))
+            missing -= len(found[-1])
+            key = served.end(key)
+        return found
+
+    return await call.repeat_after_swap(selection.resource, attempt)

@@ -154,6 +154,31 @@ async def test_the_instance_is_the_path_without_the_query(api: TestClient[Any, A
     assert key["x-api-key"] not in await response.text()
 
 
+@pytest.mark.parametrize(
+    ("identifier", "shown"),
+    [
+        ("a b", "a%20b"),
+        ("{platform_listing_id}", "%7Bplatform_listing_id%7D"),
+        ("\u00fc", "%C3%BC"),
+        ("100%", "100%25"),
+        ("a:b@c", "a:b@c"),
+    ],
+)
+async def test_the_instance_is_a_uri_reference(
+    api: TestClient[Any, Any], key: dict[str, str], identifier: str, shown: str
+) -> None:
+    response = await api.get(URL("/v1/listings") / identifier, headers=key)
+    assert (await problem(response, 404, "not-found"))["instance"] == f"/v1/listings/{shown}"
+
+
+async def test_a_long_instance_ends_before_an_escape(api: TestClient[Any, Any]) -> None:
+    for more in range(3):
+        response = await api.get(as_sent(f"/v1/{'x' * more}{'%20' * 700}"))
+        instance = (await problem(response, 404, "not-found"))["instance"]
+        assert instance.replace("%20", "").strip("x") == "/v1/"
+        assert 2045 < len(instance) <= 2048
+
+
 async def test_unknown_parameters_may_be_answered_with_a_warning(open_api: Open, key: dict[str, str]) -> None:
     api = await open_api(tolerate_unknown=True)
     path = "/v1/listings?platform_company_id=acme&q=1&market=x"
