@@ -77,7 +77,7 @@ class ServiceSettings:
     fresh_seconds: float = setting(
         "BROKERAGE_FRESH_SECONDS",
         2.0,
-        "Age at which cached keys, companies, marks and checks are refreshed in the background.",
+        "Age at which cached keys, companies, watermarks and checks are refreshed in the background.",
     )
     stale_seconds: float = setting(
         "BROKERAGE_STALE_SECONDS", 4.0, "Age beyond which none of them is used while Elasticsearch is available."

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from indexer import ResourceStatus
     from indexer.build.build_checkpoint import BuildProgress
 
-_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Shape")
-_LAST_RUN = ("Resource", "Mark, UTC", "Last run", "At, UTC", "Behind", "Read", "Dead")
+_SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Mapping")
+_LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Read", "Bad")
 
 
 def status_tables(states: Iterable[ResourceStatus]) -> tuple[Table, Table]:

@@ -109,12 +109,20 @@ _print_key = click.option("--json", "as_json", is_flag=True, help='Print {"key_i
 @_print_key
 def create(*, rate: int | None, tier: str | None, as_json: bool, **granted: Any) -> None:
     """Create a key and print it. Companies are given by key or numeric id."""
-    if not (granted["companies"] or granted["parent_companies"] or granted["all_companies"]):
-        fail("Choose what the key can read: --company, --parent-company or --all-companies.", ExitCode.USAGE)
+    _require_one_scope(
+        has_companies=bool(granted["companies"] or granted["parent_companies"]), is_all=granted["all_companies"]
+    )
     grant = KeyGrant(**granted, **dict(rate_grant(rate, tier)))
     _warn(grant)
     text = _with_store(lambda store: store.create(grant))
     _print(text, f"key id {text.key_id}. The key is shown only now: only its hash is stored.", as_json=as_json)
+
+
+def _require_one_scope(*, has_companies: bool, is_all: bool) -> None:
+    if has_companies and is_all:
+        fail("--all-companies is mutually exclusive with --company and --parent-company.", ExitCode.USAGE)
+    if not (has_companies or is_all):
+        fail("Choose what the key can read: --company, --parent-company or --all-companies.", ExitCode.USAGE)
 
 
 def _warn(grant: KeyGrant) -> None:

@@ -47,8 +47,9 @@ class TypedNode(AiohttpHttpNode):
         except TlsError as error:
             raise self._tls_error(error, error.errors) from None
         except ConnectionError as error:
-            if any(isinstance(cause, ClientConnectorError) for cause in error.errors):
-                raise NotSentError(error.message, errors=error.errors) from None
+            for cause in error.errors:
+                if isinstance(cause, ClientConnectorError):
+                    raise self._not_sent_error(cause, error.errors) from None
             raise
 
     async def _resolve_fingerprint(self) -> None:
@@ -63,6 +64,11 @@ class TypedNode(AiohttpHttpNode):
             raise ConnectionTimeout("The host does not accept connections.", errors=(error,)) from None
         except OSError as error:
             raise ConnectionError(str(error), errors=(error,)) from None
+
+    def _not_sent_error(self, cause: ClientConnectorError, causes: tuple[Exception, ...]) -> NotSentError:
+        # The text of aiohttp mentions ssl, whatever the scheme.
+        reason = cause.os_error.strerror or cause.os_error
+        return NotSentError(f"{self.host}:{self.port} accepts no connection ({reason})", errors=causes)
 
     def _tls_error(self, error: Exception, causes: tuple[Exception, ...]) -> TlsError:
         sentences = (describe_tls_error(_innermost(cause), self._ssl_context, self.host) for cause in causes)

@@ -28,6 +28,10 @@ class KeyExposed(FeedError):
     """The key would be sent to another host unencrypted."""
 
 
+class InvalidServiceUrl(FeedError):
+    """What was given is not a URL with http or https and a host."""
+
+
 class NoProgress(FeedError):
     """The service returns pages without end, or data that was not requested."""
 

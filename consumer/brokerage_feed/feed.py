@@ -60,7 +60,7 @@ class Feed:
     ) -> None:
         """Use the service at `url`; give up after `attempts` failures in a row without progress.
 
-        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        Raise InvalidServiceUrl, or KeyExposed for plain HTTP to another host unless `allow_http`: it is trusted.
         """
         self._client = FeedHttpClient(url, key, allow_http=allow_http)
         self._scope, self._attempts = dict(scope or {}), attempts

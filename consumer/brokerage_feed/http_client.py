@@ -8,13 +8,19 @@ from asyncio import sleep
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from brokerage_feed.errors import FeedRequestRejected, FeedUnavailable, KeyExposed, ResourceNotLoaded, TokenExpired
+from brokerage_feed.errors import (
+    FeedRequestRejected,
+    FeedUnavailable,
+    InvalidServiceUrl,
+    KeyExposed,
+    ResourceNotLoaded,
+    TokenExpired,
+)
 from brokerage_feed.messages import ProblemDetails
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, read_error_body
 from brokerage_feed.terminal_text import printable
@@ -93,8 +99,11 @@ class FeedHttpClient:
     def __init__(self, url: str, key: str, *, allow_http: bool = False) -> None:
         """Use a root URL such as https://api.example.com/v1; `/v1` may be omitted.
 
-        Raise KeyExposed for plain HTTP to another host, unless `allow_http`: the network is trusted.
+        Raise InvalidServiceUrl for anything else, and KeyExposed for plain HTTP to another host unless `allow_http`:
+        the network is trusted.
         """
+        if not _is_service_url(url):
+            raise InvalidServiceUrl(f"{url} is not the URL of a service: use one such as https://api.example.com.")
         if not allow_http and _is_exposed(url):
             raise KeyExposed(
                 "The URL begins with http://, so the API key would cross the network unencrypted: use https://, or set "
@@ -174,16 +183,21 @@ async def _require_success(response: aiohttp.ClientResponse) -> None:
         raise _error(response, await read_error_body(response))
 
 
+def _is_service_url(url: str) -> bool:
+    try:
+        parts = URL(url)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.host)
+
+
 def _is_exposed(url: str) -> bool:
     """Whether a URL uses plain HTTP to a host other than this one."""
+    parts = URL(url)
     try:
-        parts = urlsplit(url)
+        is_loopback = ipaddress.ip_address(parts.host or "").is_loopback
     except ValueError:
-        return False  # the first request reports it
-    try:
-        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        is_loopback = parts.hostname == "localhost"
+        is_loopback = parts.host == "localhost"
     return parts.scheme == "http" and not is_loopback
 
 

@@ -28,6 +28,7 @@ from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import acquire_lock, wait_for_holder
 from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
+from indexer.source.lines import require_present
 from indexer.source.tables.table_source import skipped_rows
 from mappings import COMPANY, RESOURCES
 
@@ -65,8 +66,7 @@ async def reindex(  # noqa: PLR0913 - what is built of what, and where it is rep
     summary. Raises SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
-    if not [resource for resource in ordered if source.has(resource)]:
-        raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in ordered)}.")
+    require_present(source, ordered)
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])
     run = _Run(context, source, covered, summary, on_progress, is_forced=force)
     check_folder(context.settings.dead_letter_folder)

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indexer.drafting.column_names import Confidence, resource_of
 from indexer.drafting.table_draft import TableDraft
 from indexer.drafting.value_drafts import field_named, quoted
+from indexer.errors import SourceError
 from indexer.source.tables.csv_rows import header_cells, read_csv_rows
-from indexer.source.tables.table_files import table_files
+from indexer.source.tables.table_files import PATTERN_SIGNS, table_files
 from indexer.source.tables.table_format import TableFormat
 from mappings import COMPANY
 from mappings.fields import FieldKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from indexer.source.tables.table_files import TableFile
     from mappings import Resource
@@ -77,6 +78,7 @@ def draft_map(
     """Draft the map of files, archives or folders; `folder` is where the map will be. Raises SourceError."""
     tables: dict[frozenset[str], TableDraft] = {}
     for name in names:
+        _require_path(name)
         declared = TableFormat(files=[os.path.relpath(name, folder)])
         for file in table_files(declared, folder, "FILE"):
             _add(tables, file, resource)
@@ -86,6 +88,11 @@ def draft_map(
         if chosen.setdefault(table.resource, table) is not table:
             others += table.files
     return MapDraft(list(chosen.values()), company, others)
+
+
+def _require_path(name: str) -> None:
+    if not Path(name).exists() and not PATTERN_SIGNS & {*name}:
+        raise SourceError(f"{name} does not exist: name a CSV file, an archive or a folder with such files.")
 
 
 def _add(tables: dict[frozenset[str], TableDraft], file: TableFile, resource: Resource | None) -> None:
@@ -116,6 +123,12 @@ def _sample(file: TableFile) -> tuple[list[str], list[list[str]]]:
                 break
             sample += [row.cells] if len(row.cells) == len(columns) else []
     return columns, sample
+
+
+def _unused_columns(table: TableDraft) -> list[str]:
+    used = {guess.column for guess in table.guesses if guess.field}
+    derived = "\n".join(text for _, text in table.derived)
+    return [column for column in table.values if column not in used and quoted(column) not in derived]
 
 
 def _table_lines(table: TableDraft, *, has_company: bool) -> Iterator[str]:
@@ -155,6 +168,5 @@ def _record_lines(table: TableDraft) -> Iterator[str]:
         yield f"{prefix}{guess.field} = {guess.draft.text}{f'  # {note}' if note else ''}"
     for name, text in table.derived:
         yield f"{name} = {text}"
-    used = {guess.column for guess in table.guesses if guess.field}
-    if unused := [column for column in table.values if column not in used]:
+    if unused := _unused_columns(table):
         yield f"# Columns that are not read: {', '.join(map(quoted, unused))}"

@@ -14,6 +14,7 @@ from indexer.inspection.identifier_ledger import IdentifierLedger, MergedIdentif
 from indexer.reporting.fault_tally import FaultKind, FaultTally
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, ignore_progress
 from indexer.settings import IndexerSettings
+from indexer.source.lines import require_present
 from indexer.source.tables.table_source import TableSource, skipped_rows
 from mappings import COMPANY, RESOURCES
 
@@ -71,9 +72,9 @@ class _AnyCompanies(Companies):
 def check_source(
     source: Source, settings: IndexerSettings = _DEFAULTS, on_progress: OnProgress = ignore_progress
 ) -> SourceCheck:
-    """Read a source to its end; raise SourceError if it cannot be read."""
-    companies = companies_from_source(source, settings) if source.has(COMPANY) else _AnyCompanies()
-    present = [resource for resource in RESOURCES if source.has(resource)]
+    """Read a source to its end; raise SourceError if it cannot be read or has nothing of any resource."""
+    present = require_present(source, RESOURCES)
+    companies = companies_from_source(source, settings) if COMPANY in present else _AnyCompanies()
     with open_ledger() as ledger:
         checks = {one: _Inspection(source, one, ledger, on_progress).run(companies, settings) for one in present}
         ledger.index()

@@ -6,10 +6,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from indexer.errors import SourceError
 from mappings import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from indexer.errors import InvalidRecordError
@@ -152,3 +153,10 @@ class _ResourceChain:
                 for line in stream.lines:
                     yield line._replace(resource=resource) if isinstance(line, RejectedLine) else (resource, line)
             self.done, self.position = self.done + stream.total, int
+
+
+def require_present(source: Source, resources: Sequence[Resource]) -> list[Resource]:
+    """Return the resources that a source has; raise SourceError if it has none of them."""
+    if present := [resource for resource in resources if source.has(resource)]:
+        return present
+    raise SourceError(f"The source has nothing for any of: {', '.join(resource.alias for resource in resources)}.")

@@ -13,6 +13,7 @@ from indexer.documents.companies import known_companies
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.source.lines import require_present
 from indexer.verify.bucket_comparison import BucketComparison
 from indexer.verify.findings import VerificationResult
 from indexer.verify.sides import IndexSide, SourceSide
@@ -45,11 +46,11 @@ async def verify_against_source(
     Only records of the companies that the source covers, or that `covered` names, are compared.
 
     Without a live index nothing is compared, and the result is not equal. `is_full` fetches whole documents and
-    compares their stored bytes. Raises SourceError for a resource that the source does not have, ElasticsearchError or
-    RefusedError.
+    compares their stored bytes. Raises SourceError for a resource that the source does not have, or if it has none,
+    ElasticsearchError or RefusedError.
     """
     # In a thread, since `has` may read the whole source.
-    present = await asyncio.to_thread(lambda: [resource for resource in RESOURCES if source.has(resource)])
+    present = await asyncio.to_thread(require_present, source, RESOURCES)
     if absent := [resource.alias for resource in resources if resource not in present]:
         raise SourceError(f"The source has nothing for: {', '.join(absent)}.")
     with translate_client_errors():

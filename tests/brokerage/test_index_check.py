@@ -54,3 +54,11 @@ def test_a_source_that_cannot_be_read_exits_with_2(tmp_path: Path) -> None:
     text = run(tmp_path, str(tmp_path / "map.toml"))
     assert text.returncode == 2
     assert text.stderr.startswith("map.toml: file is 'listings.csv', but ")
+
+
+def test_a_folder_without_a_source_exits_with_2(tmp_path: Path) -> None:
+    folder = tmp_path / "no source"
+    folder.mkdir()
+    text = run(tmp_path, str(folder))
+    assert (text.returncode, text.stdout) == (2, "")
+    assert text.stderr.startswith("The source has nothing for any of: companies, offices")

@@ -131,13 +131,15 @@ def test_without_a_source_the_earlier_generation_is_compared(
         (["SOURCE", "--against", "teams-v0001"], "not both"),
         (["SOURCE", "offices"], "The source has nothing for: offices."),
         (["nowhere"], "The source nowhere does not exist"),
+        (["EMPTY"], "The source has nothing for any of: companies, offices"),
     ],
 )
 def test_wrong_usage_exits_with_code_2(
     on_engine: dict[str, str], source: Path, arguments: list[str], says: str
 ) -> None:
-    given = [str(source) if argument == "SOURCE" else argument for argument in arguments]
-    printed = invoke("index", "verify", *given, environment=on_engine)
+    (empty := source / "empty").mkdir()
+    names = {"SOURCE": str(source), "EMPTY": str(empty)}
+    printed = invoke("index", "verify", *(names.get(one, one) for one in arguments), environment=on_engine)
     assert printed.returncode == 2
     assert says in printed.stderr
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pytest
 
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
@@ -60,6 +61,25 @@ async def test_exit_codes_and_sentences(served: ServedStandIn, tmp_path: Path) -
         3,
         "No valid response in 2 attempts. The last error: /v1/changes returned 503 overloaded: Made up.\n",
     )
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:1", "api.example.com/v1", "localhost:8080", "ftp://127.0.0.1", "https://", "http://["]
+)
+async def test_what_is_no_url_ends_with_2_and_leaves_no_copy(tmp_path: Path, url: str) -> None:
+    code, out, err = await run(tmp_path / "copy", "--url", url)
+    assert (code, out) == (2, "")
+    assert err == f"{url} is not the URL of a service: use one such as https://api.example.com.\n"
+    assert not (tmp_path / "copy").exists()
+
+
+async def test_a_copy_that_has_received_nothing_takes_another_url(served: ServedStandIn, tmp_path: Path) -> None:
+    code, _, err = await run(tmp_path, "--url", "http://127.0.0.1:1", BROKERAGE_PULL_ATTEMPTS="1")
+    assert (code, err.startswith("No valid response in 1 attempts.")) == (3, True)
+    code, _, err = await run(tmp_path, "--url", served.url, "--resources", "agents")
+    assert (code, err) == (0, "")
+    code, _, err = await run(tmp_path, "--url", "http://127.0.0.1:1")
+    assert (code, err.endswith("use another folder.\n")) == (1, True)
 
 
 async def test_the_scope_is_requested(served: ServedStandIn, tmp_path: Path) -> None:

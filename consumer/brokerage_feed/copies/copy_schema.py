@@ -51,6 +51,7 @@ CREATE TABLE IF NOT EXISTS {} (
 
 def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Sequence[str], choices: str) -> None:
     """Raise CopyError unless the file is new or has the same selection; resources may be added."""
+    _forget_first_attempts(connection)
     stored = connection.execute("SELECT form, choices FROM copy_of").fetchone()
     if stored is None:
         connection.execute("INSERT INTO copy_of VALUES (?, ?)", (_SCHEMA_VERSION, choices))
@@ -66,6 +67,13 @@ def require_same_copy(connection: sqlite3.Connection, path: Path, resources: Seq
         for resource in present:
             connection.execute(f"ALTER TABLE {resource} RENAME TO {stored_table(resource)}")
         connection.execute("UPDATE copy_of SET form = ?", (_SCHEMA_VERSION,))
+
+
+def _forget_first_attempts(connection: sqlite3.Connection) -> None:
+    """Make a file new again if nothing was ever received, as after a mistyped URL or key."""
+    if connection.execute("SELECT 1 FROM state WHERE version > 0").fetchone() is None:
+        connection.execute("DELETE FROM state WHERE (SELECT form FROM copy_of) = ?", (_SCHEMA_VERSION,))
+        connection.execute("DELETE FROM copy_of WHERE form = ?", (_SCHEMA_VERSION,))
 
 
 def create_resource(connection: sqlite3.Connection, resource: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from brokerage_feed.copies.export import require_format
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
-from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable
+from brokerage_feed.errors import CopyError, CopyLocked, FeedError, FeedUnavailable, InvalidServiceUrl
 from brokerage_feed.exit_codes import ExitCode, fail
 from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_updater import FileUpdater
@@ -84,18 +84,19 @@ class PullArguments:
 def run_pull(arguments: PullArguments, shown: PullDisplay) -> Sequence[PullStatus]:
     """Pull once, or until a signal arrives; return the status of each resource."""
     require_format(arguments.export_format)
+    # Before the folder is created: a refused URL leaves nothing behind.
+    feed = Feed(
+        arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
+    )
     with (
         lock_folder(arguments.directory),
         SqliteCopy(arguments.directory, arguments.resources, arguments.copy_identity) as copy,
     ):
         # Returns only after all threads that use the copy have ended.
-        return asyncio.run(_run_pull(arguments, copy, shown))
+        return asyncio.run(_run_pull(arguments, feed, copy, shown))
 
 
-async def _run_pull(arguments: PullArguments, copy: CopyStore, shown: PullDisplay) -> Sequence[PullStatus]:
-    feed = Feed(
-        arguments.url, arguments.key, arguments.scope, attempts=arguments.attempts, allow_http=arguments.allow_http
-    )
+async def _run_pull(arguments: PullArguments, feed: Feed, copy: CopyStore, shown: PullDisplay) -> Sequence[PullStatus]:
     files = FileUpdater(feed, copy, arguments.directory / _FILES_FOLDER) if arguments.takes_files else None
     pull = CopyUpdater(feed, copy, arguments.resources, shown.show, files)
     feed.on_wait = pull.report_waiting
@@ -114,6 +115,8 @@ def exit_on_pull_error() -> Iterator[None]:
         fail(str(error), ExitCode.UNAVAILABLE)
     except CopyLocked as error:
         fail(str(error), ExitCode.LOCKED)
+    except InvalidServiceUrl as error:
+        fail(str(error), ExitCode.USAGE)
     except (FeedError, CopyError) as error:
         fail(str(error))
 

@@ -25,7 +25,7 @@ _PACKED = ("", ".gz", ".zst", ".zip")
 _IN_FOLDERS = (*(suffix + packed for suffix in _SUFFIXES for packed in _PACKED), ".zip")
 _ZIP = b"PK\x03\x04"
 _MAX_MEMBERS = 10_000
-_PATTERN_SIGNS = frozenset("*?[")
+PATTERN_SIGNS = frozenset("*?[")
 _WORKBOOK = "xl/workbook.xml"
 
 
@@ -91,7 +91,7 @@ def _matching(pattern: str, folder: Path) -> list[Path]:
         return [path]
     if path.is_dir():
         return sorted(one for one in path.iterdir() if one.is_file() and one.name.lower().endswith(_IN_FOLDERS))
-    if not _PATTERN_SIGNS & {*pattern}:
+    if not PATTERN_SIGNS & {*pattern}:
         return []
     try:
         return sorted(one for one in folder.glob(pattern) if one.is_file())
@@ -103,7 +103,7 @@ def _absence(pattern: str, folder: Path) -> str:
     path = folder / pattern
     if path.is_dir():
         return f"{path} has no files that end in {', '.join(_SUFFIXES)}"
-    if _PATTERN_SIGNS & {*pattern}:
+    if PATTERN_SIGNS & {*pattern}:
         return f"no file in {folder} matches it; patterns are relative to the column map"
     return f"{path} is not a file"
 

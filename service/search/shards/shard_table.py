@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# More swaps during one page are not plausible. In 1,000 swaps without a pause, pages of two searches needed more than 3.
+# More swaps during one page are not plausible. In 1,000 swaps without a pause, pages of two searches needed over 3.
 _MAX_ATTEMPTS = 10
 
 

@@ -93,6 +93,8 @@ async def test_only_a_hash_is_stored(client: AsyncElasticsearch, on_engine: dict
     ("arguments", "complaint"),
     [
         (["x"], "Choose what the key can read"),
+        (["x", "--all-companies", "--company", "acme"], "--all-companies is mutually exclusive with --company"),
+        (["x", "--all-companies", "--parent-company", "acme"], "--all-companies is mutually exclusive with --company"),
         (["x", "--company", "a b"], "'a b' is not a company"),
         (["x", "--all-companies", "--rate", "many"], "neither a number"),
         (["x", "--all-companies", "--display", "vow"], "'vow' is not 'idx'"),
