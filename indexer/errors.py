@@ -88,13 +88,18 @@ def translate_client_errors() -> Iterator[None]:
     """Translate the client's exceptions into ElasticsearchError, so that none leaves the package."""
     try:
         yield
-    except TransportError as error:
+    except (TransportError, ApiError) as error:
+        raise translated(error) from error
+
+
+def translated(error: TransportError | ApiError) -> ElasticsearchError:
+    """Return the error for an exception of the client."""
+    if isinstance(error, TransportError):
         cause = str(error.message).rstrip(".")
-        raise ElasticsearchError(f"Elasticsearch cannot be reached: {cause}. Check ELASTICSEARCH_URL.") from error
-    except ApiError as error:
-        if is_write_block(error.body):
-            raise BlockedError(error.body) from error
-        raise ElasticsearchError(f"Elasticsearch returned {error.meta.status}: {error_reason(error.body)}.") from error
+        return ElasticsearchError(f"Elasticsearch cannot be reached: {cause}. Check ELASTICSEARCH_URL.")
+    if is_write_block(error.body):
+        return BlockedError(error.body)
+    return ElasticsearchError(f"Elasticsearch returned {error.meta.status}: {error_reason(error.body)}.")
 
 
 def is_write_block(body: object) -> bool:

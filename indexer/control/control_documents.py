@@ -29,8 +29,9 @@ async def read_documents(context: IndexerContext, ids: Sequence[str]) -> list[Ma
         unread = next(filter(_is_unread, documents), None)
         if unread is None:
             return [document if document.get("found") else None for document in documents]
-        if not await backoff.wait():
-            raise ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")
+        failure = ElasticsearchError(f"The control index cannot be read: {error_reason(unread)}.")
+        if not await backoff.wait(failure):
+            raise failure
 
 
 def _is_unread(document: Mapping[str, Any]) -> bool:

@@ -128,7 +128,7 @@ class BulkSender:
             if sum(map(len, outcome.retries)) < len(part):
                 backoff = Backoff(self.retry_seconds)
             if outcome.error is not None:
-                if await backoff.wait():
+                if await backoff.wait(outcome.error):
                     self.limit.retries += 1
                 elif is_large and self.limit.accepted > refused_at[part[0].id]:
                     pending.pop()

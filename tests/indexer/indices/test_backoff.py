@@ -1,0 +1,74 @@
+"""Retries while Elasticsearch is away: a process that waits says so, and why."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
+
+from indexer.indices import backoff
+from indexer.indices.backoff import retry
+from mappings import TEAM
+from tests.indexer.command.test_command import environment
+from tests.records import envelope, write
+
+if TYPE_CHECKING:
+    from tests.indexer.conftest import Bench
+
+pytestmark = pytest.mark.usefixtures("quick")
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short waits, and no warning before."""
+    monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.001)
+    monkeypatch.setattr(backoff, "_warnings", backoff._Warnings())
+
+
+class _Outage:
+    """An operation that fails a number of times."""
+
+    def __init__(self, failures: int) -> None:
+        self.left = failures
+
+    async def __call__(self) -> str:
+        self.left -= 1
+        if self.left >= 0:
+            raise ConnectionError("connection refused")
+        return "done"
+
+
+async def test_many_operations_that_wait_say_once_why(caplog: pytest.LogCaptureFixture) -> None:
+    outages = [_Outage(6) for _ in range(5)]
+    assert await asyncio.gather(*(retry(outage, 60) for outage in outages)) == ["done"] * 5
+    (warning,) = caplog.messages
+    assert warning.startswith("Elasticsearch cannot be reached: connection refused. Check ELASTICSEARCH_URL. Trying ")
+    assert warning.endswith(" again for up to 60 s.")
+
+
+async def test_a_short_disturbance_is_not_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert await retry(_Outage(3), 60) == "done"
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("command", ["update", "verify"])
+async def test_a_command_says_that_it_waits(bench: Bench, command: str) -> None:
+    """Here for five seconds, by default for five minutes."""
+    source = write(bench.folder, {TEAM: [envelope(TEAM)]})
+    settings = environment(bench, ELASTICSEARCH_URL=NOWHERE, BROKERAGE_BULK_RETRY_SECONDS="5")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from brokerage.index.index_command import index; index()", command, source),
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    waits, end = errors.decode().splitlines()
+    assert (process.returncode, waits.rpartition(" Trying again for up to ")[0]) == (3, end)
+    assert end.startswith("Elasticsearch cannot be reached: 127.0.0.1:9 accepts no connection (")
