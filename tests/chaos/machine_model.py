@@ -44,7 +44,7 @@ ENDS = ("0", "00", "9", "A", "B", "a", "a-1", "a1", "a10", "a2", "b", "b:c", "b;
 
 
 class WorkInterval(NamedTuple):
-    """When some work started and ended, in milliseconds of the indexer's clock."""
+    """When some work started, and the later of its end and the clock that it published; in milliseconds."""
 
     begin: int
     end: int
@@ -141,7 +141,7 @@ class MachineModel:
             if (known.name if known else None) != state.name:
                 self._changed(name, span)
             elif name in self.model.written:
-                self.highs[name] = span.end + 1_000
+                self.highs[name] = span.end
         self.model.live, self.since_swap = after, set()
 
     def rolled_back(self) -> States:
@@ -162,5 +162,4 @@ class MachineModel:
         self.model.live, self.previous, self.since_swap = after, None, set()
 
     def _changed(self, name: str, span: WorkInterval) -> None:
-        # Stamps lie above the mark, so they may be some milliseconds ahead of the clock.
-        self.lows[name], self.highs[name] = span.begin, span.end + 1_000
+        self.lows[name], self.highs[name] = span.begin, span.end

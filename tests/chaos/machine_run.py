@@ -53,6 +53,7 @@ class MachineRun:
         self._owner: dict[str, str] = {}
         self._first: dict[str, str] = {}  # the name of each record's first state
         self._served: set[tuple[str, int]] = set()  # the moments of each record that were ever given
+        self._mark_clock = 0  # of the last mark that was read, in milliseconds; it may be ahead of the clock
         self._work: asyncio.Task[Any] | None = None
         self._outcome: Callable[[], States] | None = None
         self._finish: Callable[[], None] = self._notice
@@ -123,6 +124,7 @@ class MachineRun:
             )
             return
         assert_nothing_refused(await self.environment.bench.update(lines))
+        await self._read_mark()
         self.truth.update(changes, self._since(begin))
         self._notice()
 
@@ -189,7 +191,10 @@ class MachineRun:
         await self.environment.clear(self.resource, has_previous=is_known)
 
     def _since(self, begin: int) -> WorkInterval:
-        return WorkInterval(begin, self.environment.clock.milliseconds)
+        return WorkInterval(begin, max(self.environment.clock.milliseconds, self._mark_clock))
+
+    async def _read_mark(self) -> None:
+        self._mark_clock = (await self.environment.bench.mark(self.resource)).clock
 
     def _swap(self) -> None:
         assert self._outcome is not None
@@ -212,6 +217,7 @@ class MachineRun:
         if self._work.done():
             work, self._work = self._work, None
             assert_nothing_refused(work.result())
+            await self._read_mark()
             self._finish()
             self._outcome = None
             self._notice()
