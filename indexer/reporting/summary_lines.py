@@ -16,7 +16,12 @@ _MAX_ROUNDED_FIELDS = 3
 
 
 def summary_lines(summary: RunSummary) -> Iterator[str]:
-    """Yield a line of counts for each resource that the source has, and one for those that it lacks."""
+    """Yield a line of counts for each resource that the source has, and one for those that it lacks.
+
+    A run without any resource is an update from a source without lines.
+    """
+    if not summary.resources:
+        yield "No lines to apply."
     by_stage: dict[RunStage, list[str]] = {}
     for report in summary.resources:
         by_stage.setdefault(report.stage, []).append(report.resource)

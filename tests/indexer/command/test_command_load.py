@@ -126,6 +126,12 @@ async def _published(bench: Bench, sequence: int) -> None:
             await asyncio.sleep(0.05)
 
 
+async def test_an_update_from_a_source_without_lines_says_so(bench: Bench, tmp_path: Path) -> None:
+    """As from a mistyped folder."""
+    code, out, err = await run(bench, "update", tmp_path)
+    assert (code, out + err) == (0, "No lines to apply.\n")
+
+
 async def test_bad_lines_of_an_update_end_with_1_and_the_good_ones_are_served(bench: Bench) -> None:
     await start(bench)
     foreign = envelope(TEAM, {"uuid": "x"}, platform_company_id="unknown")
