@@ -16,6 +16,7 @@ from cluster.http.reading_node import ReadingNode
 from mappings import COMPANY, RESOURCES
 from service.audit.audit_log import AuditLog
 from service.audit.audit_writer import Audit, WrittenAudit
+from service.background import keep_running
 from service.compatible_requests import COMPATIBLE_ROOT
 from service.errors import EngineUnavailable
 from service.exports.operations import EXPORT_OPERATIONS
@@ -151,14 +152,8 @@ async def _run_services(
     await services.limiter.open()
     # Before the port opens: no response comes from an unchecked index.
     await asyncio.gather(monitor.check_now(), services.keys.warm())
-    background = (
-        monitor.run(),
-        services.keys.run(),
-        services.loop_lag.run(),
-        services.sends.run(),
-        services.audit.run(),
-    )
-    tasks = [asyncio.create_task(work) for work in background]
+    background = (monitor.run, services.keys.run, services.loop_lag.run, services.sends.run, services.audit.run)
+    tasks = [asyncio.create_task(keep_running(run)) for run in background]
     yield
     for task in tasks:
         task.cancel()

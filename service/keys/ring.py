@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from service.background import keep_running
 from service.keys.record import ApiKey, DamagedKey, decode_key
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.document_set import DocumentSet, DocumentSetReader
@@ -54,7 +55,8 @@ class KeyRing:
 
     async def run(self) -> None:
         """Refresh the keys and the revocation list, and write the last use of keys, forever."""
-        await asyncio.gather(self._keep_fresh(), self._revocations.run(), self.usage.run())
+        work = (self._keep_fresh, self._revocations.run, self.usage.run)
+        await asyncio.gather(*map(keep_running, work))
 
     async def _keep_fresh(self) -> None:
         while True:
