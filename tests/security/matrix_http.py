@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # These differ from answer to answer whatever was asked.
 _VARYING = re.compile("date|x-request-id|(x-)?ratelimit.*|server-timing", re.IGNORECASE)
 _REQUEST_ID = re.compile(r'"request_id":"[0-9a-f]+"')
+# Of an identifier: as it is, and within a URL. The last is that of a path in a problem document.
+_SPELLINGS = (str, quote, partial(quote, safe=""), partial(quote, safe=":@"), partial(quote, safe="/:@!$&'()*+,;="))
 _LAST_PAGE = re.compile(r'[?&]page_number=(\d+)[^>]*>; rel="last"')
 
 
@@ -39,7 +41,7 @@ class MatrixResponse:
         """Return all of it, less what always varies, and with another identifier wherever it repeats the one sent."""
         headers = sorted((name.lower(), text) for name, text in self.headers.items() if not _VARYING.fullmatch(name))
         body = _REQUEST_ID.sub("", self.text)
-        for spell in (str, quote, partial(quote, safe=""), partial(quote, safe=":@")) if sent else ():
+        for spell in _SPELLINGS if sent else ():
             headers = [(name, text.replace(spell(sent), spell(instead))) for name, text in headers]
             body = body.replace(spell(sent), spell(instead))
         return self.status, headers, body
