@@ -75,7 +75,7 @@ class ParameterError(ApiError):
         """Join the messages of the listed faults, and say how many more there are."""
         self._rest = [f"{len(faults) - MAX_FAULTS} more faults are not listed."] if len(faults) > MAX_FAULTS else []
         listed = faults[:MAX_FAULTS]
-        super().__init__("; ".join([*map(str, listed), *self._rest]), listed)
+        super().__init__(" ".join([*map(str, listed), *self._rest]), listed)
 
     @property
     def messages(self) -> list[str]:

@@ -31,7 +31,7 @@ async def faults(query: Query, *, tolerate_unknown: bool = False) -> dict[str, s
     """Return the message for each parameter that is refused."""
     with pytest.raises(InvalidRequest) as caught:
         await values(query, tolerate_unknown=tolerate_unknown)
-    assert caught.value.detail == "; ".join(f"{fault.parameter}: {fault.message}" for fault in caught.value.faults)
+    assert caught.value.detail == " ".join(f"{fault.parameter}: {fault.message}" for fault in caught.value.faults)
     return {fault.parameter: fault.message for fault in caught.value.faults}
 
 
