@@ -24,9 +24,8 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.live_copy import lift_left_block
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.scan import fetch_documents
-from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
-from indexer.lock.fence import create_fence, remove_fence
+from indexer.lock.fence import create_fence, remove_fence, require_sole_writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -136,9 +135,7 @@ async def _open_session(
     Moves that it wrote and did not publish are recovered.
     """
     live, fence = await _fenced_live(context, lifecycle, lock.token)
-    await lock.verify()  # a run that took over before this fence existed has not moved it
-    if lock.taken_over_from is not None:
-        await wait_for_bulk_tasks(context.client, lock.taken_over_from, _BULK_TASK_TIMEOUT_SECONDS)
+    await require_sole_writer(context, lock, _BULK_TASK_TIMEOUT_SECONDS)
     await refresh_to_seq_nos(context, live)
     mark_store, present = MarkStore(context, lifecycle.alias, lock.token), await lifecycle.generations()
     mark, stored = await mark_store.claim(), await read_identities(context, live, clock)

@@ -43,15 +43,23 @@ async def create_fence(context: IndexerContext, family: str, token: int, index: 
 async def builder_fence(context: IndexerContext, alias: str, lock: DistributedLock, index: str) -> str:
     """Let only the holder of the lock build in `index`, and return the alias to write through.
 
-    What a killed run has sent before has ended by then: its stamps could replace those that are assigned from now on.
-
-    Raises LockedError if another run has taken over: one that did so before this fence existed has not moved it.
+    Raises LockedError if another run has taken over.
     """
     fence = await create_fence(context, f"{alias}-builder", lock.token, index)
+    await require_sole_writer(context, lock, context.settings.retry_seconds)
+    return fence
+
+
+async def require_sole_writer(context: IndexerContext, lock: DistributedLock, seconds: float) -> None:
+    """Return once only the holder of the lock writes through the fence that it has just created.
+
+    What a killed run has sent before has ended by then: its stamps could replace those that are assigned from now on.
+    Raises LockedError if another run has taken over: one that did so before the fence existed has not moved it. Raises
+    ElasticsearchError if requests of the killed run are still running after `seconds`.
+    """
     await lock.verify()
     if lock.taken_over_from is not None:
-        await wait_for_bulk_tasks(context.client, lock.taken_over_from, context.settings.retry_seconds)
-    return fence
+        await wait_for_bulk_tasks(context.client, lock.taken_over_from, seconds)
 
 
 async def open_to_hosts(context: IndexerContext, index: str, fence: str) -> str:

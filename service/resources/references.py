@@ -6,10 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from service.resources.filters import FilterRule
-from service.search.query import Clause, match_any, spellings, term, terms
+from service.search.query import Clause, match_any, term, term_in_any_spelling
 from service.search.references import referenced_agents, referenced_office
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from service.request_context import RequestContext
 
 _BUYER_SIDE = "include_buyer_listings"
@@ -36,15 +38,17 @@ def _declared(parameters: tuple[str, ...], field: str, buyer_field: str) -> tupl
 
 
 async def _of_agents(field: str, buyer_field: str, call: RequestContext) -> list[Clause]:
-    return [_on_either_side(call, field, buyer_field, (uuid,)) for uuid in await referenced_agents(call)]
+    return [_on_either_side(call, field, buyer_field, term, uuid) for uuid in await referenced_agents(call)]
 
 
 async def _of_office(field: str, buyer_field: str, call: RequestContext) -> list[Clause]:
     office = await referenced_office(call)
     # Sources may write the same UUID in one case in offices, in another in the records that refer to them.
-    return [] if office is None else [_on_either_side(call, field, buyer_field, spellings(office))]
+    return [] if office is None else [_on_either_side(call, field, buyer_field, term_in_any_spelling, office)]
 
 
-def _on_either_side(call: RequestContext, field: str, buyer_field: str, names: tuple[str, ...]) -> Clause:
+def _on_either_side(
+    call: RequestContext, field: str, buyer_field: str, match: Callable[[str, str], Clause], identifier: str
+) -> Clause:
     sides = (field, buyer_field) if buyer_field and call.parameters[_BUYER_SIDE] else (field,)
-    return match_any(*(terms(side, names) if len(names) > 1 else term(side, names[0]) for side in sides))
+    return match_any(*(match(side, identifier) for side in sides))

@@ -31,8 +31,13 @@ def term(field: str, value: object) -> Clause:
 
 def by_id(identifier: str) -> Clause:
     """Match the record with this identifier by `_id`: the field `id` is for sorting and ranges only."""
+    return term_in_any_spelling("_id", identifier)
+
+
+def term_in_any_spelling(field: str, identifier: str) -> Clause:
+    """Match documents whose field is an identifier in any of its spellings."""
     names = spellings(identifier)
-    return terms("_id", names) if len(names) > 1 else term("_id", identifier)
+    return terms(field, names) if len(names) > 1 else term(field, identifier)
 
 
 def spellings(identifier: str) -> tuple[str, ...]:
