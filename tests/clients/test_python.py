@@ -71,22 +71,23 @@ _FORMS = {
 _EVERYTHING: dict[str, Any] = {"platform_company_id": COMPANY, "updated_since": 0, "page_size": 1000}
 
 
-@pytest.fixture
-def package(python: GeneratedClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The generated package, for as long as a test lasts."""
-    monkeypatch.syspath_prepend(python.folder)
-    yield importlib.import_module(PACKAGE)
+@pytest.fixture(scope="module")
+def package(python: GeneratedClient) -> Iterator[ModuleType]:
+    """The generated package."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(python.folder)
+        yield importlib.import_module(PACKAGE)
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def models(package: ModuleType) -> Any:
     """The types of the answers."""
     return importlib.import_module(f"{package.__name__}.models")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def client(package: ModuleType, world: World, root: str) -> AsyncIterator[Any]:
     """A client with a key for everything in the header."""
     async with with_key(package, root, world.keys["all"]) as opened:

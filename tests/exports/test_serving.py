@@ -113,9 +113,12 @@ async def test_who_may_not_see_everything_gets_no_files(exports: Exports) -> Non
     assert await exports.feed.problem("exports/houses") == (404, "not-found")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+async def test_no_name_leads_to_another_file(exports: Exports) -> None:
+    """Also of files that lie there but that no manifest lists."""
+    await exports.publish("a")
+    folder = exports.root / "a" / "listings"
+    (folder / "20260101T000000000000Z-00000000-00001.ndjson.zst").write_bytes(b"secret")
+    for name in (
         "..%2f..%2f..%2fetc%2fpasswd",
         "manifest.json",
         "%2e%2e",
@@ -124,16 +127,10 @@ async def test_who_may_not_see_everything_gets_no_files(exports: Exports) -> Non
         "20260101T000000000000Z-00000000-00001.listings.parquet",
         "20260101T000000000000Z-00000000-00001.%2e%2e%2f.parquet",
         "20260101T000000000000Z-00000000-00001.ndjson.zst%00",
-    ],
-)
-async def test_no_name_leads_to_another_file(exports: Exports, name: str) -> None:
-    """Also of files that lie there but that no manifest lists."""
-    await exports.publish("a")
-    folder = exports.root / "a" / "listings"
-    (folder / "20260101T000000000000Z-00000000-00001.ndjson.zst").write_bytes(b"secret")
-    status, body = await exports.feed.get(f"exports/listings/{name}")
-    assert status in {400, 404}
-    assert b"secret" not in body
+    ):
+        status, body = await exports.feed.get(f"exports/listings/{name}")
+        assert (name, status) in {(name, 400), (name, 404)}
+        assert b"secret" not in body, name
     (listed,) = folder.glob("*.ids")
     assert (await exports.feed.get(f"exports/listings/{listed.name}"))[0] == 404
 

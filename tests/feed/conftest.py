@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +13,14 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.feed.feed_client import FeedClient, company, listing, office
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import bench, open_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.indexer.conftest import Bench
 
-__all__ = ["bench", "feed"]
+__all__ = ["bench", "feed", "unchanged"]
 
 # Marks are read for every request: published changes are visible at once.
 SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
@@ -32,14 +33,37 @@ GRANTS = {
 }
 
 
-@pytest.fixture
-async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
-    """Six listings and two offices of the companies a and b, and the service over them."""
+@asynccontextmanager
+async def open_feed(bench: Bench) -> AsyncIterator[FeedClient]:
+    """Index six listings and two offices of the companies a and b, and run the service over them."""
     lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(6)]
     companies = [company(key) for key in "abc"]
     summary = await bench.build({COMPANY: companies, LISTING: lines, OFFICE: [office("O1", "a"), office("O2", "b")]})
     assert summary.exit_code == 0
+    async with serve_feed(bench) as feed:
+        yield feed
+
+
+@asynccontextmanager
+async def serve_feed(bench: Bench) -> AsyncIterator[FeedClient]:
+    """Run the service over what is indexed, with a key for each scope."""
     store = KeyStore(bench.client, bench.connection.keys_index)
     keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
     async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
         yield FeedClient(http, keys, bench)
+
+
+@pytest.fixture
+async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
+    """The service over listings and offices that a test may change."""
+    async with open_feed(bench) as feed:
+        yield feed
+
+
+@pytest.fixture(scope="module")
+async def unchanged(
+    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[FeedClient]:
+    """The same for tests that only read: indexed once for all of a module."""
+    async with open_bench(engine_url, tmp_path_factory.mktemp("unchanged"), shards) as bench, open_feed(bench) as feed:
+        yield feed

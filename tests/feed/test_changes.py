@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from tests.feed.feed_client import FeedClient
 
 
-async def test_from_the_beginning_everything_comes_once_in_order(feed: FeedClient) -> None:
-    changes, token = await feed.changes(None, "all", page_size=2)
+async def test_from_the_beginning_everything_comes_once_in_order(unchanged: FeedClient) -> None:
+    changes, token = await unchanged.changes(None, "all", page_size=2)
     assert [(each["resource"], each["id"]) for each in changes] == [
         *(("companies", key) for key in "abc"),
         *(("offices", name) for name in ("O1", "O2")),
         *(("listings", f"L{at}") for at in range(6)),
     ]
     assert [each["sequence"] for each in changes[5:]] == sorted(each["sequence"] for each in changes[5:])
-    assert await feed.summaries(token, "all") == []
+    assert await unchanged.summaries(token, "all") == []
 
 
-async def test_a_change_is_the_record_as_its_index_answers_it(feed: FeedClient) -> None:
-    changes, _ = await feed.changes(None, resources="listings")
-    page = await feed.json("listings", platform_company_id="a", updated_since=1, market_status="all")
+async def test_a_change_is_the_record_as_its_index_answers_it(unchanged: FeedClient) -> None:
+    changes, _ = await unchanged.changes(None, resources="listings")
+    page = await unchanged.json("listings", platform_company_id="a", updated_since=1, market_status="all")
     assert [each["record"] for each in changes] == page["Listings"]
     assert {(each["company"], each["time"]) for each in changes} == {("a", "2026-01-03T00:00:00.000Z")}
 
@@ -164,11 +164,13 @@ async def test_a_token_is_void_too_where_they_are_pruned_while_they_are_searched
         ("a", {"include_deactivated": True}),
     ],
 )
-async def test_a_token_is_of_one_view_of_the_data(feed: FeedClient, key: str, parameters: dict[str, object]) -> None:
-    token = await feed.token("a")
-    assert await feed.problem("changes", key, since=token, **parameters) == (410, "token-expired")
-    assert await feed.summaries(token, "a", underscore_response=True) == []
-    assert await feed.summaries(token, "all", platform_company_id="a") == []
+async def test_a_token_is_of_one_view_of_the_data(
+    unchanged: FeedClient, key: str, parameters: dict[str, object]
+) -> None:
+    token = await unchanged.token("a")
+    assert await unchanged.problem("changes", key, since=token, **parameters) == (410, "token-expired")
+    assert await unchanged.summaries(token, "a", underscore_response=True) == []
+    assert await unchanged.summaries(token, "all", platform_company_id="a") == []
 
 
 async def test_a_parent_that_gets_a_child_is_another_scope(feed: FeedClient) -> None:
@@ -188,29 +190,29 @@ async def test_tokens_of_snapshots_go_on_together(feed: FeedClient) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "lAHE", "lAHECB89h1GiDMTTzmsChaWBCZMACAg", "a,,b", "ä", ""])
-async def test_an_invalid_token_is_refused_with_its_parameter(feed: FeedClient, text: str) -> None:
-    status, body = await feed.get("changes", since=text)
+async def test_an_invalid_token_is_refused_with_its_parameter(unchanged: FeedClient, text: str) -> None:
+    status, body = await unchanged.get("changes", since=text)
     assert status == 400
     assert b'"parameter":"since"' in body
 
 
-async def test_a_resource_that_no_token_covers_or_two_do_is_refused(feed: FeedClient) -> None:
-    token = await feed.token("a", resources="listings")
-    assert await feed.problem("changes", since=token, resources="offices") == (400, "invalid-parameter")
-    assert await feed.problem("changes", since=f"{token},{token}") == (400, "invalid-parameter")
+async def test_a_resource_that_no_token_covers_or_two_do_is_refused(unchanged: FeedClient) -> None:
+    token = await unchanged.token("a", resources="listings")
+    assert await unchanged.problem("changes", since=token, resources="offices") == (400, "invalid-parameter")
+    assert await unchanged.problem("changes", since=f"{token},{token}") == (400, "invalid-parameter")
 
 
-async def test_the_link_leads_on_and_never_holds_the_key(feed: FeedClient) -> None:
-    async with feed.http.get("/v1/changes", params={"page_size": "1", "api-key": feed.keys["a"]}) as first:
+async def test_the_link_leads_on_and_never_holds_the_key(unchanged: FeedClient) -> None:
+    async with unchanged.http.get("/v1/changes", params={"page_size": "1", "api-key": unchanged.keys["a"]}) as first:
         link = URL(first.links["next"]["url"])
-    assert feed.keys["a"] not in str(link)
-    async with feed.http.get(link.relative(), headers={"x-api-key": feed.keys["a"]}) as second:
+    assert unchanged.keys["a"] not in str(link)
+    async with unchanged.http.get(link.relative(), headers={"x-api-key": unchanged.keys["a"]}) as second:
         assert [each["id"] for each in (await second.json())["changes"]] == ["O1"]
 
 
-async def test_what_a_key_may_not_see_is_not_in_changes(feed: FeedClient) -> None:
-    rich, _ = await feed.changes(None, "a", resources="listings")
-    poor, _ = await feed.changes(None, "poor", resources="listings")
+async def test_what_a_key_may_not_see_is_not_in_changes(unchanged: FeedClient) -> None:
+    rich, _ = await unchanged.changes(None, "a", resources="listings")
+    poor, _ = await unchanged.changes(None, "poor", resources="listings")
     assert {each["record"]["BuyerCommissionValue"] for each in rich} != {None}
     assert {each["record"]["BuyerCommissionValue"] for each in poor} == {None}
     assert {tuple(each["record"]) for each in rich} == {tuple(each["record"]) for each in poor}

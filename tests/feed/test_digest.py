@@ -96,6 +96,6 @@ async def test_more_records_than_one_response_holds_are_requested_in_parts(
 
 
 @pytest.mark.parametrize("prefixes", ["", "0", "000", "AB", "00,0000", "00,", ",".join(["00"] * 65), "gg"])
-async def test_an_invalid_prefix_is_refused_with_its_parameter(feed: FeedClient, prefixes: str) -> None:
-    status, body = await feed.get("digest/listings", prefixes=prefixes)
+async def test_an_invalid_prefix_is_refused_with_its_parameter(unchanged: FeedClient, prefixes: str) -> None:
+    status, body = await unchanged.get("digest/listings", prefixes=prefixes)
     assert (status, b'"parameter":"prefixes"' in body) == (400, True)

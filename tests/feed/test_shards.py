@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import COMPANY, LISTING, SOLD_LISTING
-from service.app import SERVICES, create_app
-from service.keys.store import KeyStore
-from tests.feed.conftest import GRANTS, SETTINGS
-from tests.feed.feed_client import FeedClient, company, listing
+from service.app import SERVICES
+from tests.feed.conftest import serve_feed
+from tests.feed.feed_client import company, listing
+from tests.indexer.conftest import open_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from service.search.engine import SearchEngine
+    from tests.feed.feed_client import FeedClient
     from tests.indexer.conftest import Bench
 
 SHARDS = 7
@@ -31,7 +32,7 @@ COMPANIES = [company(key) for key in "abc"]
 _ROUTING = re.compile(r"&routing=([0-9,]+)")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shards() -> int:
     """Seven: the company a is within two of them, b within six."""
     return SHARDS
@@ -39,16 +40,30 @@ def shards() -> int:
 
 @pytest.fixture
 async def served(bench: Bench) -> AsyncIterator[FeedClient]:
-    """Forty listings of two companies, and the service over them, which knows the shards."""
+    """Listings that a test may change, and the service over them."""
+    async with open_served(bench) as feed:
+        yield feed
+
+
+@pytest.fixture(scope="module")
+async def unchanged(
+    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[FeedClient]:
+    """The same for tests that only read."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    async with open_bench(engine_url, folder, shards) as bench, open_served(bench) as feed:
+        yield feed
+
+
+@asynccontextmanager
+async def open_served(bench: Bench) -> AsyncIterator[FeedClient]:
+    """Index forty listings of two companies, and run the service over them, which knows the shards."""
     summary = await bench.build({COMPANY: COMPANIES, LISTING: LINES, SOLD_LISTING: []})
     assert summary.exit_code == 0
-    store = KeyStore(bench.client, bench.connection.keys_index)
-    keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        found = FeedClient(http, keys, bench)
-        assert await listed(found, "all") == EVERY
-        assert engine(found).shards.get(bench.connection.alias(LISTING)) is not None
-        yield found
+    async with serve_feed(bench) as feed:
+        assert await listed(feed, "all") == EVERY
+        assert engine(feed).shards.get(bench.connection.alias(LISTING)) is not None
+        yield feed
 
 
 def engine(feed: FeedClient) -> SearchEngine:
@@ -95,20 +110,22 @@ async def listed(feed: FeedClient, key: str) -> list[str]:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 30, 200])
 @pytest.mark.parametrize("brief", [None, "true"])
-async def test_pages_of_a_company_cross_its_shards_in_order(served: FeedClient, size: int, brief: str | None) -> None:
+async def test_pages_of_a_company_cross_its_shards_in_order(
+    unchanged: FeedClient, size: int, brief: str | None
+) -> None:
     """Whatever the size of the pages."""
-    assert await walk(served, "b", size, timestamps_only=brief) == IN_B
+    assert await walk(unchanged, "b", size, timestamps_only=brief) == IN_B
 
 
 async def test_a_page_of_a_company_asks_one_shard_and_the_next_at_a_cut(
-    served: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The shard of its cursor first."""
-    asked = asked_shards(served, monkeypatch)
+    asked = asked_shards(unchanged, monkeypatch)
     pages: list[int] = []
     for start in IN_B[:-1]:
         before = len(asked)
-        await served.json(
+        await unchanged.json(
             "listings", "b", page_size=1, platform_company_id="b", updated_since=1, last_platform_listing_id=start
         )
         pages.append(len(asked) - before)
@@ -119,24 +136,24 @@ async def test_a_page_of_a_company_asks_one_shard_and_the_next_at_a_cut(
 
 
 async def test_other_requests_ask_the_shards_of_their_companies(
-    served: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All shards without companies in the scope."""
-    asked = asked_shards(served, monkeypatch)
+    asked = asked_shards(unchanged, monkeypatch)
     for path in ("changes", "digest/listings", "snapshot/listings"):
         for key, expected in (("a", {2}), ("b", {6}), ("all", {None})):
             asked.clear()
-            status, body = await served.get(path, key)
+            status, body = await unchanged.get(path, key)
             assert (status, path, key) == (200, path, key), body
             assert set(asked) <= expected, (path, key)
             assert asked or path == "changes"
 
 
 async def test_a_show_asks_the_shards_that_can_have_the_record(
-    served: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each company, and without a scope all shards for a record that no known company has."""
-    asked = asked_shards(served, monkeypatch)
+    asked = asked_shards(unchanged, monkeypatch)
     for name, key, status, expected in (
         ("L20", "a", 404, [1]),
         ("L20", "b", 200, [1]),
@@ -145,7 +162,7 @@ async def test_a_show_asks_the_shards_that_can_have_the_record(
         ("none", "all", 404, [2, None]),
     ):
         asked.clear()
-        assert (await served.get(f"listings/{name}", key))[0] == status
+        assert (await unchanged.get(f"listings/{name}", key))[0] == status
         assert asked == expected, (name, key)
 
 
@@ -164,16 +181,16 @@ async def test_a_record_of_a_company_that_is_not_known_yet_is_shown(
     assert (await served.get("listings/N0", "all"))[0] == 200
 
 
-async def test_everything_is_returned_as_from_one_shard(served: FeedClient) -> None:
+async def test_everything_is_returned_as_from_one_shard(unchanged: FeedClient) -> None:
     """Snapshot, digest and changes agree with each other."""
     for key, expected in (("a", 10), ("b", 30), ("ab", 40), ("all", 40)):
-        lines = await served.snapshot("listings", key)
-        digest = await served.json("digest/listings", key)
-        changes, _ = await served.changes(None, key, resources="listings", page_size=7)
+        lines = await unchanged.snapshot("listings", key)
+        digest = await unchanged.json("digest/listings", key)
+        changes, _ = await unchanged.changes(None, key, resources="listings", page_size=7)
         assert (lines[0]["count"], lines[-1]["count"], digest["count"], len(changes)) == (expected,) * 4
         assert (lines[-1]["digest"], digest["unsettled"]) == (digest["digest"], 0)
         assert sorted(each["id"] for each in changes) == sorted(line["id"] for line in lines[1:-1])
-    resent = await served.snapshot("listings", "ab", after="b:L20")
+    resent = await unchanged.snapshot("listings", "ab", after="b:L20")
     assert [line["id"] for line in resent[1:-1]] == [f"L{at}" for at in range(21, 40)]
 
 
@@ -193,10 +210,10 @@ async def test_a_swap_to_other_shards_is_noticed_by_the_next_search(served: Feed
     assert now != outdated
 
 
-async def test_a_service_that_expects_one_shard_notices_several(served: FeedClient) -> None:
+async def test_a_service_that_expects_one_shard_notices_several(unchanged: FeedClient) -> None:
     """As after the first rebuild with several shards."""
-    known, alias = engine(served).shards, served.bench.connection.alias(LISTING)
-    for read in (lambda: listed(served, "all"), lambda: served.snapshot("listings", "ab")):
+    known, alias = engine(unchanged).shards, unchanged.bench.connection.alias(LISTING)
+    for read in (lambda: listed(unchanged, "all"), lambda: unchanged.snapshot("listings", "ab")):
         known._served.clear()
         await read()
         assert known.get(alias) is not None

@@ -36,38 +36,38 @@ def two_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize(("key", "names"), [("a", "024"), ("b", "135"), ("ab", "024135"), ("all", "024135")])
 async def test_every_record_of_the_scope_comes_once_in_order(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch, key: str, names: str, size: int
 ) -> None:
     monkeypatch.setattr(service.feed.snapshot_stream, "PAGE_SIZE", size)
-    head, *lines, tail = await feed.snapshot("listings", key)
+    head, *lines, tail = await unchanged.snapshot("listings", key)
     assert [each["id"] for each in lines] == [f"L{name}" for name in names]
     assert (head["resource"], head["count"], head["after"]) == ("listings", len(lines), None)
     expected = {each["id"]: (each["content"], each["record"]) for each in lines}
     assert (tail["complete"], tail["count"], tail["digest"]) == (True, *ConsumerCopy.digest(expected))
     assert tail["last"] == f"{lines[-1]['company']}:{lines[-1]['id']}"
-    assert await feed.summaries(head["token"], key) == []
+    assert await unchanged.summaries(head["token"], key) == []
 
 
-async def test_a_line_is_what_a_change_says(feed: FeedClient) -> None:
-    changes, _ = await feed.changes(None, "ab", resources="listings")
-    _, *lines, _ = await feed.snapshot("listings", "ab")
+async def test_a_line_is_what_a_change_says(unchanged: FeedClient) -> None:
+    changes, _ = await unchanged.changes(None, "ab", resources="listings")
+    _, *lines, _ = await unchanged.snapshot("listings", "ab")
     of_resource = {"resource": "listings"}
     assert sorted((line | of_resource for line in lines), key=lambda line: line["id"]) == changes
 
 
 @pytest.mark.usefixtures("two_a_page")
-async def test_an_interrupted_snapshot_resumes_after_its_last_line(feed: FeedClient) -> None:
-    whole = (await feed.snapshot("listings", "ab"))[1:-1]
+async def test_an_interrupted_snapshot_resumes_after_its_last_line(unchanged: FeedClient) -> None:
+    whole = (await unchanged.snapshot("listings", "ab"))[1:-1]
     for at, line in enumerate(whole):
         place = f"{line['company']}:{line['id']}"
-        head, *rest, tail = await feed.snapshot("listings", "ab", after=place)
+        head, *rest, tail = await unchanged.snapshot("listings", "ab", after=place)
         assert rest == whole[at + 1 :]
         assert (head["after"], head["count"], tail["count"]) == (place, len(rest), len(rest))
 
 
 @pytest.mark.parametrize(("place", "count"), [("0:L0", 3), ("a:L0", 3), ("b:L1", 2), ("b:L9", 0), ("c:L0", 0)])
-async def test_a_place_in_another_company_opens_no_door(feed: FeedClient, place: str, count: int) -> None:
-    lines = (await feed.snapshot("listings", "b", after=place))[1:-1]
+async def test_a_place_in_another_company_opens_no_door(unchanged: FeedClient, place: str, count: int) -> None:
+    lines = (await unchanged.snapshot("listings", "b", after=place))[1:-1]
     assert [each["company"] for each in lines] == ["b"] * count
 
 
@@ -114,7 +114,7 @@ async def test_it_is_of_one_moment_whatever_is_written_meanwhile(
 
 @pytest.mark.usefixtures("two_a_page")
 async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = PointInTime._page
 
@@ -125,11 +125,11 @@ async def test_what_breaks_in_the_middle_is_cut_and_has_no_last_line(
 
     monkeypatch.setattr(PointInTime, "_page", broken)
     with pytest.raises(aiohttp.ClientPayloadError):
-        await feed.snapshot("listings", "a")
+        await unchanged.snapshot("listings", "a")
 
 
 async def test_a_disconnected_client_leaves_no_running_search(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, begun = PointInTime._page, list[asyncio.Task[Any] | None]()
 
@@ -138,7 +138,7 @@ async def test_a_disconnected_client_leaves_no_running_search(
         return await (asyncio.Event().wait() if after else page(point, selection, after, size))
 
     monkeypatch.setattr(PointInTime, "_page", endless)
-    services = feed.http.server.app[SERVICES]  # type: ignore[attr-defined]
+    services = unchanged.http.server.app[SERVICES]  # type: ignore[attr-defined]
     async with open_point_in_time(services.engine, services.connection.alias(LISTING)) as point:
         pages = point.pages(Selection(LISTING, Scope(None)), "", 6, 2)
         await anext(pages)
@@ -151,7 +151,7 @@ async def test_a_disconnected_client_leaves_no_running_search(
 
 @pytest.mark.usefixtures("two_a_page")
 async def test_what_lacks_a_record_is_cut_and_has_no_last_line(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = PointInTime._page
 
@@ -160,27 +160,27 @@ async def test_what_lacks_a_record_is_cut_and_has_no_last_line(
 
     monkeypatch.setattr(PointInTime, "_page", short)
     with pytest.raises(aiohttp.ClientPayloadError):
-        await feed.snapshot("listings", "ab")
+        await unchanged.snapshot("listings", "ab")
 
 
 async def test_a_failure_before_the_first_line_has_an_error_status(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> int:
         raise EngineUnavailable("a test")
 
     monkeypatch.setattr(PointInTime, "digest", broken)
-    assert await feed.problem("snapshot/listings") == (503, "temporarily-unavailable")
+    assert await unchanged.problem("snapshot/listings") == (503, "temporarily-unavailable")
 
 
 @pytest.mark.parametrize(
     ("coding", "unpack"),
     [("gzip", gzip.decompress), ("zstd", lambda body: zstandard.ZstdDecompressor().decompressobj().decompress(body))],
 )
-async def test_it_is_packed_on_the_way(feed: FeedClient, coding: str, unpack: Any) -> None:
-    plain = await feed.snapshot("listings", "ab")
-    headers = {"x-api-key": feed.keys["ab"], "Accept-Encoding": coding}
-    url = feed.http.make_url("/v1/snapshot/listings")
+async def test_it_is_packed_on_the_way(unchanged: FeedClient, coding: str, unpack: Any) -> None:
+    plain = await unchanged.snapshot("listings", "ab")
+    headers = {"x-api-key": unchanged.keys["ab"], "Accept-Encoding": coding}
+    url = unchanged.http.make_url("/v1/snapshot/listings")
     async with aiohttp.ClientSession(auto_decompress=False) as http, http.get(url, headers=headers) as answer:
         assert answer.headers["Content-Encoding"] == coding
         assert answer.content_type == "application/x-ndjson"
@@ -254,7 +254,7 @@ async def test_a_snapshot_that_is_never_sent_holds_no_slot(feed: FeedClient, mon
 
 
 async def test_a_point_in_time_stays_open_while_nothing_is_searched(
-    feed: FeedClient, monkeypatch: pytest.MonkeyPatch
+    unchanged: FeedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.feed.point_in_time._RENEWAL_SECONDS", 0.01)
     search, answers = PointInTime._search, list[bytes]()
@@ -264,18 +264,18 @@ async def test_a_point_in_time_stays_open_while_nothing_is_searched(
         return answers[-1]
 
     monkeypatch.setattr(PointInTime, "_search", noted)
-    services = feed.http.server.app[SERVICES]  # type: ignore[attr-defined]
+    services = unchanged.http.server.app[SERVICES]  # type: ignore[attr-defined]
     async with open_point_in_time(services.engine, services.connection.alias(LISTING)):
         await until(lambda: len(answers) >= 3)
     assert all(orjson.loads(answer)["hits"]["hits"] == [] for answer in answers)
 
 
-async def test_a_head_request_keeps_no_slot_and_leaves_nothing_open(feed: FeedClient) -> None:
-    async with feed.http.head("/v1/snapshot/listings", headers={"x-api-key": feed.keys["a"]}) as answer:
+async def test_a_head_request_keeps_no_slot_and_leaves_nothing_open(unchanged: FeedClient) -> None:
+    async with unchanged.http.head("/v1/snapshot/listings", headers={"x-api-key": unchanged.keys["a"]}) as answer:
         assert (answer.status, await answer.read()) == (200, b"")
     # It is closed after the response; by itself it would expire only after two minutes.
     async with asyncio.timeout(60):
-        while await _held(feed):  # noqa: ASYNC110 - what is waited for sets no event
+        while await _held(unchanged):  # noqa: ASYNC110 - what is waited for sets no event
             await asyncio.sleep(0.01)
 
 
@@ -284,8 +284,8 @@ async def _held(feed: FeedClient) -> int:
     return sum(node["indices"]["search"]["open_contexts"] for node in stats["nodes"].values())
 
 
-async def test_a_resource_that_is_none_is_not_found_by_name(feed: FeedClient) -> None:
+async def test_a_resource_that_is_none_is_not_found_by_name(unchanged: FeedClient) -> None:
     for operation in ("snapshot", "digest"):
-        status, body = await feed.get(f"{operation}/houses")
+        status, body = await unchanged.get(f"{operation}/houses")
         assert status == 404
         assert b"listings, sold_listings" in body
