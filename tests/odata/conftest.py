@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from service.settings import ServiceSettings
 from tests.contract.conftest import world
 from tests.feed.conftest import GRANTS, SETTINGS
 from tests.feed.feed_client import JsonObject, company, listing, office
-from tests.indexer.conftest import Bench, bench
+from tests.indexer.conftest import Bench, bench, open_bench
 from tests.odata.odata_client import ODataClient
 from tests.records import envelope
 from tests.service.raw_http import listening
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.contract.world import World
 
-__all__ = ["bench", "market", "odata", "world"]
+__all__ = ["bench", "market", "odata", "unchanged", "world"]
 
 SHARED_KEY = "D1"
 
@@ -77,9 +78,9 @@ def agent(identifier: str, of: str, **changes: object) -> JsonObject:
     return envelope(AGENT, {"agent_uuid": identifier, "uuid": identifier}, platform_company_id=of, **changes)
 
 
-@pytest.fixture
-async def market(bench: Bench) -> AsyncIterator[MarketClient]:
-    """Six listings and six sold ones of the companies a and b, one key in both; two offices, two agents, a team."""
+@asynccontextmanager
+async def open_market(bench: Bench) -> AsyncIterator[MarketClient]:
+    """Index six listings and six sold ones of the companies a and b, one key in both; offices, agents, a team."""
     lines: dict[Resource, list[JsonObject]] = {
         COMPANY: [company(key) for key in "abc"],
         OFFICE: [office("O1", "a"), office("O2", "b")],
@@ -96,3 +97,20 @@ async def market(bench: Bench) -> AsyncIterator[MarketClient]:
     keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
     async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
         yield MarketClient(http.session, str(http.make_url("")), keys, bench)
+
+
+@pytest.fixture
+async def market(bench: Bench) -> AsyncIterator[MarketClient]:
+    """A market that a test may change."""
+    async with open_market(bench) as market:
+        yield market
+
+
+@pytest.fixture(scope="module")
+async def unchanged(
+    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[MarketClient]:
+    """The same for tests that only read."""
+    folder = tmp_path_factory.mktemp("unchanged")
+    async with open_bench(engine_url, folder, shards) as bench, open_market(bench) as market:
+        yield market

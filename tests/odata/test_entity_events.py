@@ -37,17 +37,17 @@ def _numbers(events: list[Entity]) -> list[int]:
     return [each["EntityEventSequence"] for each in events]
 
 
-async def test_from_the_beginning_every_record_has_an_event_in_ascending_order(market: MarketClient) -> None:
-    found = await market.walk("EntityEvent", "all", {"Prefer": "maxpagesize=2"})
+async def test_from_the_beginning_every_record_has_an_event_in_ascending_order(unchanged: MarketClient) -> None:
+    found = await unchanged.walk("EntityEvent", "all", {"Prefer": "maxpagesize=2"})
     assert _numbers(found) == sorted(set(_numbers(found)))
     named = _named(found)
     assert {name: {key for entity, key in named if entity == name} for name in _ALL} == _ALL
     assert len(named) == sum(map(len, _ALL.values())) + 1  # one key is that of two documents
 
 
-async def test_the_url_of_an_event_leads_to_its_record(market: MarketClient) -> None:
-    for event in await market.walk("EntityEvent"):
-        reply = await market.request(URL(event["ResourceRecordUrl"], encoded=True))
+async def test_the_url_of_an_event_leads_to_its_record(unchanged: MarketClient) -> None:
+    for event in await unchanged.walk("EntityEvent"):
+        reply = await unchanged.request(URL(event["ResourceRecordUrl"], encoded=True))
         assert reply.status == 200
         assert event["ResourceRecordKey"] in reply.body.values()
 
@@ -87,14 +87,14 @@ async def test_an_event_keeps_its_number_until_the_record_changes(market: Market
     assert max(after - before, key=lambda each: each[1])[1] == await market.last_event_number()
 
 
-async def test_an_event_alone_is_what_it_is_in_its_set(market: MarketClient) -> None:
-    last = (await market.page("EntityEvent", orderby="EntityEventSequence desc", top=1))["value"][0]
+async def test_an_event_alone_is_what_it_is_in_its_set(unchanged: MarketClient) -> None:
+    last = (await unchanged.page("EntityEvent", orderby="EntityEventSequence desc", top=1))["value"][0]
     number = last["EntityEventSequence"]
     for spelt in (f"EntityEvent({number})", f"EntityEvent('{number}')"):
-        body = (await market.request(spelt)).body
-        assert body == {"@odata.context": f"{market.root}/$metadata#EntityEvent/$entity", **last}
+        body = (await unchanged.request(spelt)).body
+        assert body == {"@odata.context": f"{unchanged.root}/$metadata#EntityEvent/$entity", **last}
     for spelt in (f"EntityEvent({number + 1})", "EntityEvent(0)", "EntityEvent('x')", "EntityEvent(1)"):
-        assert (await market.request(spelt)).problem == (404, "not-found", "")
+        assert (await unchanged.request(spelt)).problem == (404, "not-found", "")
 
 
 async def test_random_filters_on_events_answer_what_python_finds(market: MarketClient) -> None:
@@ -117,16 +117,16 @@ async def test_random_filters_on_events_answer_what_python_finds(market: MarketC
             assert page["@odata.count"] == len(expected)
 
 
-async def test_order_top_skip_and_select_go_together(market: MarketClient) -> None:
-    everything = _numbers(await market.events())
+async def test_order_top_skip_and_select_go_together(unchanged: MarketClient) -> None:
+    everything = _numbers(await unchanged.events())
     small = {"Prefer": "odata.maxpagesize=3"}
-    found = await market.walk("EntityEvent", "all", small, orderby="EntityEventSequence desc", top=10, skip=2)
+    found = await unchanged.walk("EntityEvent", "all", small, orderby="EntityEventSequence desc", top=10, skip=2)
     assert _numbers(found) == everything[::-1][2:12]
-    found = await market.walk("EntityEvent", "all", small, skip=4, top=5, select="ResourceName")
+    found = await unchanged.walk("EntityEvent", "all", small, skip=4, top=5, select="ResourceName")
     assert _numbers(found) == everything[4:9]
     assert {tuple(each) for each in found} == {("EntityEventSequence", "ResourceName")}
-    assert (await market.page("EntityEvent", top=0, count="true"))["@odata.count"] == len(everything)
-    assert (await market.page("EntityEvent", skip=10_000))["value"] == []
+    assert (await unchanged.page("EntityEvent", top=0, count="true"))["@odata.count"] == len(everything)
+    assert (await unchanged.page("EntityEvent", skip=10_000))["value"] == []
 
 
 async def test_a_walk_meets_all_that_stays_while_other_records_change(market: MarketClient) -> None:
