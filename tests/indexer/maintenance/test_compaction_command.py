@@ -24,6 +24,7 @@ def shards(request: pytest.FixtureRequest) -> int:
     return number
 
 
+@pytest.mark.parametrize("shards", [3])  # it waits half a minute; how one shard is merged is in test_compaction
 async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_seconds: pytest.MonkeyPatch) -> None:
     (state,) = [each for each in await status(worn.engine()) if each.resource == "teams"]
     assert state.wear == await wear(worn)
