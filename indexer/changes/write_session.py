@@ -167,9 +167,10 @@ async def _open_session(
     crossed = await recall_crossings(context, live, crossings, sender, published)
     if crossed and mark is not None:
         await republish(session, crossed)
-    if stamps.sequence > published:
+    if is_unpublished := stamps.sequence > published:
         await recover_moves(session, published)
-    if mark is None or stamps.mark.life != mark.life:
+    # The run that comes may find unchanged what an interrupted one has written, and would publish nothing.
+    if mark is None or is_unpublished or stamps.mark.life != mark.life:
         await session.publish()
     return session
 

@@ -14,6 +14,7 @@ import orjson
 
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import ON_MARKET, environment
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -67,6 +68,10 @@ class PullProcess:
             self._process.kill()
         assert await self._process.wait() == -signal.SIGKILL, self._log("err").read_text()
         assert self._log("err").read_text() == ""
+
+    async def until_complete(self) -> None:
+        """Return once the copy holds a token, which a rollback makes invalid."""
+        await until(self._token)
 
     async def _moves(self) -> None:
         """Return as soon as the copy has stored another token: what it covers must be stored as well."""

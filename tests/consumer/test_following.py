@@ -122,6 +122,7 @@ async def rebuild_and_roll_back(world: FollowedService, seconds: float, rebuilds
         await world.rebuild(drift=len(world.market.alive) // 50)
         await asyncio.sleep(seconds / 4 / rebuilds)
         if not world.counts["rollbacks"]:
+            await world.follower.until_complete()
             await world.roll_back()
             await asyncio.sleep(world.chance.uniform(0.5, 4))
             await world.follower.kill(0)

@@ -15,13 +15,15 @@ from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     from elasticsearch import AsyncElasticsearch
 
     from indexer.documents.builder import PendingDocument
     from tests.indexer.conftest import Bench
     from tests.network.bulk_proxy import RequestProxy
+
+_PATIENCE_SECONDS = 60.0
 
 
 def bulk_write(document: PendingDocument, sequence: int = 1) -> BulkWrite:
@@ -61,12 +63,25 @@ def bulk_sender(
 
 
 @asynccontextmanager
-async def proxied_client(bench: Bench, proxy: RequestProxy, seconds: float = 5) -> AsyncIterator[AsyncElasticsearch]:
-    """Run a proxy and return a client that sends its requests through it."""
+async def proxied_client(
+    bench: Bench, proxy: RequestProxy, bulk_seconds: Iterable[float] = ()
+) -> AsyncIterator[AsyncElasticsearch]:
+    """Run a proxy and return a client that sends its requests through it.
+
+    It waits for the first bulk requests as long as given, and for all others longer than a busy machine takes.
+    """
     async with (
         proxy.running() as address,
-        connect(replace(bench.connection, url=(address,)), connections=8, timeout=seconds) as client,
+        connect(replace(bench.connection, url=(address,)), connections=8, timeout=_PATIENCE_SECONDS) as client,
     ):
+        send, waits = client.transport.perform_request, iter(bulk_seconds)
+
+        async def hurried(method: str, target: str, **given: Any) -> Any:
+            if target.partition("?")[0].endswith("/_bulk"):
+                given["request_timeout"] = next(waits, _PATIENCE_SECONDS)
+            return await send(method, target, **given)
+
+        client.transport.perform_request = hurried  # type: ignore[method-assign]
         yield client
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
@@ -22,6 +23,7 @@ from tests.reso.expected_index import ACME, differences
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import small_world
+from tests.waiting import until_true
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +150,11 @@ async def test_a_comparison_that_may_not_remove_what_is_gone_ends_with_1_and_say
         assert "Media: the source lacks 12 of 16 known records, more than the share of 0.05" in err
 
 
+async def is_replicated(bench: Bench, server: ResoServer) -> bool:
+    """Whether what is served is what the source has."""
+    return await differences(bench, server) == {}
+
+
 async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         program = [sys.executable, "-c", "from brokerage.index.index_command import index\nindex()"]
@@ -164,8 +171,10 @@ async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Benc
             code, _, err = await replicate(bench, server, tmp_path)
             assert (code, err.startswith("Another run is replicating into ")) == (4, True)
             server.patch("Property", server.keys("Property")[0], City="Elsewhere")
+            await until_true(partial(is_replicated, bench, server))
+            # With the first request of the next round, the one that published it has been reported.
             before = len(server.ledger.visits)
-            await asyncio.to_thread(server.ledger.wait, before + 20, _PATIENCE_SECONDS)
+            await asyncio.to_thread(server.ledger.wait, before + 1, _PATIENCE_SECONDS)
             process.send_signal(signal.SIGTERM)
             out, said = await asyncio.to_thread(process.communicate, timeout=_PATIENCE_SECONDS)
         finally:
@@ -180,10 +189,12 @@ async def test_two_at_once_end_with_4_and_a_signal_with_its_sentence(bench: Benc
         assert await differences(bench, server) == {}
 
 
+@pytest.mark.usefixtures("short_delays")
 async def test_a_source_that_stays_away_ends_with_2_and_says_what_it_waited_for(bench: Bench, tmp_path: Path) -> None:
     with serve_in_thread(ServerSettings(token=TOKEN), small_world()) as server:
         server.faults.plan(ServerFault.BROKEN, times=10**6, resource="Media")
-        changes = {"BROKERAGE_RESO_PATIENCE_SECONDS": "1"}
+        # Long enough for a retry: the first comes after at most a hundredth of a second.
+        changes = {"BROKERAGE_RESO_PATIENCE_SECONDS": "5"}
         code, _, err = await replicate(bench, server, tmp_path, **changes)
         assert code == 2
         assert "Media: no usable response from the source. Last error: Media returned 500: Internal error." in err

@@ -29,7 +29,8 @@ from indexer.indices import backoff
 from indexer.lock import distributed_lock
 from indexer.maintenance import retained_history
 from indexer.updates import update_run
-loader._CHECKPOINT_SECONDS = update_run._PUBLISH_INTERVAL_SECONDS = 0.05
+loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
+update_run._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
 retained_history._LONGEST_SECONDS = 0.0
 distributed_lock._POLL_SECONDS = 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -12,9 +13,10 @@ import pytest
 from cluster.control_index import read_mark
 from mappings import COMPANY, TEAM
 from tests.indexer.command.index_process import running
+from tests.indexer.faults.holding_proxy import HoldingProxy
 from tests.processes import catches
 from tests.records import envelope, write
-from tests.waiting import until
+from tests.waiting import until, until_true
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +54,14 @@ async def fences(bench: Bench) -> list[str]:
 @SIGNALS
 async def test_a_stopped_build_is_kept_and_resumes(bench: Bench, number: int, code: int) -> None:
     folder, small = str(source(bench)), {"BROKERAGE_BULK_DOCUMENTS": "20"}
-    async with running(bench, "reindex", folder, **small) as stopped:
-        assert await stopped.until("reading")
-        # The checkpoint is written during the loading, and the second report of this stage comes seconds later.
-        while not await read_line(bench):
-            pass
+    # A build that is not held may end before the signal comes.
+    proxy, saving = HoldingProxy(bench.connection.url[0], free=20), {"CHECKPOINT_SECONDS": "0"}
+    async with (
+        proxy.running() as address,
+        running(bench, "reindex", folder, ELASTICSEARCH_URL=address, **small, **saving) as stopped,
+    ):
+        await until(lambda: proxy.is_holding)
+        await until_true(partial(read_line, bench))
         stopped.process.send_signal(number)
         assert await stopped.end() == (code, BUILD_KEPT)
     assert await locks(bench) == {"lock-run": None}

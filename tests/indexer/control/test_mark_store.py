@@ -57,6 +57,19 @@ async def test_no_mark_of_a_sleeper_reaches_what_its_successor_has_stamped(
     await zombie.release()
 
 
+async def test_what_a_killed_update_has_written_is_published_by_the_same_update_which_finds_it_unchanged(
+    bench: Bench,
+) -> None:
+    await start(bench)
+    killed = update_writer(bench)
+    await apply_updates(killed, "early")
+    await expire_lock(bench)
+    summary = await bench.update({TEAM: [team("early", "new")]})
+    assert (summary.report_for("teams").indexed, summary.report_for("teams").unchanged) == (0, 1)
+    assert (await bench.mark(TEAM)).sequence == (await stamp(bench, "early"))[1]
+    await killed.release()
+
+
 async def test_a_mark_whose_response_was_lost_is_published_again_and_stays_ours(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

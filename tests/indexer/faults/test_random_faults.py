@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ async def chaos(bench: Bench, seed: int, expected: list[ResourceReport], ends: l
     """Run every step through a proxy and compare it with an undisturbed run."""
     chance = random.Random(seed)  # noqa: S311 - repeatable
     proxy = ChaosProxy(bench.connection.url[0], chance, share_broken=0.4, slow_seconds=SLOW_SECONDS)
-    async with proxied_client(bench, proxy, TIMEOUT_SECONDS) as client:
+    async with proxied_client(bench, proxy, repeat(TIMEOUT_SECONDS)) as client:
         through = replace(bench, client=client)
         for number, work in enumerate(WORK):
             proxy.is_slow = 4 * number == seed % 16
@@ -131,7 +132,7 @@ async def test_a_write_that_arrives_after_its_retry_removes_no_stamp(bench: Benc
     await build(bench, [team(n, "first", SECOND) for n in range(30)])
     proxy = ChaosProxy(bench.connection.url[0], random.Random(0), share_broken=0.0, slow_seconds=0.0)  # noqa: S311
     proxy.late = held
-    async with proxied_client(bench, proxy, TIMEOUT_SECONDS) as client:
+    async with proxied_client(bench, proxy) as client:
         through = replace(bench, client=client)
         report = (await build(through, [team(n, "second", NEWER) for n in range(20)])).report_for("teams")
     assert (report.refusal, report.vanished) == (None, 10)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import re
@@ -21,9 +20,9 @@ from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
 from tests.indexer.command.test_signals import read_line
 from tests.indexer.faults.end_state import contents, second_bench, stamped_since, stored_teams
+from tests.indexer.faults.holding_proxy import HoldingProxy
 from tests.indexer.faults.process_killer import loaders
 from tests.indexer.faults.test_killed_runs import SET, TUNED, check, check_stamps, started
-from tests.network.bulk_proxy import RequestProxy
 from tests.records import envelope, write
 from tests.waiting import until, until_true
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from tests.indexer.command.index_process import Running
     from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
+    from tests.network.http import Reply
 
 LINES = 1_200
 # More bytes than those that are compared at each end of a file before its ranges.
@@ -40,30 +39,8 @@ ENDS = 70_000
 # Of the places of a host that is silent; long enough for a busy machine.
 WAIT = {"BROKERAGE_LOCK_WAIT_SECONDS": "60"}
 SILENT = {"HOST_TIMEOUT_SECONDS": "1.5"}
-
-
-class HoldingProxy(RequestProxy):
-    """Forwards some bulk requests for teams, and holds all others until it is released."""
-
-    def __init__(self, target: str, free: int = 0) -> None:
-        super().__init__(target)
-        self.free = free
-        self.bulks = 0
-        self.is_holding = False
-        self.released = asyncio.Event()
-        self.late: list[Reply] = []  # the replies to those that were held
-
-    async def reply(self, request: Request) -> Reply:
-        """Forward a request, or hold it first."""
-        if not request.path.endswith("/_bulk") or "teams" not in request.path:
-            return await self.forward(request)
-        self.bulks += 1
-        if self.bulks <= self.free or self.released.is_set():
-            return await self.forward(request)
-        self.is_holding = True
-        await self.released.wait()
-        self.late.append(await self.forward(request))
-        return self.late[-1]
+# Where another host is to stay: on a busy machine it shows no sign of life for seconds.
+LONG_SILENT = {"HOST_TIMEOUT_SECONDS": "10"}
 
 
 class Expected:
@@ -175,7 +152,7 @@ async def shared(bench: Bench, expected: Expected) -> SharedBuild:
 
 async def test_commands_share_a_build_and_load_the_ranges_of_one_that_is_killed(shared: SharedBuild) -> None:
     gone = HoldingProxy(shared.address)
-    async with shared.command(shared.first, **SILENT) as first, shared.command(shared.second) as helping:
+    async with shared.command(shared.first, **LONG_SILENT) as first, shared.command(shared.second) as helping:
         async with shared.command(gone) as killed:
             killed.process.kill()
             await killed.process.wait()
@@ -213,7 +190,8 @@ async def test_a_host_helps_the_run_that_resumes_after_the_coordinator_was_kille
         chance, shared = random.Random(seed), SharedBuild(bench, expected, f"shared{seed}-")  # noqa: S311 - repeatable
         await shared.start()
         shared.first.free, shared.second.free = chance.randint(8, 25), chance.randint(0, 9)
-        async with shared.command(shared.first) as killed, shared.command(shared.second) as helping:
+        first = shared.command(shared.first, CHECKPOINT_SECONDS="0")
+        async with first as killed, shared.command(shared.second) as helping:
             await until_true(partial(read_line, shared.bench))
             killed.process.kill()
             await killed.process.wait()

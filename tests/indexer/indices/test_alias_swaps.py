@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 _RECORDS = 40
+# No request is given up on a busy machine.
+_SETTINGS = ServiceSettings(deadline_seconds=300.0)
 _CLIENTS = 2  # of each path
 _FEED = f"/v1/listings?platform_company_id={COMPANY_KEY}&market_status=all&updated_since=1&page_size=15"
 _PATHS = {
@@ -99,7 +101,7 @@ async def reading(bench: Bench) -> AsyncIterator[Readers]:
     key = await KeyStore(bench.client, bench.connection.keys_index).create(
         KeyGrant("all", all_companies=True, rate=None)
     )
-    async with TestClient(TestServer(create_app(ServiceSettings(), bench.connection))) as http:
+    async with TestClient(TestServer(create_app(_SETTINGS, bench.connection))) as http:
         readers = Readers(http, key.reveal())
         tasks = [asyncio.create_task(readers.read(name)) for name in _PATHS for _ in range(_CLIENTS)]
         try:
@@ -144,5 +146,6 @@ async def test_rebuilds_fail_no_request_and_mix_no_page(bench: Bench, amount: Ca
     async with reading(bench) as readers:
         for number in range(amount(1, 20)):
             await build(bench, f"rebuild {number}")
+        await until(lambda: all({"second"} < generations for generations in readers.seen.values()))
     assert (readers.failed, readers.mixed) == ([], [])
     assert all({"second"} < generations for generations in readers.seen.values()), readers.seen

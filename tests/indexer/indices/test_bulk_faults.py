@@ -47,7 +47,7 @@ async def through(bench: Bench, proxy: BulkProxy, retry_seconds: float = 5.0) ->
     settings = replace(bench.settings, bulk_documents=5, bulks_in_flight=1, retry_seconds=retry_seconds)
     async with proxy.running() as address:
         connection = replace(bench.connection, url=(address,))
-        async with connect(connection, connections=4, timeout=5) as client:
+        async with connect(connection, connections=4, timeout=60) as client:
             return await reindex(IndexerContext(client, connection, settings), FolderSource(source), resources=[TEAM])
 
 

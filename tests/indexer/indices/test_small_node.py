@@ -61,7 +61,7 @@ async def lift(client: AsyncElasticsearch) -> None:
 async def test_a_load_settles_to_what_an_overloaded_node_takes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "_INITIAL_SECONDS", 0.01)
     index, proxy, sent = await created_index(bench, "pressed"), BulkProxy(bench.connection.url[0]), bulky(12_000)
-    async with proxied_client(bench, proxy, seconds=60) as client:
+    async with proxied_client(bench, proxy) as client:
         sending = bulk_sender(bench, index, client=client, bulk_documents=100, bulks_in_flight=2, retry_seconds=60)
         verdicts = await asyncio.gather(*(sending.send(sent[at : at + 3000]) for at in range(0, 12_000, 3000)))
     assert not any(verdict.existing or verdict.rejected for verdict in verdicts)

@@ -32,7 +32,7 @@ async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_se
     header = next(line for line in out.splitlines() if "Segments" in line)
     assert header.split().index("Worn") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
-    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 75.0)
+    history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 300.0)
     code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
     assert code == 0
     lines = text.splitlines()

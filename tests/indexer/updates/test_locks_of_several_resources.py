@@ -32,7 +32,7 @@ async def test_a_writer_with_nothing_to_publish_gives_its_lock_to_a_run_that_wai
     assert (await writer.apply(newest_by_id([parse_line(TEAM, envelope(TEAM))]))).unchanged == 1
 
     async def take() -> None:
-        async with acquire_lock(bench.client, control, name, wait_seconds=10):
+        async with acquire_lock(bench.client, control, name, wait_seconds=60):
             pass
 
     taking = asyncio.create_task(take())
