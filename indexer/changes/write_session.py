@@ -169,7 +169,7 @@ async def _open_session(
         await republish(session, crossed)
     if is_unpublished := stamps.sequence > published:
         await recover_moves(session, published)
-    # The run that comes may find unchanged what an interrupted one has written, and would publish nothing.
+    # This run may find all unchanged that an interrupted one wrote, and would then publish nothing.
     if mark is None or is_unpublished or stamps.mark.life != mark.life:
         await session.publish()
     return session
