@@ -97,9 +97,10 @@ def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
     ]
     with served(tmp_path / "output", {**environment, **settings}) as process, ThreadPoolExecutor(_AT_ONCE) as pool:
         _wait_for(port)
+        _wait_for(metrics, "/metrics")
         driven = [(way, pool.submit(exchange, to, way)) for to, chosen in ways.items() for way in chosen]
         leaking = [way.name for way, answer in driven if canary.found_in(answer.result())]
-        exposed = exchange(metrics, get("metrics", "/metrics"))
+        exposed = exchange(metrics, get("metrics", "/metrics"), _PATIENCE_SECONDS)
         process.send_signal(signal.SIGTERM)
         process.wait(_PATIENCE_SECONDS)
     written = (tmp_path / "output").read_text(errors="replace")
