@@ -88,6 +88,12 @@ class Watched:
         return {span.name: span for span in self.spans.get_finished_spans()}
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show fresh values, however long a busy machine needs to read them."""
+    monkeypatch.setattr("service.search.cached_value._REFRESH_TIMEOUT_SECONDS", 60.0)
+
+
 @pytest.fixture
 async def watch(stand_in: StandIn) -> AsyncIterator[Callable[..., Awaitable[Watched]]]:
     """Start services with settings, each over the stand-in unless `url` names something else."""
