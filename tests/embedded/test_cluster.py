@@ -14,6 +14,7 @@ from embedded.data_folder import ClusterRecord, DataFolder
 from embedded.ports import free_ports, require_ports
 from embedded.readiness import is_cluster_ready
 from tests.embedded.conftest import HEAP_MB, call, eventually
+from tests.neighbours import steady_port
 from tests.processes import is_running
 
 
@@ -52,7 +53,7 @@ def test_optional_packages_that_are_missing_are_named(monkeypatch: pytest.Monkey
 
 
 def test_data_survives_a_stop_and_the_stop_frees_port_and_process(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     steps: list[StartProgress] = []
     options = NodeOptions(data=tmp_path, port=port, heap_mb=HEAP_MB)
     with EmbeddedCluster(options, steps.append) as running:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from embedded import EmbeddedCluster
-from embedded.ports import free_ports
 from tests.embedded.conftest import HEAP_MB, eventually
+from tests.neighbours import steady_port
 from tests.processes import is_running
 
 PROGRAM = [sys.executable, "-c", "from brokerage.node import node; node()"]
@@ -22,7 +22,7 @@ ENVIRONMENT = os.environ | {"BROKERAGE_NODE_HEAP_MB": str(HEAP_MB)}
 @contextmanager
 def running_command(data: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """The program once it is ready, the node's address and what was printed so far."""
-    (port,) = free_ports(1)
+    port = steady_port()
     arguments = [*PROGRAM, "--port", str(port), "--data", str(data)]
     with subprocess.Popen(  # noqa: S603
         arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT
@@ -99,7 +99,7 @@ def test_a_node_that_was_killed_ends_the_command_with_one_sentence(tmp_path: Pat
 
 
 def test_a_second_program_on_the_same_data_is_refused_with_the_first_ones_number(cluster: EmbeddedCluster) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     arguments = [*PROGRAM, "--port", str(port), "--data", str(cluster.data)]
     done = subprocess.run(arguments, capture_output=True, text=True, env=ENVIRONMENT, check=False)  # noqa: S603
     assert done.returncode == 1

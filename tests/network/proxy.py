@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from embedded.ports import free_ports
+from tests.neighbours import steady_port
 from tests.network.link import Link, Way, Ways, reset
 from tests.network.server import Server
 
@@ -39,7 +39,7 @@ class Proxy:
         self._released = asyncio.Event()
         self._target = urlsplit(target)
         self._links: set[Link] = set()
-        self._server = Server(self._pass_on, certificate, free_ports(1)[0])
+        self._server = Server(self._pass_on, certificate, steady_port())
 
     @property
     def url(self) -> str:
