@@ -33,7 +33,7 @@ def _do(words: list[str]) -> Any:
     """Do what `curl -H HEADER URL` does."""
     _, _, header, url = words
     name, _, value = header.partition(": ")
-    with urllib.request.urlopen(urllib.request.Request(url, headers={name: value}), timeout=30) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(urllib.request.Request(url, headers={name: value}), timeout=120) as answer:  # noqa: S310 - loopback
         return json.loads(answer.read())
 
 
@@ -78,7 +78,7 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
 def _console(output: str) -> str:
     """Open the console as the last lines of a demo give its address; return the address."""
     (address,) = re.findall(r"^  (http://\S+/console)$", "\n".join(output.splitlines()[-8:]), re.MULTILINE)
-    with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(address, timeout=120) as answer:  # noqa: S310 - loopback
         assert b"<title>Console" in answer.read()
     return str(address)
 
@@ -96,7 +96,7 @@ def test_a_killed_demo_takes_its_node_with_it(own_cache: dict[str, str]) -> None
         _started(demo)
         os.kill(demo.process.pid, signal.SIGKILL)
         demo.process.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while _nodes_of(cache) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert _nodes_of(cache) == []

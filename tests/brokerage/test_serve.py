@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 def _answer(port: int, path: str) -> tuple[int, str]:
     """Return status and body of one request, 0 while nothing listens."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -156,10 +156,10 @@ def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed_and
         killed = next(process for process in running.processes if process.name == master)
         killed.send_signal(signal.SIGKILL)
         (other, _third) = [process for process in running.processes if process is not killed]
-        health = call(other.url, "GET", "/_cluster/health?wait_for_nodes=2&wait_for_status=yellow&timeout=30s")
+        health = call(other.url, "GET", "/_cluster/health?wait_for_nodes=2&wait_for_status=yellow&timeout=90s")
         assert health["number_of_nodes"] == 2
         assert call(other.url, "GET", "/homes/_doc/1")["_source"] == {"city": "Kent"}
-        assert eventually(lambda: killed.describe_end() == "by SIGKILL", seconds=5)
+        assert eventually(lambda: killed.describe_end() == "by SIGKILL", seconds=60)
         number = running.processes.index(killed)
         running.restart(number)
         assert is_ready_with(running.urls, nodes=3)
