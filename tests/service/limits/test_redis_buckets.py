@@ -271,10 +271,7 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
         await until(lambda: len(statuses) >= before + 100)
 
     with caplog.at_level(logging.WARNING, "service"):
-        # Between two exchanges: the next one is the first that gives up soon.
-        await until(lambda: shared._batch_task is None)
-        monkeypatch.setattr(RESPONSE, 0.1)
-        redis.send(signal.SIGSTOP)
+        stop_at_next_exchange(redis, monkeypatch)
         await more(1)
         monkeypatch.setattr(RESPONSE, 60.0)
         redis.send(signal.SIGCONT)
@@ -290,6 +287,19 @@ async def test_a_redis_that_hangs_or_dies_under_load_costs_no_answer(
     assert said(caplog) == [AWAY, BACK, AWAY, BACK]
     assert LIMIT_FAIL_OPENS._value.get() >= fail_opens + 200
     assert not shared.is_unreachable
+
+
+def stop_at_next_exchange(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop Redis when it is asked next, and let that exchange and those behind it give up soon."""
+    send = RedisBuckets._send
+
+    async def stop_and_send(buckets: RedisBuckets, hits: Any) -> list[int] | None:
+        monkeypatch.setattr(RedisBuckets, "_send", send)
+        monkeypatch.setattr(RESPONSE, 0.1)
+        redis.send(signal.SIGSTOP)
+        return await send(buckets, hits)
+
+    monkeypatch.setattr(RedisBuckets, "_send", stop_and_send)
 
 
 async def under_load(api: TestClient[Any, Any], key: str) -> tuple[list[int], list[asyncio.Task[None]]]:
