@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ASK_EVERY_SECONDS = 0.02
 _PATIENCE_SECONDS = 60
+_LOOKS = 100  # at the kernel's table of connections
 # An unknown parameter is judged behind the key, and needs no index of records.
 _ACCEPTED, _REFUSED = 400, 401
 
@@ -44,8 +45,10 @@ class WorkerConnection:
     def inode(self) -> str:
         """Return the inode of the worker's end."""
         # The table may change while it is read, and then lists a connection twice, or not at all.
-        while not (inodes := self._inodes()):
-            time.sleep(_ASK_EVERY_SECONDS)
+        inodes: set[str] = set()
+        for _ in range(_LOOKS):
+            if inodes := self._inodes():
+                break
         (inode,) = inodes
         return inode
 

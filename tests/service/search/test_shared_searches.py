@@ -135,7 +135,7 @@ async def test_a_watermark_is_reported_once_no_process_can_respond_from_before_i
     open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in.out(Reply(body=search_response()), "listings")
-    # Its first reading is settled at once; then time stands still.
+    # The first reading is settled at once; after it, only the test moves the clock.
     clock = Hurry(3600.0)
     monkeypatch.setattr("service.search.cached_value.time", clock)
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.5)
