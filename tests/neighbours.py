@@ -1,4 +1,4 @@
-"""Two ports in a row, for what takes a port and the next."""
+"""Ports for processes: one, or two in a row for what takes a port and the next."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def neighbours() -> tuple[int, int]:
         port = random.choice(_PORTS)  # noqa: S311 - no secret
         if _is_free(port) and _is_free(port + 1):
             return port, port + 1
+
+
+def steady_port() -> int:
+    """Return a free port that stays free until a process that starts slowly listens on it."""
+    return neighbours()[0]
 
 
 def _is_free(port: int) -> bool:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from embedded import NodeOptions
 from embedded.data_folder import DataFolder
-from embedded.ports import free_ports
 from tests.brokerage.conftest import RunningCommand, run, running
+from tests.neighbours import steady_port
 
 if TYPE_CHECKING:
     from elasticsearch import AsyncElasticsearch
@@ -33,7 +33,7 @@ def _do(words: list[str]) -> Any:
     """Do what `curl -H HEADER URL` does."""
     _, _, header, url = words
     name, _, value = header.partition(": ")
-    with urllib.request.urlopen(urllib.request.Request(url, headers={name: value}), timeout=30) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(urllib.request.Request(url, headers={name: value}), timeout=120) as answer:  # noqa: S310 - loopback
         return json.loads(answer.read())
 
 
@@ -57,7 +57,7 @@ def _nodes_of(cache: Path) -> list[int]:
 def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cache: dict[str, str]) -> None:
     """Twice: the second start uses the same data and key. One ends by Ctrl-C, the other is terminated."""
     cache = Path(own_cache["XDG_CACHE_HOME"])
-    arguments = ("demo", "--port", str(free_ports(1)[0]), "--listings", "300")
+    arguments = ("demo", "--port", str(steady_port()), "--listings", "300")
     starts, consoles = [], []
     for number in (signal.SIGINT, signal.SIGTERM):
         with running(*arguments, environment=own_cache) as demo:
@@ -78,7 +78,7 @@ def test_the_demo_answers_its_own_curl_lines_and_leaves_nothing_running(own_cach
 def _console(output: str) -> str:
     """Open the console as the last lines of a demo give its address; return the address."""
     (address,) = re.findall(r"^  (http://\S+/console)$", "\n".join(output.splitlines()[-8:]), re.MULTILINE)
-    with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - loopback
+    with urllib.request.urlopen(address, timeout=120) as answer:  # noqa: S310 - loopback
         assert b"<title>Console" in answer.read()
     return str(address)
 
@@ -92,11 +92,11 @@ def _check_answers(first: Any, following: Any, agent: Any) -> None:
 
 def test_a_killed_demo_takes_its_node_with_it(own_cache: dict[str, str]) -> None:
     cache = Path(own_cache["XDG_CACHE_HOME"])
-    with running("demo", "--port", str(free_ports(1)[0]), "--listings", "20", environment=own_cache) as demo:
+    with running("demo", "--port", str(steady_port()), "--listings", "20", environment=own_cache) as demo:
         _started(demo)
         os.kill(demo.process.pid, signal.SIGKILL)
         demo.process.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while _nodes_of(cache) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert _nodes_of(cache) == []
@@ -117,7 +117,7 @@ def test_data_in_use_is_reported_with_the_variable_that_chooses_others(own_cache
     taken = DataFolder(NodeOptions(data=root))
     taken.open(1)
     try:
-        ended = run("demo", "--port", str(free_ports(1)[0]), environment=own_cache)
+        ended = run("demo", "--port", str(steady_port()), environment=own_cache)
     finally:
         taken.close()
     assert ended.returncode == 1
@@ -135,7 +135,7 @@ async def test_the_demo_uses_a_given_cluster_under_names_of_its_own(
     for name in foreign:
         await client.indices.create(index=name)
     environment = {**on_engine, **own_cache}
-    with running("demo", "--port", str(free_ports(1)[0]), "--listings", "20", environment=environment) as demo:
+    with running("demo", "--port", str(steady_port()), "--listings", "20", environment=environment) as demo:
         [first, *_] = _started(demo)
         assert _do(first)["Listings"]
         assert demo.stop(signal.SIGINT) == 0

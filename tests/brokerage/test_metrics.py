@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
 from tests.brokerage.test_serve import _status, _wait_for
-from tests.neighbours import neighbours
+from tests.neighbours import neighbours, steady_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 def _text(port: int, path: str = "/metrics") -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return str(answer.read().decode())
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_each_worker_serves_its_metrics_on_its_own_port(on_engine: dict[str, str], workers: int) -> None:
-    (port,), metrics = free_ports(1), neighbours()
+    port, metrics = steady_port(), neighbours()
     environment = {**on_engine, "BROKERAGE_METRICS_PORT": str(metrics[0])}
     with running("serve", "--port", str(port), "--workers", str(workers), environment=environment):
         for reported in metrics[:workers]:
@@ -41,7 +40,7 @@ def test_each_worker_serves_its_metrics_on_its_own_port(on_engine: dict[str, str
 
 
 def test_without_a_port_there_are_no_metrics(on_engine: dict[str, str]) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     with running("serve", "--port", str(port), environment=on_engine):
         _wait_for(port)
         assert _status(port, "/metrics") == 404
@@ -58,7 +57,7 @@ def taken() -> Iterator[int]:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_taken_metrics_port_is_reported_as_such(on_engine: dict[str, str], taken: int, workers: str) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     ended = run(
         "serve",
         "--port",

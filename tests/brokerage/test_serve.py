@@ -10,8 +10,8 @@ import urllib.request
 
 import pytest
 
-from embedded.ports import free_ports
 from tests.brokerage.conftest import run, running
+from tests.neighbours import steady_port
 from tests.processes import has_listening_socket, is_running
 from tests.waiting import wait_until
 
@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 def _answer(port: int, path: str) -> tuple[int, str]:
     """Return status and body of one request, 0 while nothing listens."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -40,7 +40,7 @@ def _wait_for(port: int, path: str = "/livez") -> None:
 def test_the_service_answers_until_it_is_stopped(
     on_engine: dict[str, str], workers: int, number: signal.Signals
 ) -> None:
-    port = free_ports(1)[0]
+    port = steady_port()
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "0.1"}
     with running("serve", "--port", str(port), "--workers", str(workers), environment=environment) as service:
         _wait_for(port)
@@ -53,7 +53,7 @@ def test_the_service_answers_until_it_is_stopped(
 
 
 def test_only_workers_listen_once_the_service_is_stopped(on_engine: dict[str, str]) -> None:
-    port = free_ports(1)[0]
+    port = steady_port()
     environment = {**on_engine, "BROKERAGE_DRAIN_SECONDS": "30"}
     with running("serve", "--port", str(port), "--workers", "2", environment=environment) as service:
         _wait_for(port)
@@ -68,7 +68,7 @@ def test_only_workers_listen_once_the_service_is_stopped(on_engine: dict[str, st
 
 
 def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
-    port = free_ports(1)[0]
+    port = steady_port()
     with running("serve", "--port", str(port), "--workers", "2", environment=on_engine) as service:
         killed, other = service.workers(2)
         os.kill(killed, signal.SIGKILL)
@@ -78,7 +78,7 @@ def test_a_worker_that_dies_is_replaced(on_engine: dict[str, str]) -> None:
 
 
 def test_readiness_says_why_it_is_not_there(on_engine: dict[str, str]) -> None:
-    port = free_ports(1)[0]
+    port = steady_port()
     with running("serve", "--port", str(port), environment=on_engine):
         _wait_for(port)
         assert _status(port, "/readyz") == 503

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +14,24 @@ import msgspec
 
 from tests.chaos.loaded_service import load_cluster
 from tests.chaos.scenario_result import ScenarioResult
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
 
     from tests.chaos.loaded_service import LoadedCluster, RunningServe
     from tests.network.proxy import Proxy
 
+# How long a client stays where nothing holds its search.
 _PATIENCE_SECONDS = 0.05
 # A search that is still running this long after its client has disconnected was not cancelled.
 _LIMIT_SECONDS = 2.0
 # One client after the other, so that most of their searches are running when they disconnect.
 _SPREAD_SECONDS = 0.005
 _CONNECTIONS = 64
+# Of a service whose searches are held: all have a slot at a time, and the clients leave before their deadline.
+_HELD_DEADLINE_SECONDS = 120
+_SLOTS_PER_LARGE_PAGE = 4
 _ESTABLISHED = "01"
 
 
@@ -40,10 +45,10 @@ class _SearchMonitor:
     elasticsearch: str  # the address at which the service reaches it
 
     async def in_flight(self) -> int:
-        """Return the number of searches that Elasticsearch is running."""
+        """Return the number of searches of the listings that Elasticsearch is running."""
         found = await self._get("/_tasks?actions=*search*&detailed=true")
         tasks = [task for node in found["nodes"].values() for task in node["tasks"].values()]
-        return len([task for task in tasks if self.stage.connection.prefix in task["description"]])
+        return len([task for task in tasks if f"{self.stage.connection.prefix}listings" in task["description"]])
 
     async def finished(self) -> int:
         """Return the number of searches of the listings that Elasticsearch has completed."""
@@ -84,8 +89,8 @@ async def hang_ups(
         stage.service(
             urls=[proxy.url] if proxy else (),
             elasticsearch_connections=_CONNECTIONS,
-            concurrency=clients,
             queue=clients,
+            **_admitting(clients, is_held=proxy is not None),
         ) as serving,
         aiohttp.ClientSession() as session,
     ):
@@ -93,9 +98,8 @@ async def hang_ups(
         paths = _paths(stage, clients)
         first = await sight.page(paths[0])
         connected, finished = sight.connections(), await sight.finished()
-        async with _held(proxy):
-            await asyncio.gather(*(_hang_up(serving.url, stage.key, path, at) for at, path in enumerate(paths[1:])))
-            await asyncio.sleep(_LIMIT_SECONDS)
+        await _leave(stage, serving, paths[1:], proxy)
+        await asyncio.sleep(_LIMIT_SECONDS)
         left, ended = await sight.in_flight(), await sight.finished() - finished
         figures = {
             f"searches running {_LIMIT_SECONDS:.0f} s after the last disconnect": str(left),
@@ -116,15 +120,35 @@ async def hang_ups(
     )
 
 
-@asynccontextmanager
-async def _held(proxy: Proxy | None) -> AsyncIterator[None]:
-    """Hold all requests to Elasticsearch until the end; what the service has given up by then is not sent."""
-    if proxy:
-        proxy.to_node.freeze()
-    yield
-    if proxy:
-        await proxy.heal()
-        await asyncio.sleep(_LIMIT_SECONDS)
+def _admitting(clients: int, *, is_held: bool) -> dict[str, int]:
+    """Return the settings of a service that takes the requests of all clients."""
+    if not is_held:
+        return {"concurrency": clients}
+    return {"concurrency": _SLOTS_PER_LARGE_PAGE * clients, "deadline_seconds": _HELD_DEADLINE_SECONDS}
+
+
+async def _leave(stage: LoadedCluster, serving: RunningServe, paths: Sequence[str], proxy: Proxy | None) -> None:
+    """Let each client request its page and disconnect; those whose searches are held leave once all of them are."""
+    if proxy is None:
+        await asyncio.gather(*(_hang_up(serving.url, stage.key, path, at) for at, path in enumerate(paths)))
+        return
+    proxy.hold(f"/{stage.connection.prefix}listings/_search")
+    may_leave = asyncio.Event()
+    leaving = [
+        asyncio.create_task(_hang_up(serving.url, stage.key, path, at, may_leave)) for at, path in enumerate(paths)
+    ]
+    await until(lambda: proxy.held == len(paths))
+    may_leave.set()
+    await asyncio.gather(*leaving)
+    # What was not given up meanwhile is sent then, and runs to its end.
+    await _given_up(proxy)
+    await proxy.heal()
+
+
+async def _given_up(proxy: Proxy) -> None:
+    """Return when no search is held any more, or when one has been for too long."""
+    with suppress(TimeoutError):
+        await until(lambda: proxy.held == 0)
 
 
 def _paths(stage: LoadedCluster, clients: int) -> list[str]:
@@ -137,12 +161,12 @@ def _paths(stage: LoadedCluster, clients: int) -> list[str]:
     ]
 
 
-async def _hang_up(url: str, key: str, path: str, at: int) -> None:
+async def _hang_up(url: str, key: str, path: str, at: int, may_leave: asyncio.Event | None = None) -> None:
     await asyncio.sleep(at * _SPREAD_SECONDS)
     address = urlsplit(url)
     _, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: service\r\nx-api-key: {key}\r\n\r\n".encode())
-    await asyncio.sleep(_PATIENCE_SECONDS)
+    await (asyncio.sleep(_PATIENCE_SECONDS) if may_leave is None else may_leave.wait())
     # Some close the connection gracefully, others do not.
     if at % 2:
         writer.close()

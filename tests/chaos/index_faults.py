@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
+    from tests.chaos.request_totals import ObservedRequest
     from tests.chaos.scenario_cluster import ScenarioCluster
     from tests.chaos.scenario_result import ScenarioResult
     from tests.chaos.scenario_run import ScenarioRun
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 # Shared searches are up to a second old, and running requests take some time.
 _SETTLED_SECONDS = 1.5
 _LEAST_SECONDS = 4.0  # who is refused comes back after about two
+_PATIENCE_SECONDS = 60.0  # with requests that must come, on a busy machine
+_LOOK_SECONDS = 0.1
+_LATE_SECONDS = 30.0  # the deadline where times are not checked
 
 
 async def live(ground: ScenarioCluster) -> str:
@@ -43,18 +47,33 @@ async def point(ground: ScenarioCluster, index: str, instead_of: str) -> None:
 
 async def _unusable(ground: ScenarioCluster, fault: str, spoilt: AbstractAsyncContextManager[None]) -> ScenarioResult:
     """Inject a fault that makes listings unreadable: they must be refused, and nothing else."""
-    async with run_scenario(ground) as play:
+    extent = ground.extent
+    deadline = extent.deadline if extent.is_timed else _LATE_SECONDS
+    async with run_scenario(ground, deadline_seconds=deadline) as play:
         async with spoilt:
             await play.read(_SETTLED_SECONDS)
-            began, ended = await play.read(max(_LEAST_SECONDS, ground.extent.during / 3))
+            began, _ = await play.read(max(_LEAST_SECONDS, extent.during / 3))
+            await _seen(play, began, "/listings")
+            await _seen(play, began, "/sold_listings")
+            ended = time.monotonic()
         recovered = time.monotonic()
         await play.read(_LEAST_SECONDS)
         _judge_refusals(play, began, ended)
-        back = [one for one in play.tally.between(recovered, time.monotonic(), "/listings") if one.kind == GOOD]
+        back = await _seen(play, recovered, "/listings", GOOD)
         play.figures["first listings again"] = f"{back[0].at - recovered:.1f} s after the repair" if back else "never"
         play.must(bool(back), "the listings did not come back")
     play.punctual()
     return play.outcome(fault)
+
+
+async def _seen(play: ScenarioRun, since: float, path: str, *kinds: str) -> list[ObservedRequest]:
+    """Return the requests of a path since a moment, of all kinds or of these; wait for the first."""
+    while True:
+        now = time.monotonic()
+        found = [one for one in play.tally.between(since, now, path) if not kinds or one.kind in kinds]
+        if found or now > since + _PATIENCE_SECONDS:
+            return found
+        await play.read(_LOOK_SECONDS)
 
 
 def _judge_refusals(play: ScenarioRun, began: float, ended: float) -> None:

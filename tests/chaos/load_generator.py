@@ -32,12 +32,16 @@ _WAY = "/v1/listings"
 
 
 class LoadPhase(msgspec.Struct, frozen=True):
-    """Rates of pages and shows per second, and clients that request pages one after the other, for some seconds."""
+    """Rates of pages and shows per second, and clients that request pages one after the other, for some seconds.
+
+    Each client goes on until it has sent `least` requests, however slow the machine is.
+    """
 
     seconds: float
     pages: float = 0.0
     shows: float = 0.0
     clients: int = 0
+    least: int = 1
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
@@ -127,8 +131,10 @@ class LoadGenerator:
 
     def _clients(self, number: int, stretch: LoadPhase, began: float) -> Iterator[Coroutine[None, None, None]]:
         async def client() -> None:
-            while time.perf_counter() < began + stretch.seconds:
+            sent = 0
+            while sent < stretch.least or time.perf_counter() < began + stretch.seconds:
                 await self._ask(PAGE, number, time.perf_counter())
+                sent += 1
 
         return (client() for _ in range(stretch.clients))
 

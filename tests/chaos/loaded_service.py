@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from bench.programs import Program, ending
 from cluster.connection import ConnectionSettings, connect
-from embedded.ports import free_ports
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import RESOURCES
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 from tests.conftest import remove_indices
+from tests.neighbours import steady_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -62,7 +62,7 @@ class LoadedCluster:
 
         `settings` are those of the service without `BROKERAGE_`, in small letters. It is ready when this is entered.
         """
-        port = port or free_ports(1)[0]
+        port = port or steady_port()
         changes = {
             "ELASTICSEARCH_URL": ",".join(urls or self.connection.url),
             "BROKERAGE_INDEX_PREFIX": self.connection.prefix,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _LONG_SECONDS = 30.0  # far beyond any deadline
 _SLOW_SECONDS = 1.0
 _SHARE = 0.02  # of answers that are cut, and of connections that are reset every tenth of a second
+_STEP_SECONDS = 0.1
+_PATIENCE_SECONDS = 60.0  # with the first reset and the first cut, which chance and a busy machine may delay
 _MEGABYTE = 1e6
 _GROWTH = 1.1
 
@@ -82,9 +84,11 @@ async def resets(ground: ScenarioCluster) -> ScenarioResult:
     """Reset connections at random."""
     count = 0
     async with _through_proxies(ground) as (play, proxies):
-        for _ in range(int(ground.extent.during / 0.1)):
+        for step in range(int(_PATIENCE_SECONDS / _STEP_SECONDS)):
+            if count and step >= ground.extent.during / _STEP_SECONDS:
+                break
             count += sum(proxy.reset(_SHARE) for proxy in proxies)
-            await play.read(0.1)
+            await play.read(_STEP_SECONDS)
         play.figures["connections reset"] = str(count)
     play.must(count > 0, "no connection was reset")
     play.punctual()
@@ -97,6 +101,10 @@ async def cuts(ground: ScenarioCluster) -> ScenarioResult:
         for number, proxy in enumerate(proxies):
             proxy.cutting = at_random(random.Random(number), _SHARE * 2)  # noqa: S311 - the same cuts in every run
         await play.read(ground.extent.during)
+        for _ in range(int(_PATIENCE_SECONDS / _STEP_SECONDS)):
+            if any(proxy.cuts for proxy in proxies):
+                break
+            await play.read(_STEP_SECONDS)
         for proxy in proxies:
             proxy.cutting = None
     count = sum(proxy.cuts for proxy in proxies)

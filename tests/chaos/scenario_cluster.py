@@ -28,6 +28,7 @@ class ScenarioScale:
     before: float  # of reading before a fault
     during: float  # of a fault that lasts
     after: float  # of reading after a fault
+    least: int  # requests in all, which a slow machine may need longer for
     deadline: float  # the service's own
     swaps: int  # of an alias
     is_timed: bool  # whether a figure in seconds that is missed is a violation
@@ -41,6 +42,7 @@ FULL = ScenarioScale(
     before=12,
     during=30,
     after=12,
+    least=0,
     deadline=10.0,
     swaps=200,
     is_timed=True,
@@ -54,6 +56,7 @@ SHORT = ScenarioScale(
     before=0.7,
     during=3,
     after=1.0,
+    least=60,
     deadline=4.0,
     swaps=40,
     is_timed=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from tests.chaos.feed_readers import reading
 from tests.chaos.page_oracle import PageOracle
 from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.walk_specs import mixed_walks
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -62,6 +63,11 @@ class ScenarioRun:
         began = time.monotonic()
         await asyncio.sleep(seconds)
         return began, time.monotonic()
+
+    async def read_enough(self) -> None:
+        """Let the consumers read until there were as many requests as the extent says."""
+        with suppress(TimeoutError):
+            await until(lambda: len(self.tally.seen) >= self.ground.extent.least)
 
     def punctual(self) -> None:
         """Require that no response takes longer than the deadline plus 300 ms."""
@@ -115,6 +121,7 @@ async def run_scenario(
             await play.read(extent.before)
             yield play
             await play.read(extent.after)
+            await play.read_enough()
         complaints = _COMPLAINTS.findall(log.read())
         play.must(serving.process.returncode is None, f"the service ended with {serving.process.returncode}")
         play.must(not complaints, f"the log has {len(complaints)} complaints, such as: {complaints[:1]}")

@@ -17,11 +17,15 @@ PLACES, ROOM, CLIENTS = 2, 2, 24
 
 
 async def test_in_an_overload_every_response_is_correct_or_a_refusal(engine_url: str) -> None:
-    async with load_cluster([engine_url], LISTINGS) as stage, stage.service(concurrency=PLACES, queue=ROOM) as serving:
+    # The deadline is far: it is the queue that refuses.
+    async with (
+        load_cluster([engine_url], LISTINGS) as stage,
+        stage.service(concurrency=PLACES, queue=ROOM, deadline_seconds=120) as serving,
+    ):
         done = await load(
             stage,
             serving,
-            LoadPhase(seconds=2.0, shows=20.0, clients=CLIENTS),
+            LoadPhase(seconds=2.0, shows=20.0, clients=CLIENTS, least=20),
             LoadPhase(seconds=1.0, shows=20.0, clients=1),
             page_size=20,
         )

@@ -15,10 +15,10 @@ import msgspec
 import orjson
 
 from brokerage_feed.messages import SnapshotRecord
-from embedded.ports import free_ports
 from mappings import LISTING, OFFICE
 from tests.consumer.conftest import COMMAND
 from tests.feed.feed_client import ConsumerCopy
+from tests.neighbours import steady_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -85,7 +85,7 @@ class ServiceProcess:
 @asynccontextmanager
 async def run_service(bench: Bench, key: str, log: Path) -> AsyncIterator[ServiceProcess]:
     """Run the service with its defaults until it is left."""
-    (port,) = free_ports(1)
+    port = steady_port()
     given = environment(ELASTICSEARCH_URL=bench.connection.url[0], BROKERAGE_INDEX_PREFIX=bench.connection.prefix)
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(

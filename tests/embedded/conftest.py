@@ -16,7 +16,7 @@ HEAP_MB = 512
 
 def call(url: str, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     """One request to a node; the parsed answer."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
         connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
         answer = connection.getresponse()

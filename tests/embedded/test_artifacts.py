@@ -125,7 +125,7 @@ def test_a_second_program_waits_while_the_first_prepares_the_same_files(cache: P
     with (root / "preparing.lock").open("w") as first, ThreadPoolExecutor(1) as pool:
         fcntl.flock(first, fcntl.LOCK_EX)
         second = pool.submit(prepare_home, steps.append, lock_of(SMALL))
-        assert eventually(lambda: len(steps) > 0, seconds=10)
+        assert eventually(lambda: len(steps) > 0, seconds=60)
         assert steps == [StartProgress("waiting for another program that is preparing the same files")]
         fcntl.flock(first, fcntl.LOCK_UN)
         assert SMALL.matches(Path(second.result().class_path[0]))

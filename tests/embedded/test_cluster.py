@@ -14,6 +14,7 @@ from embedded.data_folder import ClusterRecord, DataFolder
 from embedded.ports import free_ports, require_ports
 from embedded.readiness import is_cluster_ready
 from tests.embedded.conftest import HEAP_MB, call, eventually
+from tests.neighbours import steady_port
 from tests.processes import is_running
 
 
@@ -52,7 +53,7 @@ def test_optional_packages_that_are_missing_are_named(monkeypatch: pytest.Monkey
 
 
 def test_data_survives_a_stop_and_the_stop_frees_port_and_process(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     steps: list[StartProgress] = []
     options = NodeOptions(data=tmp_path, port=port, heap_mb=HEAP_MB)
     with EmbeddedCluster(options, steps.append) as running:
@@ -155,10 +156,10 @@ def test_three_nodes_form_one_cluster_that_answers_again_after_one_is_killed_and
         killed = next(process for process in running.processes if process.name == master)
         killed.send_signal(signal.SIGKILL)
         (other, _third) = [process for process in running.processes if process is not killed]
-        health = call(other.url, "GET", "/_cluster/health?wait_for_nodes=2&wait_for_status=yellow&timeout=30s")
+        health = call(other.url, "GET", "/_cluster/health?wait_for_nodes=2&wait_for_status=yellow&timeout=90s")
         assert health["number_of_nodes"] == 2
         assert call(other.url, "GET", "/homes/_doc/1")["_source"] == {"city": "Kent"}
-        assert eventually(lambda: killed.describe_end() == "by SIGKILL", seconds=5)
+        assert eventually(lambda: killed.describe_end() == "by SIGKILL", seconds=60)
         number = running.processes.index(killed)
         running.restart(number)
         assert is_ready_with(running.urls, nodes=3)

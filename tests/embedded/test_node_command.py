@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from embedded import EmbeddedCluster
-from embedded.ports import free_ports
 from tests.embedded.conftest import HEAP_MB, eventually
+from tests.neighbours import steady_port
 from tests.processes import is_running
 
 PROGRAM = [sys.executable, "-c", "from brokerage.node import node; node()"]
@@ -22,7 +22,7 @@ ENVIRONMENT = os.environ | {"BROKERAGE_NODE_HEAP_MB": str(HEAP_MB)}
 @contextmanager
 def running_command(data: Path) -> Iterator[tuple[subprocess.Popen[str], str, list[str]]]:
     """The program once it is ready, the node's address and what was printed so far."""
-    (port,) = free_ports(1)
+    port = steady_port()
     arguments = [*PROGRAM, "--port", str(port), "--data", str(data)]
     with subprocess.Popen(  # noqa: S603
         arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT
@@ -60,7 +60,7 @@ def test_a_signal_stops_the_command_in_order_with_exit_code_0(tmp_path: Path, nu
         assert f"log:  {tmp_path}/logs/node-0.log" in lines
         (pid,) = node_pids(tmp_path)
         program.send_signal(number)
-        output, _none = program.communicate(timeout=40)
+        output, _none = program.communicate(timeout=120)
         assert program.returncode == 0
         assert output.split() == ["stopping", "stopped"]
         assert not is_running(pid)
@@ -84,7 +84,7 @@ def test_the_node_and_its_ephemeral_data_go_when_their_program_is_killed(tmp_pat
         assert is_running(pid)
         assert len(list(tmp_path.iterdir())) == 1
         program.kill()
-    assert eventually(lambda: not is_running(pid), seconds=15)
+    assert eventually(lambda: not is_running(pid), seconds=60)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -92,14 +92,14 @@ def test_a_node_that_was_killed_ends_the_command_with_one_sentence(tmp_path: Pat
     with running_command(tmp_path) as (program, _url, _lines):
         (pid,) = node_pids(tmp_path)
         os.kill(pid, signal.SIGKILL)
-        output, _none = program.communicate(timeout=20)
+        output, _none = program.communicate(timeout=120)
         assert program.returncode == 1
         log = tmp_path / "logs" / "node-0.log"
         assert output.splitlines()[-1] == f"Error: node-0 cannot run, it ended by SIGKILL (details: {log})"
 
 
 def test_a_second_program_on_the_same_data_is_refused_with_the_first_ones_number(cluster: EmbeddedCluster) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     arguments = [*PROGRAM, "--port", str(port), "--data", str(cluster.data)]
     done = subprocess.run(arguments, capture_output=True, text=True, env=ENVIRONMENT, check=False)  # noqa: S603
     assert done.returncode == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     # From what has come of an answer to the number of bytes behind which it is cut; None: not yet.
     Cut = Callable[[bytes], int | None]
@@ -53,6 +53,7 @@ class Ways:
     to_node: Way
     to_service: Way
     on_request: Callable[[bytes], Cut | None]  # called with each piece of a request: how its response is cut, if at all
+    let_pass: Callable[[bytes], Awaitable[None]]  # called before with the same piece: returns once it may pass
 
 
 class Link:
@@ -95,6 +96,7 @@ class Link:
 
     async def _ask(self, queue: asyncio.Queue[tuple[float, bytes]]) -> None:
         while piece := await _due(queue, self._ways.to_node):
+            await self._ways.let_pass(piece)
             self._answer.clear()
             self._cut = self._ways.on_request(piece)
             if not await _write(self._node[1], piece):

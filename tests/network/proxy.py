@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from embedded.ports import free_ports
+from tests.neighbours import steady_port
 from tests.network.link import Link, Way, Ways, reset
 from tests.network.server import Server
 
@@ -34,9 +34,12 @@ class Proxy:
         )
         self.cuts = 0  # responses that were cut
         self.heads: list[str] = []  # the first lines of requests
+        self.held = 0  # requests that are held now
+        self._held_target: str | None = None
+        self._released = asyncio.Event()
         self._target = urlsplit(target)
         self._links: set[Link] = set()
-        self._server = Server(self._pass_on, certificate, free_ports(1)[0])
+        self._server = Server(self._pass_on, certificate, steady_port())
 
     @property
     def url(self) -> str:
@@ -68,7 +71,14 @@ class Proxy:
         self.to_node.heal()
         self.to_service.heal()
         self.resets_new, self.cutting = False, None
+        self._held_target = None
+        self._released.set()
         await self._server.start()
+
+    def hold(self, target: str) -> None:
+        """Hold the requests whose first line contains this; all others pass."""
+        self._held_target = target
+        self._released.clear()
 
     def freeze(self) -> None:
         """Accept connections and pass nothing, in either direction."""
@@ -96,13 +106,27 @@ class Proxy:
         except OSError:
             reset(connection.writer)
             return
-        link = Link((connection.reader, connection.writer), node, Ways(self.to_node, self.to_service, self._asked))
+        link = Link(
+            (connection.reader, connection.writer),
+            node,
+            Ways(self.to_node, self.to_service, self._asked, self._let_pass),
+        )
         self._links.add(link)
         try:
             await link.carry()
         finally:
             self._links.discard(link)
             self.cuts += link.was_cut
+
+    async def _let_pass(self, piece: bytes) -> None:
+        """Return at once, or when a request that is held is released."""
+        if self._held_target is None or self._held_target.encode() not in piece.partition(b"\r\n")[0]:
+            return
+        self.held += 1
+        try:
+            await self._released.wait()
+        finally:
+            self.held -= 1
 
     def _asked(self, piece: bytes) -> Cut | None:
         first = piece.partition(b"\r\n")[0]

@@ -81,6 +81,19 @@ async def test_what_is_frozen_passes_once_it_is_healed(proxy: Proxy, session: ai
     assert await asking == _BODY
 
 
+async def test_requests_for_a_target_are_held_and_no_others(proxy: Proxy, session: aiohttp.ClientSession) -> None:
+    proxy.hold("/whole")
+    asking, leaving = (asyncio.create_task(_get(session, proxy, "/whole")) for _ in range(2))
+    await until(lambda: proxy.held == 2)
+    assert await _get(session, proxy, "/pieces") == _BODY
+    leaving.cancel()
+    await until(lambda: proxy.held == 1)
+    assert not asking.done()
+    await proxy.heal()
+    assert await asking == _BODY
+    assert proxy.held == 0
+
+
 async def test_open_connections_are_reset(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
     await until(lambda: proxy.connections)

@@ -262,12 +262,12 @@ def _escaped(text: str) -> str:
     return "".join(f"%{ord(character):02X}" for character in text)
 
 
-def exchange(port: int, way: KeyInjection) -> str:
-    """Send the bytes of a way and return all that comes back."""
+def exchange(port: int, way: KeyInjection, patience_seconds: float = _PATIENCE_SECONDS) -> str:
+    """Send the bytes of a way and return all that comes back, until nothing has come for so long."""
     received = b""
     # It may be closed before all of a long line is sent, and for some the service waits for more.
     with (
-        socket.create_connection(("127.0.0.1", port), _PATIENCE_SECONDS) as connection,
+        socket.create_connection(("127.0.0.1", port), patience_seconds) as connection,
         suppress(ConnectionError, TimeoutError),
     ):
         connection.sendall(way.sent)

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from embedded.ports import free_ports
 from service.app import SERVICES
 from tests.brokerage.conftest import COMMAND, _environment, invoke
 from tests.brokerage.test_serve import _wait_for
-from tests.neighbours import neighbours
+from tests.neighbours import neighbours, steady_port
 from tests.security.canary import CanaryKey, KeyInjection, exchange, get
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def served(output: Path, environment: dict[str, str]) -> Iterator[subprocess.Pop
 def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
     canary: CanaryKey, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    (port,), (metrics, _) = free_ports(1), neighbours()
+    port, (metrics, _) = steady_port(), neighbours()
     settings = {"BROKERAGE_PORT": str(port), "BROKERAGE_METRICS_PORT": str(metrics), "BROKERAGE_WORKERS": "2"}
     settings["BROKERAGE_METRICS_ALLOWED_HOSTS"] = "x"
     settings["BROKERAGE_DRAIN_SECONDS"] = "0.1"
@@ -97,9 +96,10 @@ def test_nothing_that_a_served_process_writes_or_answers_holds_the_key(
     ]
     with served(tmp_path / "output", {**environment, **settings}) as process, ThreadPoolExecutor(_AT_ONCE) as pool:
         _wait_for(port)
+        _wait_for(metrics, "/metrics")
         driven = [(way, pool.submit(exchange, to, way)) for to, chosen in ways.items() for way in chosen]
         leaking = [way.name for way, answer in driven if canary.found_in(answer.result())]
-        exposed = exchange(metrics, get("metrics", "/metrics"))
+        exposed = exchange(metrics, get("metrics", "/metrics"), _PATIENCE_SECONDS)
         process.send_signal(signal.SIGTERM)
         process.wait(_PATIENCE_SECONDS)
     written = (tmp_path / "output").read_text(errors="replace")

@@ -24,6 +24,9 @@ __all__ = ["run"]
 
 # A request line longer than the service accepts must reach it, as in `service.workers.server`.
 _LONGEST_LINE_BYTES = 65_536
+# What happens at the deadline is tried with the first of these; with the next where a busy machine let it pass before a
+# search had begun.
+DEADLINES_SECONDS = (0.4, 2.0, 15.0)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ _FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+_START_MILLISECONDS = 120_000
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -72,6 +73,6 @@ async def open_chromium() -> AsyncIterator[Browser]:
     if path is None:
         pytest.fail("Chromium is missing: `make chromium` installs it as root, or install `chromium` yourself.")
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=path, args=[*_FLAGS])
+        opened = await playwright.chromium.launch(executable_path=path, args=[*_FLAGS], timeout=_START_MILLISECONDS)
         yield opened
         await opened.close()

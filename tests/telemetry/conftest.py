@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, suppress
+import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -58,11 +59,11 @@ class Watched:
             await answer.read()
             return answer.status
 
-    async def left(self, path: str, key: str) -> None:
-        """Ask, and leave before there is an answer; return when the line of it is there."""
-        async with ClientSession(timeout=ClientTimeout(0.3)) as client:
-            with suppress(TimeoutError):
-                await client.get(f"http://127.0.0.1:{self.port}{path}", headers={"x-api-key": key})
+    async def left(self, path: str, key: str, stand_in: StandIn) -> None:
+        """Ask, and leave while Elasticsearch holds the search; return when the line of it is there."""
+        asking = asyncio.create_task(self.get(path, key))
+        await until(lambda: any(asked == "/listings/_search" for asked, _ in stand_in.asked))
+        asking.cancel()
         await until(lambda: self.lines)
 
     async def text(self) -> str:
@@ -85,6 +86,12 @@ class Watched:
     def finished(self) -> dict[str, ReadableSpan]:
         """Return the spans that have ended, by name."""
         return {span.name: span for span in self.spans.get_finished_spans()}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Show fresh values, however long a busy machine needs to read them."""
+    monkeypatch.setattr("service.search.cached_value._REFRESH_TIMEOUT_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def _passengers(watched: Watched) -> int:
 async def test_who_leaves_gets_a_line_with_the_status_of_nginx(watched: Watched, stand_in: StandIn, key: str) -> None:
     held = HeldReply()
     stand_in.out(held, "listings")
-    await watched.left(FEED, key)
+    await watched.left(FEED, key, stand_in)
     ((_, fields),) = watched.lines
     expected = {"method": "GET", "route": "/v1/listings", "status": 499, "rows": 0, "key_id": key[3:13], "tier": "gold"}
     assert logged(fields) == expected

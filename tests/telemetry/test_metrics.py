@@ -131,7 +131,7 @@ async def test_who_leaves_before_the_answer_is_counted_as_having_left(
 ) -> None:
     held = HeldReply()
     stand_in.out(held, "listings")
-    await watched.left(FEED, key)
+    await watched.left(FEED, key, stand_in)
     assert await watched.samples("brokerage_requests") == {("brokerage_requests_total", LISTINGS, "499", "gold"): 1}
     held.release.set()
 

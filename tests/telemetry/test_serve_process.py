@@ -11,9 +11,9 @@ from urllib.error import HTTPError
 import orjson
 import pytest
 
-from embedded.ports import free_ports
 from tests.brokerage.conftest import COMMAND, _environment
 from tests.brokerage.test_serve import _wait_for
+from tests.neighbours import steady_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 120
 
 
 def test_a_served_process_logs_lines_of_json_and_sends_its_spans(collector: Server, tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     settings = {
         "ELASTICSEARCH_URL": "http://127.0.0.1:9",
         "BROKERAGE_PORT": str(port),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ASK_EVERY_SECONDS = 0.02
 _PATIENCE_SECONDS = 60
+_LOOKS = 100  # at the kernel's table of connections
 # An unknown parameter is judged behind the key, and needs no index of records.
 _ACCEPTED, _REFUSED = 400, 401
 
@@ -43,11 +44,18 @@ class WorkerConnection:
 
     def inode(self) -> str:
         """Return the inode of the worker's end."""
+        # The table may change while it is read, and then lists a connection twice, or not at all.
+        inodes: set[str] = set()
+        for _ in range(_LOOKS):
+            if inodes := self._inodes():
+                break
+        (inode,) = inodes
+        return inode
+
+    def _inodes(self) -> set[str]:
         ours, theirs = (self.writer.get_extra_info(name)[1] for name in ("sockname", "peername"))
         ends = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        # The table may change while it is read, and then lists a connection twice.
-        (inode,) = {end[9] for end in ends if (end[1][-4:], end[2][-4:]) == (f"{theirs:04X}", f"{ours:04X}")}
-        return inode
+        return {end[9] for end in ends if (end[1][-4:], end[2][-4:]) == (f"{theirs:04X}", f"{ours:04X}")}
 
 
 async def _links(port: int, workers: Collection[int]) -> AsyncIterator[WorkerConnection]:

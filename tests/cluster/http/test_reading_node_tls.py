@@ -59,9 +59,14 @@ def test_a_trusted_server_answers(run: Run, authority: trustme.CA, trusted: str)
 def test_a_time_out_ends_a_secured_connection_too(run: Run, authority: trustme.CA, trusted: str) -> None:
     async def scenario() -> None:
         async with serving(silent(after=CHUNKED[:90]), certificate(authority, "localhost")) as server:
-            with pytest.raises(ConnectionTimeout):
-                await server.node("https", ca_certs=trusted, request_timeout=0.5).perform_request("GET", "/")
-            await until(lambda: server.open == 0 and server.accepted > 0)
+            # On a busy machine the time may be over before there is a secured connection.
+            for seconds in (0.5, 5.0, 30.0):
+                with pytest.raises(ConnectionTimeout):
+                    await server.node("https", ca_certs=trusted, request_timeout=seconds).perform_request("GET", "/")
+                if server.requests:
+                    break
+            assert server.requests
+            await until(lambda: server.open == 0)
 
     run(scenario())
 

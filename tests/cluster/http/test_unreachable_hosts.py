@@ -34,6 +34,7 @@ def test_a_host_that_never_responds_is_an_error_long_before_the_request_times_ou
         node = ReadingNode(NodeConfig("http", "127.0.0.1", port))
         with pytest.raises(NodeConnectionError, match="does not accept connections"):
             await node.perform_request("GET", "/", request_timeout=HOUR_SECONDS)
+        monkeypatch.setattr("cluster.http.reading_node._CONNECT_SECONDS", HOUR_SECONDS)
         with pytest.raises(ConnectionTimeout):
             await node.perform_request("GET", "/", request_timeout=0.05)
 

@@ -118,7 +118,8 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
     reply: Reply,
     said: str,
 ) -> None:
-    monkeypatch.setattr("service.audit.audit_writer._WRITE_TIMEOUT_SECONDS", 0.2)
+    # Only where there is no response: a busy machine may need longer than that.
+    monkeypatch.setattr("service.audit.audit_writer._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
     stand_in.out(reply, "audit")
     before = count("failures")
     for _ in range(2):
@@ -126,6 +127,7 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
         await audit_of(api).flush()
     assert count("failures") == before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
+    monkeypatch.setattr("service.audit.audit_writer._WRITE_TIMEOUT_SECONDS", 60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await audit_of(api).flush()

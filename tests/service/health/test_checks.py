@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ from service.errors import ApiError, NotElasticsearch
 from service.health.checks import Finding, FindingState, blocked_resources
 from service.health.index_checks import run_checks
 from service.settings import ServiceSettings
+from tests.service.health.conftest import REQUEST_TIMEOUT
 from tests.service.stand_in import Reply, refusal
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,9 +255,13 @@ async def test_what_one_may_not_look_at_hides_nothing_else(stand_in: StandIn) ->
 
 
 async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.health.checks._REQUEST_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(REQUEST_TIMEOUT, 0.1)
     stand_in.strange = {"/_nodes/_all/_none": Reply(delay=30.0), "/_cluster/health": refusal(503, "no_master")}
-    assert [(subject, state) for subject, state, _ in bad(await found(stand_in))] == [
+    checking = asyncio.create_task(found(stand_in))
+    await until(lambda: stand_in.looked_at)
+    # The first request is on its way; those behind it have time.
+    monkeypatch.setattr(REQUEST_TIMEOUT, 60.0)
+    assert [(subject, state) for subject, state, _ in bad(await checking)] == [
         ("elasticsearch", FindingState.UNKNOWN),
         ("cluster", FindingState.UNKNOWN),
     ]
@@ -272,7 +279,7 @@ async def test_a_check_that_takes_too_long_is_unknown(stand_in: StandIn, monkeyp
 async def test_a_cluster_that_is_away_is_an_error(
     stand_in: StandIn, reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.health.checks._REQUEST_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(REQUEST_TIMEOUT, 0.1)
     stand_in.is_away(reply)
     with pytest.raises(ApiError):
         await found(stand_in)

@@ -16,6 +16,7 @@ from service.health.checks import get_within_timeout
 from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
 from service.settings import ServiceSettings
+from tests.service.health.conftest import READ_TIMEOUT, REQUEST_TIMEOUT
 from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node, probe
 from tests.service.stand_in import Reply, refusal
 from tests.waiting import until, until_true
@@ -248,7 +249,7 @@ class _Silent:
 
 
 async def test_no_check_waits_for_an_answer_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.health.checks._REQUEST_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(REQUEST_TIMEOUT, 0.01)
     with pytest.raises(DeadlineExceeded):
         # Far longer than any check takes: it ends a test that would wait for ever.
         await asyncio.wait_for(get_within_timeout(_Silent(), "/"), 60)
@@ -258,6 +259,6 @@ async def test_readiness_does_not_wait_for_what_cannot_be_read(monkeypatch: pyte
     async def unreadable() -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("service.health.monitor._READ_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(READ_TIMEOUT, 0.01)
     watch = HealthMonitor(cast("SearchEngine", _Silent()), ConnectionSettings(), ServiceSettings(), unreadable)
     assert await asyncio.wait_for(watch.unready_reason(), 60) == "keys and companies cannot be read"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from mappings import RESOURCES
 from service.app import SERVICES
 from service.health.probes import DRAINING, HEALTH_MONITOR, unready_reason
-from tests.service.stand_in import Reply, refusal
+from tests.service.stand_in import HeldReply, Reply, refusal
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from tests.service.stand_in import StandIn
 
 AWAY = refusal(503, "cluster_block_exception")
-SILENT = Reply(delay=30.0)
 
 
 async def probe(api: TestClient[Any, Any], path: str = "/readyz") -> tuple[int, str | None]:
@@ -146,15 +147,18 @@ async def test_what_is_wrong_for_every_replica_takes_no_running_one_out(
     assert await probe(api) == (200, None)
 
 
-async def test_a_running_replica_outlives_a_short_outage_and_not_a_long_one(open_api: Open, stand_in: StandIn) -> None:
+async def test_a_running_replica_outlives_a_short_outage_and_not_a_long_one(
+    open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = await open_api(outage_seconds=60.0)
     assert await probe(api) == (200, None)
     stand_in.is_away(Reply(status=502, headers={}))
     await check_now(api)
     assert await probe(api) == (200, None)
     assert api.app is not None
-    api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
+    silent_since = api.app[SERVICES].engine.last_response_at = time.monotonic() - 61
     await check_now(api)
+    monkeypatch.setattr("service.health.monitor.time", SimpleNamespace(monotonic=lambda: silent_since + 61))
     assert await probe(api) == (503, "elasticsearch: no response for 61 seconds")
     assert await probe(api, "/startupz") == (200, None)
     stand_in.strange.clear()
@@ -195,19 +199,36 @@ async def test_a_draining_service_is_unready_at_once_but_still_answers(
 async def test_however_often_readiness_is_asked_a_silent_cluster_is_asked_once(
     open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.health.monitor._READ_TIMEOUT_SECONDS", 1.0)
-    stand_in.out(SILENT, "companies")
-    api = await open_api(deadline_seconds=2.5)
+    held = HeldReply(status=503)
+    stand_in.out(held, "companies")
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0, deadline_seconds=60.0)
     stand_in.looked_at.clear()
-    async with asyncio.timeout(20):
-        answers = await asyncio.gather(*(probe(api) for _ in range(50)))
-    assert {status for status, _ in answers} == {503}
+    reading = count_read_checks(api, monkeypatch)
+    asking = [asyncio.create_task(probe(api)) for _ in range(50)]
+    await until(lambda: len(reading) == 50)
+    held.release.set()
+    assert {status for status, _ in await asyncio.gather(*asking)} == {503}
     marks = [f"/control/_doc/mark-{resource.alias}" for resource in RESOURCES]
     assert sorted(path for path, _ in stand_in.asked) == ["/companies/_search", *sorted(marks)]
     assert stand_in.looked_at == []
 
 
-async def test_a_ready_replica_asks_nothing_when_it_is_asked(api: TestClient[Any, Any], stand_in: StandIn) -> None:
+def count_read_checks(api: TestClient[Any, Any], monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return a list that gets an entry for each probe that reads what the first request needs."""
+    assert api.app is not None
+    monitor, reading = api.app[HEALTH_MONITOR], list[None]()
+    read = monitor._read_check
+
+    async def counted() -> None:
+        reading.append(None)
+        await read()
+
+    monkeypatch.setattr(monitor, "_read_check", counted)
+    return reading
+
+
+async def test_a_ready_replica_asks_nothing_when_it_is_asked(open_api: Open, stand_in: StandIn) -> None:
+    api = await open_api(fresh_seconds=3600.0, stale_seconds=3600.0)
     assert await probe(api) == (200, None)
     stand_in.looked_at.clear()
     stand_in.asked.clear()

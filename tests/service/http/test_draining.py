@@ -45,7 +45,8 @@ async def _never(_: web.Request) -> web.Response:
 
 
 def _runner(url: str = "http://127.0.0.1:9") -> ServiceRunner:
-    settings = ServiceSettings(deadline_seconds=0.5)
+    # What has not ended a second after that is given up.
+    settings = ServiceSettings(deadline_seconds=60.0)
     app = create_app(settings, ConnectionSettings(url=(url,)))
     app.router.add_get("/slow", _slow)
     app.router.add_get("/never", _never)
@@ -160,6 +161,7 @@ async def test_a_request_that_never_ends_does_not_hold_it_up_for_ever(runner: Se
     client = await connect()
     client.writer.write(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
     await asyncio.sleep(0.05)
+    runner._drain_seconds = 0.5
     runner.drain()
     await runner.wait_closed()
     assert len(_open(runner)) == 1

@@ -15,7 +15,7 @@ from service.app import create_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
 from tests.loops import run
-from tests.service.raw_http import exchange, exchange_one, listening, serve_raw
+from tests.service.raw_http import RawResponse, exchange, exchange_one, listening, serve_raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -210,8 +210,13 @@ PARTIAL: list[tuple[int, list[bytes]]] = [
 async def test_a_partial_request_times_out(
     port: int, count: int, sent: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", 0.1)
-    answers = await exchange(port, *sent)
+    answers: list[RawResponse] = []
+    # On a busy machine the first time may pass between two pieces of a whole request.
+    for seconds in (0.1, 1.0, 10.0):
+        monkeypatch.setattr("service.http.connection._HEAD_TIMEOUT_SECONDS", seconds)
+        answers = await exchange(port, *sent)
+        if len(answers) >= count:
+            break
     assert [answer.status for answer in answers] == [200] * count
 
 

@@ -121,11 +121,19 @@ def test_a_body_is_released_when_it_is_sent_though_the_client_stays(run: Run) ->
             async with client.get(f"http://127.0.0.1:{served.port}") as response:
                 await response.read()
             await until(lambda: served.sent == 1)
-            await asyncio.sleep(0.01)
-            gc.collect()
-            buffer.clear()  # raises BufferError if a part is still referenced
+            await until(lambda: is_released(buffer))
 
     run(scenario())
+
+
+def is_released(buffer: bytearray) -> bool:
+    """Whether no part of a buffer is referenced any more; empty it then."""
+    gc.collect()
+    try:
+        buffer.clear()
+    except BufferError:
+        return False
+    return True
 
 
 async def reading_slowly(port: int) -> tuple[socket.socket, asyncio.AbstractEventLoop]:

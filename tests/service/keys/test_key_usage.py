@@ -109,7 +109,8 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
     reply: Reply,
     said: str,
 ) -> None:
-    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 0.2)
+    # Only where there is no response: a busy machine may need longer than that.
+    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
     key = stand_in.grant()
     stand_in.out(reply, "key_usage")
     before = failures()
@@ -118,6 +119,7 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
         await usage_of(api).flush()
     assert failures() >= before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
+    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await usage_of(api).flush()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded.ports import free_ports
+from tests.neighbours import steady_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class RedisServer:
         program = shutil.which("redis-server")
         if program is None:
             pytest.fail(_ABSENT)
-        self._port = free_ports(1)[0]
+        self._port = steady_port()
         self.url = f"redis://127.0.0.1:{self._port}/0"
         self._command = [program, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
         self._process: subprocess.Popen[bytes] | None = None

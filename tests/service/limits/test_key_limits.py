@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from ipaddress import ip_address
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.app import SERVICES
+from service.limits import local_buckets
 from service.limits.auth_failures import AuthFailureLimiter
 from service.limits.limit_errors import AuthFailuresLimited, ConcurrencyLimited
 from service.telemetry.counters import LIMIT_HITS, LIMIT_REFUSALS
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 LISTINGS = "/v1/listings?platform_company_id=acme&updated_since={}"
 COMPANIES = "/v1/companies"
 NAMES = {"RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+
+
+@pytest.fixture(autouse=True)
+def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was counted does not come back, however slow the machine is."""
+    monkeypatch.setattr(local_buckets, "time", SimpleNamespace(monotonic_ns=lambda: 0))
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from service.app import SERVICES
+from tests.service.conftest import DEADLINES_SECONDS
 from tests.service.stand_in import HeldReply, read_response
 from tests.waiting import until
 
@@ -66,11 +67,14 @@ def asking(api: TestClient[Any, Any], stand_in: StandIn, path: str, times: int) 
 async def test_at_the_deadline_the_handlers_clock_alone_fires_and_the_search_is_given_up(
     open_api: Open, stand_in: StandIn, held: HeldReply, path: str, times: int
 ) -> None:
-    api, before = await open_api(deadline_seconds=0.4), timeouts()
-    answers = await asyncio.gather(*asking(api, stand_in, path, times))
-    assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(504, "2")] * times
-    await until(lambda: len(held.given_up) == count(stand_in))
-    assert (is_empty(api.app), timeouts()) == (True, before)
+    for seconds in DEADLINES_SECONDS:
+        api, before = await open_api(deadline_seconds=seconds), timeouts()
+        answers = await asyncio.gather(*asking(api, stand_in, path, times))
+        assert [(answer.status, answer.headers["Retry-After"]) for answer in answers] == [(504, "2")] * times
+        await until(lambda: len(held.given_up) == count(stand_in))
+        assert (is_empty(api.app), timeouts()) == (True, before)
+        if count(stand_in):
+            break
     assert 1 <= count(stand_in) <= times
 
 
@@ -107,10 +111,14 @@ async def test_a_remaining_request_succeeds_after_the_first_was_cancelled(
 async def test_a_connection_that_was_given_up_is_not_used_again(
     open_api: Open, stand_in: StandIn, held: HeldReply
 ) -> None:
-    api = await open_api(deadline_seconds=0.4, connections=1)
-    for _ in range(3):
+    for seconds in DEADLINES_SECONDS:
+        api = await open_api(deadline_seconds=seconds, connections=1)
+        held.release.clear()
+        for _ in range(3):
+            (answer,) = await asyncio.gather(*asking(api, stand_in, PATHS["a walk"], 1))
+            assert answer.status == 504
+        held.release.set()
         (answer,) = await asyncio.gather(*asking(api, stand_in, PATHS["a walk"], 1))
-        assert answer.status == 504
-    held.release.set()
-    (answer,) = await asyncio.gather(*asking(api, stand_in, PATHS["a walk"], 1))
+        if answer.status != 504:
+            break
     assert answer.status == 200

@@ -132,9 +132,12 @@ async def test_a_page_of_one_process_is_never_older_than_what_it_has_read_of_the
 
 
 async def test_a_watermark_is_reported_once_no_process_can_respond_from_before_it(
-    open_api: Open, stand_in: StandIn
+    open_api: Open, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in.out(Reply(body=search_response()), "listings")
+    # The first reading is settled at once; after it, only the test moves the clock.
+    clock = Hurry(3600.0)
+    monkeypatch.setattr("service.search.cached_value.time", clock)
     api = await open_api(fresh_seconds=0.0, stale_seconds=0.0, shared_seconds=0.5)
     headers = {"x-api-key": stand_in.grant()}
 
@@ -142,10 +145,13 @@ async def test_a_watermark_is_reported_once_no_process_can_respond_from_before_i
         return (await api.get(PATH, headers=headers)).headers["X-Next-Updated-Since"]
 
     assert await watermark() == "1000"
+    clock.step = 0.0
     stand_in.documents["control", mark_id("listings")] = {**MARK, "clock": 2_000_000}
     # Another process may have begun a search just before, and answer from it for half a second.
     assert await watermark() == "1000"
-    await asyncio.sleep(0.6)
+    clock.now += 0.4
+    assert await watermark() == "1000"
+    clock.now += 0.2
     assert await watermark() == "2000"
 
 

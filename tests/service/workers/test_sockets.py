@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from embedded.ports import free_ports
 from service.settings import ServiceSettings
 from service.workers.sockets import ListenError, ListenSockets, bind_sockets, bind_worker_sockets
-from tests.neighbours import neighbours
+from tests.neighbours import neighbours, steady_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +81,7 @@ def test_each_worker_serves_its_metrics_on_the_next_port(bind: Bind) -> None:
 
 
 def test_metrics_have_a_host_of_their_own(bind: Bind) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
     (default,) = bind(host="127.0.0.2", port=0, metrics_port=port)
     assert default.metrics[0].getsockname() == ("127.0.0.1", port)
     default.close()
@@ -102,7 +101,7 @@ def test_a_host_may_have_several_addresses(bind: Bind, monkeypatch: pytest.Monke
 
 
 def test_ipv6_is_listened_on_and_shown_in_brackets(bind: Bind) -> None:
-    (port,) = free_ports(1)
+    port = steady_port()
 
     def twice() -> None:
         for _ in range(2):
