@@ -31,7 +31,7 @@ _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guesse
 _MEMORY_BYTES = 8 * 2**30
 _IMAGE = Path(__file__).with_name("image")
 _SHIPPED = _IMAGE / "test_shipped_image.py"
-_LONG_AND_LAST = Path(__file__).with_name("upgrade")
+_LONG_AND_LAST = [Path(__file__).with_name(name) for name in ("upgrade", "site", "siege")]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +60,7 @@ def _keep_files_in_memory() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long and would come last: one process would end with it while the others have nothing."""
-    items.sort(key=lambda item: _LONG_AND_LAST not in item.path.parents)
+    items.sort(key=lambda item: not any(folder in item.path.parents for folder in _LONG_AND_LAST))
 
 
 def pytest_collection_finish() -> None:

@@ -44,13 +44,13 @@ def environment(
 
 
 def test_walks_and_polls_return_valid_states(
-    environment: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int], shards: int
+    environment: MachineEnvironment, runner: asyncio.Runner, amount: Callable[[int, int], int]
 ) -> None:
     FeedMachine.environment, FeedMachine.runner = environment, runner
     run_state_machine_as_test(
         FeedMachine,
         settings=settings(
-            max_examples=amount(10 if shards == 1 else 4, 500),
+            max_examples=amount(5, 500),
             stateful_step_count=amount(30, 50),
             derandomize=amount(1, 0) == 1,
             database=None,
