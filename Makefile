@@ -35,7 +35,7 @@ lint: develop  ## Check style and types.
 
 unit: develop redis promtool chromium tests/clients/node_modules  ## Run the tests; each process uses its own Elasticsearch.
 	@$(MAKE) --no-print-directory podman || echo "podman cannot be installed"
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 redis:  # Tests of shared rate limits need a real Redis. Without root they fail and say what is missing.
 	@command -v redis-server > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
