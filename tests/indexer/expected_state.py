@@ -93,7 +93,9 @@ class Changes:
         if kind == "new":
             return f"new-{self.count}", TeamState(self.moment, f"name {self.count}")
         if kind == "late":
-            return identifier, TeamState(known.moment - 1, f"late {self.count}")
+            # A source may bring back what vanished as it was a second before. At the same time the last one would win.
+            earlier = 2 if known.reason == "vanished" else 1
+            return identifier, TeamState(known.moment - earlier, f"late {self.count}")
         if kind == "touch":
             return identifier, TeamState(self.moment, known.name, None if known.name else "deleted")
         gone = kind == "deletion"
