@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 import service.feed.snapshot_stream
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
 from mappings.display import DisplayLicence
-from service.app import create_app
 from service.exports.manifest import decode_manifest
-from service.keys.store import KeyGrant, KeyStore
+from service.keys.store import KeyGrant
 from service.publishing.publish_run import publish
 from service.publishing.target_folder import TargetFolder
-from tests.feed.conftest import GRANTS, SETTINGS
+from tests.feed.conftest import GRANTS, SETTINGS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing, office
 from tests.indexer.conftest import bench
 
@@ -92,9 +90,7 @@ async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     offices = [office("O1", "a"), office("O2", "b"), office("O3", "a", 1, deactivated=True)]
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})
     assert summary.exit_code == 0
-    store = KeyStore(bench.client, bench.connection.keys_index)
     grants = {**GRANTS, "shown": KeyGrant("shown", companies=("a",), rate=None, display=DisplayLicence.IDX)}
-    keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
     settings = replace(SETTINGS, exports=str(tmp_path / "exports"), audit_days=1)
-    async with TestClient(TestServer(create_app(settings, bench.connection))) as http:
-        yield Exports(FeedClient(http, keys, bench), tmp_path / "exports", settings)
+    async with serve_feed(bench, settings, grants) as feed:
+        yield Exports(feed, tmp_path / "exports", settings)

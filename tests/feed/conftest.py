@@ -13,14 +13,14 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.feed.feed_client import FeedClient, company, listing, office
-from tests.indexer.conftest import bench, open_bench
+from tests.indexer.conftest import bench, module_bench
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from tests.indexer.conftest import Bench
 
-__all__ = ["bench", "feed", "unchanged"]
+__all__ = ["bench", "feed", "module_bench", "unchanged"]
 
 # Marks are read for every request: published changes are visible at once.
 SETTINGS = ServiceSettings(fresh_seconds=0.0, stale_seconds=0.0, deadline_seconds=300.0)
@@ -45,11 +45,13 @@ async def open_feed(bench: Bench) -> AsyncIterator[FeedClient]:
 
 
 @asynccontextmanager
-async def serve_feed(bench: Bench) -> AsyncIterator[FeedClient]:
-    """Run the service over what is indexed, with a key for each scope."""
+async def serve_feed(
+    bench: Bench, settings: ServiceSettings = SETTINGS, grants: Mapping[str, KeyGrant] = GRANTS
+) -> AsyncIterator[FeedClient]:
+    """Run the service over what is indexed, with a key for each grant."""
     store = KeyStore(bench.client, bench.connection.keys_index)
-    keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
+    keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
+    async with TestClient(TestServer(create_app(settings, bench.connection))) as http:
         yield FeedClient(http, keys, bench)
 
 
@@ -61,9 +63,7 @@ async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
 
 
 @pytest.fixture(scope="module")
-async def unchanged(
-    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[FeedClient]:
+async def unchanged(module_bench: Bench) -> AsyncIterator[FeedClient]:
     """The same for tests that only read: indexed once for all of a module."""
-    async with open_bench(engine_url, tmp_path_factory.mktemp("unchanged"), shards) as bench, open_feed(bench) as feed:
+    async with open_feed(module_bench) as feed:
         yield feed

@@ -13,7 +13,6 @@ from mappings import COMPANY, LISTING, SOLD_LISTING
 from service.app import SERVICES
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import company, listing
-from tests.indexer.conftest import open_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,12 +45,9 @@ async def served(bench: Bench) -> AsyncIterator[FeedClient]:
 
 
 @pytest.fixture(scope="module")
-async def unchanged(
-    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[FeedClient]:
+async def unchanged(module_bench: Bench) -> AsyncIterator[FeedClient]:
     """The same for tests that only read."""
-    folder = tmp_path_factory.mktemp("unchanged")
-    async with open_bench(engine_url, folder, shards) as bench, open_served(bench) as feed:
+    async with open_served(module_bench) as feed:
         yield feed
 
 

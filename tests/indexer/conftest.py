@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,11 +130,11 @@ def bench(client: AsyncElasticsearch, connection: ConnectionSettings, tmp_path: 
     return make_bench(client, connection, tmp_path, shards)
 
 
-@asynccontextmanager
-async def open_bench(engine_url: str, folder: Path, shards: int) -> AsyncIterator[Bench]:
-    """Yield what `bench` is to a test, for several of them; remove its indices afterwards."""
+@pytest.fixture(scope="module")
+async def module_bench(engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench]:
+    """What `bench` is to a test, for all tests of a module that only read."""
     async with open_installation(engine_url) as (client, connection):
-        yield make_bench(client, connection, folder, shards)
+        yield make_bench(client, connection, tmp_path_factory.mktemp("module"), shards)
 
 
 def make_bench(client: AsyncElasticsearch, connection: ConnectionSettings, folder: Path, shards: int) -> Bench:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import ClientSession
-from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from service.app import SERVICES, create_app
-from service.keys.store import KeyStore
 from service.settings import ServiceSettings
 from tests.contract.conftest import world
-from tests.feed.conftest import GRANTS, SETTINGS
+from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import JsonObject, company, listing, office
-from tests.indexer.conftest import Bench, bench, open_bench
+from tests.indexer.conftest import Bench, bench, module_bench
 from tests.odata.odata_client import ODataClient
 from tests.records import envelope
 from tests.service.raw_http import listening
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.contract.world import World
 
-__all__ = ["bench", "market", "odata", "unchanged", "world"]
+__all__ = ["bench", "market", "module_bench", "odata", "unchanged", "world"]
 
 SHARED_KEY = "D1"
 
@@ -93,10 +91,8 @@ async def open_market(bench: Bench) -> AsyncIterator[MarketClient]:
         SOLD_LISTING: [*(sold(f"S{at}", "ab"[at % 2], price=at) for at in range(5)), sold(SHARED_KEY, "a", price=8)],
     }
     assert (await bench.build(lines)).exit_code == 0
-    store = KeyStore(bench.client, bench.connection.keys_index)
-    keys = {name: (await store.create(grant)).reveal() for name, grant in GRANTS.items()}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield MarketClient(http.session, str(http.make_url("")), keys, bench)
+    async with serve_feed(bench) as feed:
+        yield MarketClient(feed.http.session, str(feed.http.make_url("")), feed.keys, bench)
 
 
 @pytest.fixture
@@ -107,10 +103,7 @@ async def market(bench: Bench) -> AsyncIterator[MarketClient]:
 
 
 @pytest.fixture(scope="module")
-async def unchanged(
-    engine_url: str, shards: int, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[MarketClient]:
+async def unchanged(module_bench: Bench) -> AsyncIterator[MarketClient]:
     """The same for tests that only read."""
-    folder = tmp_path_factory.mktemp("unchanged")
-    async with open_bench(engine_url, folder, shards) as bench, open_market(bench) as market:
+    async with open_market(module_bench) as market:
         yield market

@@ -23,7 +23,7 @@ from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
 from service.search.query import Clause, match_none, term
 from tests.feed.feed_client import company
-from tests.indexer.conftest import bench, open_bench
+from tests.indexer.conftest import bench, module_bench
 from tests.records import envelope
 from tests.security.test_guarded_values import SETTINGS, Attacker, everything
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from service.request_context import RequestContext
     from tests.indexer.conftest import Bench
 
-__all__ = ["bench"]
+__all__ = ["bench", "module_bench"]
 
 JsonObject = dict[str, Any]
 
@@ -144,17 +144,16 @@ async def _elsewhere(call: RequestContext) -> list[Clause]:
 
 
 @pytest.fixture(scope="module")
-async def searched(engine_url: str, tmp_path_factory: pytest.TempPathFactory, shards: int) -> AsyncIterator[Attacker]:
+async def searched(module_bench: Bench) -> AsyncIterator[Attacker]:
     """The service with filters by city and by latitude, as a later version may declare them; tests only read it."""
     rule = FilterRule(parameters=("elsewhere",), fields=("city",), clauses=_elsewhere)
     operation = Operation("/searched", _Searched(), WalkResponse(LISTING, (rule,)))
-    async with open_bench(engine_url, tmp_path_factory.mktemp("searched"), shards) as bench:
-        await Hidden(7).build(bench, sold={3})
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("service.app.OPERATIONS", (*OPERATIONS, operation))
-            served = app.create_app(SETTINGS, bench.connection)
-        async with TestClient(TestServer(served)) as http:
-            yield Attacker(http, (await _keys(bench))["idx"])
+    await Hidden(7).build(module_bench, sold={3})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("service.app.OPERATIONS", (*OPERATIONS, operation))
+        served = app.create_app(SETTINGS, module_bench.connection)
+    async with TestClient(TestServer(served)) as http:
+        yield Attacker(http, (await _keys(module_bench))["idx"])
 
 
 _SHOWN = {f"L{number:02}" for number in range(_LISTINGS) if number not in _WITHHELD | _PLACELESS}
