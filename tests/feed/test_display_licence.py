@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.display import ADDRESS_MEMBERS, DisplayLicence
-from service.app import create_app
-from service.keys.store import KeyGrant, KeyStore
-from tests.feed.conftest import SETTINGS
+from service.keys.store import KeyGrant
+from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import ConsumerCopy, FeedClient, JsonObject, company, deleted_listing, source_time
 from tests.feed.test_earlier_indices import check_health, earlier_version
 from tests.indexer.conftest import bench
@@ -60,10 +58,8 @@ async def feed(bench: Bench) -> AsyncIterator[FeedClient]:
     lines = [_listing(f"L{number}", **choices[number % 5]) for number in range(10)]
     sold = [_listing(f"S{number}", 0, SOLD_LISTING, **choices[number % 5]) for number in range(5)]
     await bench.build({COMPANY: [company("a")], LISTING: lines, SOLD_LISTING: sold})
-    store = KeyStore(bench.client, bench.connection.keys_index)
-    keys = {name: (await store.create(grant)).reveal() for name, grant in _GRANTS.items()}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield FeedClient(http, keys, bench)
+    async with serve_feed(bench, grants=_GRANTS) as feed:
+        yield feed
 
 
 def _unknown() -> JsonObject:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import COMPANY, OFFICE, SOLD_LISTING
-from service.app import create_app
-from service.keys.store import KeyGrant, KeyStore
-from tests.feed.conftest import SETTINGS
+from service.keys.store import KeyGrant
+from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import FeedClient, company, office
 from tests.records import envelope
 
@@ -45,11 +43,12 @@ async def served(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     limited = ",".join(bench.connection.alias(resource) for resource in lines)
     await bench.client.indices.put_settings(index=limited, settings={"index.max_terms_count": MOST_TERMS})
     monkeypatch.setattr("mappings.stored_document.MAX_TERMS", MOST_TERMS)
-    store = KeyStore(bench.client, bench.connection.keys_index)
-    grants = KeyGrant("all", all_companies=True, rate=None), KeyGrant("parent", parent_companies=("parent",), rate=None)
-    keys = {grant.name: (await store.create(grant)).reveal() for grant in grants}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield FeedClient(http, keys, bench)
+    grants = {
+        "all": KeyGrant("all", all_companies=True, rate=None),
+        "parent": KeyGrant("parent", parent_companies=("parent",), rate=None),
+    }
+    async with serve_feed(bench, grants=grants) as feed:
+        yield feed
 
 
 async def walk(served: FeedClient, **parameters: object) -> list[str]:

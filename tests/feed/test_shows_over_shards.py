@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from indexer.indices.bulk import BulkSender
 from mappings import COMPANY, LISTING
 from mappings.display import DisplayLicence
 from mappings.stored_document import feed_key
-from service.app import SERVICES, create_app
-from service.keys.store import KeyGrant, KeyStore
-from tests.feed.conftest import GRANTS, SETTINGS
+from service.app import SERVICES
+from service.keys.store import KeyGrant
+from tests.feed.conftest import GRANTS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import live_ranges
 
@@ -40,12 +39,10 @@ def shards(request: pytest.FixtureRequest) -> int:
 async def served(bench: Bench) -> AsyncIterator[FeedClient]:
     """Twenty listings of two companies, and the service over them, which knows the shards."""
     assert (await bench.build({COMPANY: COMPANIES, LISTING: LINES})).exit_code == 0
-    store = KeyStore(bench.client, bench.connection.keys_index)
     licensed = KeyGrant("idx", companies=("a", "b"), rate=None, display=DisplayLicence.IDX)
     grants = {**GRANTS, "idx": licensed}
-    keys = {name: (await store.create(grant)).reveal() for name, grant in grants.items()}
-    async with TestClient(TestServer(create_app(SETTINGS, bench.connection))) as http:
-        yield FeedClient(http, keys, bench)
+    async with serve_feed(bench, grants=grants) as feed:
+        yield feed
 
 
 async def statuses(feed: FeedClient, name: str) -> dict[str, int]:
