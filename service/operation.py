@@ -18,7 +18,6 @@ from service.compatible_requests import adapt_request
 from service.errors import Unauthorized
 from service.http.client_address import client_address
 from service.http.conditional import has_sent_tag
-from service.http.deprecation import Deprecation, OperationDeprecations
 from service.http.payload import BufferListPayload
 from service.http.response_encoding import encode_response
 from service.http.responses import count_records
@@ -28,7 +27,6 @@ from service.limits.admission import RequestKind
 from service.limits.admission_lane import ADMISSION_SLOT
 from service.limits.key_limiter import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
-from service.parameters.types import Parameter
 from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
@@ -55,7 +53,6 @@ class Operation:
     path: str
     schema: Schema
     handler: Callable[[RequestContext], Awaitable[web.Response]]
-    deprecation: Deprecation | None = None
     kind: RequestKind | None = None
     extra_seconds: float = 0.0
 
@@ -63,13 +60,6 @@ class Operation:
     def lane(self) -> RequestKind:
         """The admission lane; by default a path with an identifier is a show, any other a page."""
         return self.kind or (RequestKind.SHOW if "{" in self.path else RequestKind.PAGE)
-
-    @cached_property
-    def deprecations(self) -> OperationDeprecations | None:
-        """The deprecations of the operation and its parameters; None without any."""
-        parameters = {name: field for name, field in self.schema.fields.items() if isinstance(field, Parameter)}
-        announced = {name: field.deprecation for name, field in parameters.items() if field.deprecation}
-        return OperationDeprecations(self.path, self.deprecation, announced) if announced or self.deprecation else None
 
     async def respond(self, services: Services, request: web.Request) -> web.Response:
         """Take a request through all steps, within the deadline.
@@ -79,13 +69,11 @@ class Operation:
         timer = Timer()
         observation = CURRENT_OBSERVATION.get()
         observation.timer = timer
-        deprecated = self.deprecations.announce(request) if self.deprecations else {}
         seconds = services.settings.deadline_seconds + self.extra_seconds
         async with asyncio.timeout(seconds):
             key = await self._require_key(services, request, self._authenticated(request, services))
             observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
             request = await self._adapted(request, key)
-            services.deprecation_log.log_first_use(key.key_id, deprecated)
             await services.sends.wait_for_room(key.key_id)
             timer.record(Layer.AUTH)
             async with services.admission.lane(self.lane).slot(key.key_id) as request[ADMISSION_SLOT]:

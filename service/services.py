@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from service.audit.audit_writer import Audit
 from service.http.compression import CompressionCache
-from service.http.deprecation import DeprecationLog
 from service.search.reads.batch_loader import BatchLoader
 from service.search.shared_pages import SharedPages
 from service.telemetry.feed_consumers import ConsumerRegistry
@@ -62,7 +61,6 @@ class Services:
     changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)
     batch_loader: BatchLoader = field(default_factory=BatchLoader)
     timings: TimingTotals = field(default_factory=TimingTotals)
-    deprecation_log: DeprecationLog = field(default_factory=DeprecationLog)
     traffic: TrafficTotals = field(default_factory=TrafficTotals)
     consumers: ConsumerRegistry = field(default_factory=ConsumerRegistry)
     loop_lag: LoopLag = field(default_factory=LoopLag)

@@ -29,15 +29,6 @@ _SECURITY_HEADERS: Mapping[str, str] = {"Referrer-Policy": "no-referrer", "X-Con
 EXTRA_HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("extra headers", dict[str, str])
 
 
-def merge_headers(response: web.StreamResponse, extra: dict[str, str]) -> None:
-    """Add headers to a response in place; its links stay, and the added ones follow."""
-    headers = response.headers
-    links = filter(None, (headers.get(LINK), extra.get(LINK)))
-    headers.update(extra)
-    if LINK in extra:
-        headers[LINK] = ", ".join(links)
-
-
 def add_common_headers(response: web.StreamResponse, request_id: str, request: web.BaseRequest | None = None) -> None:
     """Add the headers of every response, in place; `request` is None if it could not be parsed.
 

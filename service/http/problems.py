@@ -24,7 +24,7 @@ from service.errors import (
     NotFound,
 )
 from service.http.form_body import announces_form
-from service.http.headers import EXTRA_HEADERS, add_common_headers, merge_headers
+from service.http.headers import EXTRA_HEADERS, add_common_headers
 from service.http.negotiation import JSON
 from service.http.profile import PROFILE_HEADERS, accepts_profile, compatible_problem
 from service.http.request_limits import MAX_URL_BYTES, check_request, refuse_body
@@ -85,7 +85,7 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
             response = _rendered(exception, request, observation, error_format)
         if observation.is_compatible:
             extra_headers.update(PROFILE_HEADERS)
-        merge_headers(response, extra_headers)
+        response.headers.update(extra_headers)
         add_common_headers(response, request_id, request)
         if request.body_exists:
             # The body was not read: the bytes that follow on this connection could be part of it.

@@ -11,7 +11,7 @@ from apispec import APISpec
 
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
-from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER, LINK
+from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
 from service.http.negotiation import GEOJSON, JSON
 from service.openapi import export_schemas, feed_schemas, problem_responses
 from service.openapi.descriptions import operation_names
@@ -170,13 +170,9 @@ def _export_operation(operation: Operation) -> dict[str, Any]:
 
 
 def _request_part(operation: Operation, tag: str) -> dict[str, Any]:
-    described: dict[str, Any] = {**operation_names(operation)}
-    if operation.deprecation:
-        sentence = operation.deprecation.sentence
-        described |= {"deprecated": True, "description": f"{sentence}\n\n{described['description']}"}
     return {
         "tags": [tag],
-        **described,
+        **operation_names(operation),
         "parameters": [*path_parameters(operation.path), {"in": "query", "schema": operation.schema}],
     }
 
@@ -213,6 +209,4 @@ def _headers(operation: Operation) -> dict[str, dict[str, str]]:
     elif envelope is not Envelope.NONE:
         is_walk = UPDATED_SINCE in operation.schema.fields
         paging = NUMBERED_PAGE_HEADERS + (CURSOR_PAGE_HEADERS[1:] if is_walk else ())
-    if operation.deprecations:
-        paging += (LINK,)
     return header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS, *paging)

@@ -57,7 +57,7 @@ HEADER_COMPONENTS: dict[str, dict[str, Any]] = {
     },
 }
 
-# Documented before anything is deprecated, so that clients can already check for them.
+# Reserved: documented before anything is deprecated, so that clients can already check for them.
 DEPRECATION_HEADERS = ("Deprecation", "Sunset")
 COMMON_HEADERS = ("X-Request-Id",)
 RATE_LIMIT_HEADERS = (

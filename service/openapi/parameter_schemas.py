@@ -102,14 +102,9 @@ class _ParameterPlugin(MarshmallowPlugin):
         super().init_spec(spec)
         assert self.converter is not None  # noqa: S101 - made by the line above
         self.converter.add_attribute_function(_parameter_schema)  # type: ignore[no-untyped-call]
-        self.converter.add_parameter_attribute_function(_deprecation_flag)
 
 
 def _parameter_schema(_: object, field: Parameter, ret: Schema) -> Schema:
     ret.clear()
     default = {} if field.required or field.load_default is None else {"default": field.load_default}
     return {"description": field.metadata["description"], **_SCHEMAS[type(field)](field), **default}
-
-
-def _deprecation_flag(_: object, field: Parameter, ret: Schema) -> Schema:  # noqa: ARG001 - apispec's signature
-    return {"deprecated": True} if field.deprecation else {}

@@ -17,7 +17,6 @@ from mappings.values.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextF
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.http.deprecation import Deprecation
     from service.parameters.clauses import ClauseBuilder
 
 # The year 2100: a later value is most likely in milliseconds.
@@ -46,11 +45,9 @@ class Parameter(fields.Field[Any]):
 
     `clause` builds its filter; it is None for scope, paging and form, and if a rule of the operation reads the
     parameter. `group` is the field group that it reveals: keys that may not see the group may not send the parameter.
-    `deprecation` announces its removal.
     """
 
     group = ""
-    deprecation: Deprecation | None = None
 
     def __init__(
         self, note: str, *, required: bool = False, load_default: Any = None, clause: ClauseBuilder | None = None
@@ -68,12 +65,6 @@ class Parameter(fields.Field[Any]):
         self.group = group
         note = f"{self.metadata['description']} Keys that may not see {group} may not send it."
         self.metadata = {**self.metadata, "description": note}
-        return self
-
-    def deprecated(self, deprecation: Deprecation) -> Self:
-        """Return the parameter with a deprecation notice."""
-        self.deprecation = deprecation
-        self.metadata = {**self.metadata, "description": f"{self.metadata['description']} {deprecation.sentence}"}
         return self
 
     def _deserialize(self, value: Any, attr: str | None, data: Mapping[str, Any] | None, **kwargs: Any) -> Any:  # noqa: ARG002 - marshmallow's signature
