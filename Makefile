@@ -14,7 +14,7 @@ SBOM := $(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-rep
 SHARDED := tests/indexer/faults tests/indexer/indices/test_alias_swaps.py tests/indexer/build/test_swaps_together.py \
 	tests/indexer/updates tests/indexer/changes
 
-.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots pages bench bench-quick bench-load guard wheels newcomer lock sbom clean
+.PHONY: help install develop demo test lint unit redis promtool chromium podman image image-suite soak reso chaos chaos-machine chaos-shards chaos-soak disasters siege fuzz openapi screenshots bench bench-quick bench-load guard wheels newcomer lock sbom clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -100,9 +100,6 @@ openapi: develop  ## Renew docs/openapi.json and its examples.
 
 screenshots: develop chromium  ## Renew the screenshots in docs/screenshots.
 	$(BIN)/python -m tests.site.screenshots
-
-pages: develop  ## Update the picture in docs/architecture.md.
-	$(BIN)/python -m tests.diagram
 
 bench: develop  ## Measure the service on 1,000,000 listings; updates docs/performance.md. BENCH="--data DIR" keeps what is loaded.
 	@$(BIN)/python -m bench $(BENCH)

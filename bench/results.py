@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bench.spread import Spread  # noqa: TC001 - its fields are read when results are
+from bench.spread import Spread
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from elasticsearch import ConflictError, NotFoundError
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
-from indexer.indices.seq_nos import StoredSeqNos  # noqa: TC001 - msgspec reads the annotations of structs
+from indexer.indices.seq_nos import StoredSeqNos
 
 if TYPE_CHECKING:
     from indexer.context import IndexerContext

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable  # noqa: TC003 - msgspec reads the annotations of structs
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from indexer.reporting.fault_tally import FaultKind  # noqa: TC001 - msgspec reads the annotations
+from indexer.reporting.fault_tally import FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from service.console.collectors import node_states
-from service.console.metric_history import HistoryStep  # noqa: TC001 - needed to decode siblings' snapshots
+from service.console.metric_history import HistoryStep
 from service.telemetry.feed_consumers import FeedConsumer, KeyUse, merge_consumers, merge_key_uses
 
 if TYPE_CHECKING:

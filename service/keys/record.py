@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from mappings.display import DisplayLicence  # noqa: TC001 - msgspec reads the annotations of structs
+from mappings.display import DisplayLicence
 
 KEYS_INDEX_BODY: dict[str, Any] = {
     "settings": {"index.number_of_shards": 1, "index.auto_expand_replicas": "0-1", "index.refresh_interval": "1s"},

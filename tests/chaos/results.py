@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from embedded import VERSION
-from tests.chaos.scenario_result import ScenarioResult  # noqa: TC001 - the rows are decoded by it
+from tests.chaos.scenario_result import ScenarioResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.graph import CLIENT, MODULES, ROOT
-from tests.architecture.prose import pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +20,10 @@ _PROJECTS = {
 }
 _INSTALLED = re.compile(r"(?:pip|pipx|uv tool|uv pip) install ['\"\\]*(brokerage[\w-]*)(?:\[(\w+)\])?")
 _EXTRA = re.compile(r"\b(brokerage[\w-]*)\[(\w+)\]")
+_OTHER_FOLDERS = {".venv", ".git", "node_modules", "dist", "build"}
+_PAGES = sorted(path for path in ROOT.rglob("*.md") if not _OTHER_FOLDERS & {*path.relative_to(ROOT).parts})
 # What was installed before has another name in what was written before.
-_TEXTS = [path for path in [*pages(), *MODULES] if path.name != "CHANGELOG.md"]
+_TEXTS = [path for path in [*_PAGES, *MODULES] if path.name != "CHANGELOG.md"]
 
 
 @pytest.mark.parametrize("path", _TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -137,9 +137,8 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     )
 
 
-def test_the_readme_fits_a_screen_and_names_every_command() -> None:
+def test_the_readme_names_every_command() -> None:
     text = _text("README.md")
-    assert len(text.splitlines()) <= 65
     assert all(f"`{path.partition(' ')[2]}`" in text for path in COMMANDS if path.count(" ") == 1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from indexer.documents.coverage import CoverageRequest  # noqa: TC001 - msgspec reads the annotations of structs
+from indexer.documents.coverage import CoverageRequest
 from indexer.errors import SourceError
 from indexer.source.files import open_raw
 from indexer.source.line_ranges import divisible_file

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from indexer.build.chunk_writer import LoadedLines
-from indexer.build.hosts.build_terms import BuildTerms  # noqa: TC001 - msgspec reads the annotations of structs
-from indexer.build.swap_gate import SampledDocument  # noqa: TC001 - as above
-from indexer.documents.companies import Companies  # noqa: TC001 - as above
+from indexer.build.hosts.build_terms import BuildTerms
+from indexer.build.swap_gate import SampledDocument
+from indexer.documents.companies import Companies
 from indexer.errors import InvalidRecordError
-from indexer.reporting.report import RoundedField, RunSummary  # noqa: TC001 - as above
+from indexer.reporting.report import RoundedField, RunSummary
 from indexer.source.lines import RejectedLine, SourceLine
-from mappings.shards.ranges import ShardRanges  # noqa: TC001 - as above
+from mappings.shards.ranges import ShardRanges
 
 if TYPE_CHECKING:
     from indexer.build.parallel.messages import RangeOutcome
