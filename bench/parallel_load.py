@@ -36,7 +36,7 @@ from embedded import EmbeddedCluster, NodeOptions
 from indexer import FolderSource, IndexerContext, IndexerSettings, ResourceReport
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
 from indexer.build.build_job import BuildJob
-from indexer.build.line_load import LineLoad
+from indexer.build.line_load import load_lines
 from indexer.build.loader import CandidateLoader
 from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.swap_gate import DocumentSample
@@ -81,14 +81,14 @@ async def measured(url: str, small: Path, folder: Path, processes: int) -> Taken
 
 async def _load(context: IndexerContext, folder: Path, pool: LoaderPool) -> int:
     settings, source, report = context.settings, FolderSource(folder), ResourceReport(LISTING.alias)
-    options = BulkOptions(require_alias=True)
+    options = BulkOptions(require_alias=True, opaque_id="bench")
     sender = BulkSender(context.client, LISTING.alias, AdaptiveLimit(settings), settings, options)
     with closing(DeadLetters(settings.dead_letter_folder, LISTING.alias)) as letters:
         known, limit = companies_from_source(source), settings.dead_letter_limit
         job = BuildJob(LISTING, source, known, report, letters, limit, is_forced=False, on_progress=ignore_progress)
         progress = BuildProgress("candidate", None, "", "", taken_at=0, dead_letters="", follows=-1)
         loader = CandidateLoader(job, BuildCheckpoint(context, LISTING.alias), progress)
-        await LineLoad(context, sender, "bench", DocumentSample(), pool).run(loader)
+        await load_lines(context, loader, sender, DocumentSample(), pool)
     return report.read
 
 

@@ -49,11 +49,6 @@ _PROCESSES = click.option(
     show_default=True,
     help="Processes of this host that load the lines; several are started in addition to this one.",
 )
-_SHARE = click.option(
-    "--share",
-    is_flag=True,
-    help="Load together with the same command on other hosts: the first coordinates, the others help and end with it.",
-)
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source without writing anything.")
 
 
@@ -63,7 +58,6 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
         "brokerage index reindex data listings sold_listings --dry-run",
         "brokerage index reindex data --company acme",
         "brokerage index reindex data --processes 4",
-        "brokerage index reindex data --processes 4 --share",
         "brokerage index reindex listings-2026-11-21.ndjson.gz --json",
         exits=INDEX_EXITS,
     )
@@ -74,7 +68,6 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check the source withou
 @COMPANY_OPTION
 @ALL_COMPANIES_OPTION
 @_PROCESSES
-@_SHARE
 @_DRY_RUN
 @JSON_OPTION
 def reindex(  # noqa: PLR0913 - one parameter for each option
@@ -85,7 +78,6 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
     companies: tuple[str, ...],
     all_companies: bool,
     processes: int,
-    share: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -113,16 +105,16 @@ def reindex(  # noqa: PLR0913 - one parameter for each option
         # Reads standard input to its end, here where a signal stops it at once.
         opened.has(chosen[0])
         if dry_run:
-            if share or processes > 1:
-                print_error_line("Note: a dry run reads with one process, without --processes and --share.")
+            if processes > 1:
+                print_error_line("Note: a dry run reads with one process, without --processes.")
             _dry_run(opened, chosen, covered, as_json=as_json)
         with progress_display(as_json=as_json) as shown:
             begin = partial(indexer.reindex, source=opened, resources=chosen, covered=covered)
-            work = partial(begin, force=force, processes=processes, share=share, on_progress=shown.show)
+            work = partial(begin, force=force, processes=processes, on_progress=shown.show)
             summary = run_on_cluster(work, stopped="Stopped: the build is kept, and the same command resumes it.")
     shown.finish(summary)
     _print_problems(summary)
-    if is_published and not summary.coordinator and summary.resources_at(RunStage.SWAPPED):
+    if is_published and summary.resources_at(RunStage.SWAPPED):
         run_publication(None, companies, as_json=as_json)
     raise SystemExit(summary.exit_code)
 

@@ -61,7 +61,6 @@ class BuildProgress(msgspec.Struct):
     covered: list[str] | None = None  # the companies that the build replaces; None: all
     others: int = 0  # live records of other companies: unless there are none, a copy of the live generation has them
     copy: str | None = None  # the copy that is being made; once grafted, the candidate that it has replaced
-    is_shared: bool = False  # whether other hosts may write into the candidate while it is loaded
     vanished_companies: dict[str, int] = {}  # records that the source lacks, by company
 
     @property

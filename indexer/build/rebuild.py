@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
 from indexer.build.candidate_swap import swap_together
-from indexer.build.hosts.build_terms import build_terms
-from indexer.build.hosts.helping import BuildFound, Helper
-from indexer.build.hosts.shared_run import SharedRun
-from indexer.build.line_load import LoadMeans
 from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.reference_gate import check_references
 from indexer.build.resource_build import ResourceBuild
@@ -25,7 +21,7 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.preflight import preflight
-from indexer.lock.distributed_lock import acquire_lock, wait_for_holder
+from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.source.lines import require_present
@@ -54,54 +50,27 @@ async def reindex(  # noqa: PLR0913 - what is built of what, and where it is rep
     covered: CoverageRequest = BY_SOURCE,
     force: bool = False,
     processes: int = 1,
-    share: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> RunSummary:
     """Build the given resources that the source has, and swap all of them in together if each passes its gate.
 
     Only records of the companies that the source covers are replaced; `covered` may name them. If one resource is
     refused, nothing is swapped, and the candidates of all are kept. `force` overrides the gate's bounds and the
-    preflight, and records what it overrode. With several `processes`, as many others load the lines. With `share`, so
-    does the same command on other hosts: if one of them holds the lock already, this one helps it and returns its
-    summary. Raises SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
+    preflight, and records what it overrode. With several `processes`, as many others load the lines. Raises
+    SourceError, ElasticsearchError, RefusedError, ClockError or LockedError.
     """
     ordered = [resource for resource in RESOURCES if resource in resources]
     require_present(source, ordered)
     summary = RunSummary([ResourceReport(resource.alias) for resource in ordered])
     run = _Run(context, source, covered, summary, on_progress, is_forced=force)
     check_folder(context.settings.dead_letter_folder)
-    helper: Helper | None = None
-    if share:
-        terms = build_terms(source, ordered, covered, context.settings)
-        helper = Helper(context, source, terms, processes, on_progress)
+    client, control, seconds = context.client, context.connection.control_index, context.settings.lock_wait_seconds
     with translate_client_errors():
-        try:
-            return await _coordinate(context, run, ordered, processes, helper)
-        except BuildFound as found:
-            help_build = found.help
-        return await help_build()
-
-
-async def _coordinate(
-    context: IndexerContext, run: _Run, resources: list[Resource], processes: int, helper: Helper | None
-) -> RunSummary:
-    """Run under the lock; with a `helper`, together with other hosts, or raise BuildFound if one of them has it."""
-    settings = context.settings
-    async with (
-        acquire_lock(
-            context.client,
-            context.connection.control_index,
-            wait_seconds=settings.lock_wait_seconds,
-            on_wait=run.report_wait,
-            on_held=helper.check if helper else wait_for_holder,
-        ) as lock,
-        LoaderPool(context, processes) as pool,
-        SharedRun(context, lock, helper.terms) if helper else nullcontext() as shared,
-    ):
-        summary = await run.run(resources, LoadMeans(lock, pool, shared))
-        if shared is not None:
-            shared.summary = summary
-        return summary
+        async with (
+            acquire_lock(client, control, wait_seconds=seconds, on_wait=run.report_wait) as lock,
+            LoaderPool(context, processes) as pool,
+        ):
+            return await run.run(ordered, lock, pool)
 
 
 @dataclass
@@ -122,7 +91,7 @@ class _Run:
         report.note = note
         self.on_progress(report)
 
-    async def run(self, resources: list[Resource], means: LoadMeans) -> RunSummary:
+    async def run(self, resources: list[Resource], lock: DistributedLock, pool: LoaderPool) -> RunSummary:
         known = await known_companies(self.context, self.source, self.covered)
         _require_coverage(known)
         await self._preflight(resources, known.coverage)
@@ -132,7 +101,7 @@ class _Run:
             if not self.source.has(resource):
                 self._enter(report, RunStage.ABSENT)
                 continue
-            await self._build(resource, known, report, means)
+            await self._build(resource, known, report, lock, pool)
             if resource is COMPANY and report.refusal and report.dead:
                 break  # records of companies that cannot be read would all be dead letters
         if not self._is_refused:
@@ -183,14 +152,16 @@ class _Run:
         report.stage = stage
         self.on_progress(report)
 
-    async def _build(self, resource: Resource, known: Companies, report: ResourceReport, means: LoadMeans) -> None:
+    async def _build(
+        self, resource: Resource, known: Companies, report: ResourceReport, lock: DistributedLock, pool: LoaderPool
+    ) -> None:
         """Build the candidate of one resource; a refusal is reported, not raised."""
         started, settings = time.monotonic(), self.context.settings
         with closing(DeadLetters(settings.dead_letter_folder, resource.alias)) as dead_letters:
             limit = settings.dead_letter_limit
             job = BuildJob(resource, self.source, known, report, dead_letters, limit, self.is_forced, self.on_progress)
             try:
-                build = ResourceBuild(self.context, job, means, AdaptiveLimit(settings))
+                build = ResourceBuild(self.context, job, lock, pool, AdaptiveLimit(settings))
                 self.candidates.append(await build.prepare())
             except RefusedError as refusal:
                 report.refusal = str(refusal)

@@ -10,7 +10,7 @@ from indexer.build.candidate import Candidate
 from indexer.build.chunk_writer import ChunkWriter
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
-from indexer.build.line_load import LineLoad
+from indexer.build.line_load import load_lines
 from indexer.build.loader import CandidateLoader
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.shard_cuts import choose_ranges
@@ -31,23 +31,26 @@ from indexer.reporting.report import RunStage
 if TYPE_CHECKING:
     from cluster.control_index import Mark
     from indexer.build.build_job import BuildJob
-    from indexer.build.line_load import LoadMeans
+    from indexer.build.parallel.loader_pool import LoaderPool
     from indexer.context import IndexerContext
     from indexer.documents.builder import PendingDocument
     from indexer.indices.adaptive_limit import AdaptiveLimit
     from indexer.indices.lifecycle import Generations
+    from indexer.lock.distributed_lock import DistributedLock
     from mappings.shards.ranges import ShardRanges
 
 
 class ResourceBuild:
     """Builds the candidate of one resource, from its creation to the gate."""
 
-    def __init__(self, context: IndexerContext, job: BuildJob, means: LoadMeans, limit: AdaptiveLimit) -> None:
-        """Build with what loads the lines."""
+    def __init__(
+        self, context: IndexerContext, job: BuildJob, lock: DistributedLock, pool: LoaderPool, limit: AdaptiveLimit
+    ) -> None:
+        """With a pool of several processes, these load the lines."""
         self._context = context
         self._job = job
-        self._means = means
-        self._lock = means.lock
+        self._lock = lock
+        self._pool = pool
         self._limit = limit
         self._lifecycle = GenerationLifecycle(context, job.resource)
         self._checkpoint = BuildCheckpoint(context, self._lifecycle.alias)
@@ -69,7 +72,6 @@ class ResourceBuild:
             for objection in progress.overridden:
                 job.refuse_unless_forced(objection)
             if progress.phase is BuildPhase.LOADING:
-                await self._share(progress)
                 await self._load(candidate)
             if progress.phase is BuildPhase.LOADED:
                 await self._compare(candidate)
@@ -140,20 +142,13 @@ class ResourceBuild:
             return present.ranges(present.live)
         return await asyncio.to_thread(choose_ranges, self._job, self._context.shards, self._context.settings)
 
-    async def _share(self, progress: BuildProgress) -> None:
-        """Record that hosts may write from now on, for the run that resumes."""
-        if self._means.shared is not None:
-            progress.is_shared = True
-            await self._checkpoint.write(progress)
-
     async def _load(self, candidate: Candidate) -> None:
         job, report, progress = self._job, self._job.report, candidate.progress
         job.enter_stage(RunStage.READING)
         sender = await candidate.sender(replaces_equal=False)
         loader = CandidateLoader(job, self._checkpoint, progress)
         try:
-            lock, pool, shared = self._means
-            await LineLoad(self._context, sender, lock.opaque_id, self._sample, pool, shared).run(loader)
+            await load_lines(self._context, loader, sender, self._sample, self._pool)
         except ObjectionError as objection:
             await self._checkpoint.read()  # the version of a write that was cancelled
             if not await loader.save_checkpoint():

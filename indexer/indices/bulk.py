@@ -63,13 +63,13 @@ class BulkOptions:
     """The conditions under which a sender writes.
 
     `replaces_equal` also overwrites a document of the same version. With `require_alias` the target must be an alias:
-    removing it fences out a writer that lost its lock. `opaque_id` is the X-Opaque-Id of every request. `ranges` are
-    those of the index behind the target; they route each document by its own feed key.
+    removing it fences out a writer that lost its lock. `opaque_id` is the X-Opaque-Id of every request, if it is
+    not empty. `ranges` are those of the index behind the target; they route each document by its own feed key.
     """
 
     replaces_equal: bool = False
     require_alias: bool = False
-    opaque_id: str | None = None
+    opaque_id: str = ""
     ranges: ShardRanges = ONE_SHARD
 
 
@@ -107,8 +107,9 @@ class BulkSender:
         self._path = f"/{index}/_bulk"
         self._parameters = {"filter_path": _FILTER_PATH} | ({"require_alias": "true"} if options.require_alias else {})
         self._headers = dict(BULK_HEADERS)
-        if options.opaque_id:
-            self._headers["x-opaque-id"] = options.opaque_id
+        self.opaque_id = options.opaque_id
+        if self.opaque_id:
+            self._headers["x-opaque-id"] = self.opaque_id
 
     async def send(self, writes: Sequence[BulkWrite]) -> BulkResult:
         """Write all documents.

@@ -12,7 +12,7 @@ import secrets
 import socket
 import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from elasticsearch import ApiError, ConflictError, NotFoundError, TransportError
 
@@ -24,7 +24,7 @@ from indexer.indices.backoff import retry
 from indexer.lock.lock_store import PROCESS_NONCE, LockHolder, LockState, LockStore, VersionedLockState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Callable
 
     from elasticsearch import AsyncElasticsearch
 
@@ -41,9 +41,6 @@ _NOTICE_INTERVAL_SECONDS = 10.0
 _RETRY_SECONDS = 60.0
 
 
-OnHeld: TypeAlias = "Callable[[int], Awaitable[None]]"
-
-
 class LockAcquisition(NamedTuple):
     """The lock as it was written, and the `opaque_id` of the holder it was taken over from, None if it was free."""
 
@@ -58,15 +55,11 @@ class LockWait:
     `seconds` is at least HOLDER_TIMEOUT_SECONDS. `nonce` distinguishes this acquisition from all others.
     """
 
-    def __init__(
-        self, store: LockStore, nonce: str, seconds: float, on_wait: Callable[[str], None], on_held: OnHeld
-    ) -> None:
+    def __init__(self, store: LockStore, nonce: str, seconds: float, on_wait: Callable[[str], None]) -> None:
         self._store = store
         self._nonce = nonce
         self._seconds = seconds
         self._on_wait = on_wait
-        self._on_held = on_held
-        self._is_alive = False  # whether a heartbeat of the holder was seen
         self._last_seq_no: int | None = None  # of the latest heartbeat
         self._silent_since = 0.0  # when that one was first seen
         self._started_at: float | None = None
@@ -85,8 +78,6 @@ class LockWait:
                 elif self._polled_at >= self._deadline:
                     raise LockedError(f"{holder}: wait for it to end.")
                 else:
-                    if self._is_alive and current is not None:
-                        await self._on_held(current.state.token)
                     await self._pause(holder)
         finally:
             await self._withdraw_request()
@@ -97,7 +88,6 @@ class LockWait:
         current = await retry(self._store.read, _RETRY_SECONDS)
         if self._started_at is None or (current and current.seq_no != self._last_seq_no):
             self._last_seq_no, self._silent_since = current.seq_no if current else None, time.monotonic()
-            self._is_alive = self._started_at is not None
             self._started_at = self._silent_since if self._started_at is None else self._started_at
         self._polled_at = max(requested_at, self._silent_since)
         return current
@@ -201,32 +191,26 @@ def ignore_wait(_notice: str) -> None:
     """Report no wait."""
 
 
-async def wait_for_holder(_token: int) -> None:
-    """Wait for any holder."""
-
-
 @asynccontextmanager
-async def acquire_lock(  # noqa: PLR0913 - which lock, for how long, and what happens meanwhile
+async def acquire_lock(
     client: AsyncElasticsearch,
     control_index: str,
     name: str = "run",
     *,
     wait_seconds: float = 30.0,
     on_wait: Callable[[str], None] = ignore_wait,
-    on_held: OnHeld = wait_for_holder,
 ) -> AsyncIterator[DistributedLock]:
     """Hold the lock called `name`; create the control index and the token keys if they do not exist.
 
     The lock of a dead process of this host is taken over at once. Any other holder is waited for, `wait_seconds` at
     most, and taken over when it has been silent for HOLDER_TIMEOUT_SECONDS; `on_wait` receives a notice about every
-    10 seconds. `on_held` is awaited with the token of a holder that has shown signs of life, about every second, and
-    may end the wait by raising. Raises LockedError naming the holder if the wait times out.
+    10 seconds. Raises LockedError naming the holder if the wait times out.
     """
     await ensure_index(client, control_index, CONTROL_BODY)
     # The shard of an index that another process has just created may not be available yet.
     await retry(lambda: ensure_token_keys(client, control_index), _RETRY_SECONDS)
     store = LockStore(client, control_index, name)
-    lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait, on_held).acquire())
+    lock = DistributedLock(store, await LockWait(store, secrets.token_hex(8), wait_seconds, on_wait).acquire())
     heartbeat = asyncio.create_task(lock.keep_alive())
     try:
         yield lock

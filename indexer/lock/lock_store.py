@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 PROCESS_NONCE = secrets.token_hex(8)
 
 
-def this_process() -> str:
-    """Return what other hosts call this process in messages."""
-    return f"process {os.getpid()} on {socket.gethostname()}"
-
-
 class LockHolder(msgspec.Struct, frozen=True):
     """The process that holds a lock. `started` is in milliseconds since 1970 by the clock of its own host."""
 

@@ -175,11 +175,8 @@ class JsonProgress:
         reports = (report for report in summary.resources if report.stage is not RunStage.ABSENT)
         resources = {report.resource: asdict(report) for report in reports}
         checked = {} if summary.keys_checked is None else {"keys_checked": summary.keys_checked}
-        helped = {name: getattr(summary, name) for name in ("coordinator", "helped_lines") if summary.coordinator}
         missing = {"missing": summary.missing} if summary.missing else {}
-        self._write(
-            {"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | helped | missing
-        )
+        self._write({"event": "summary", "exit_code": summary.exit_code, "resources": resources} | checked | missing)
 
     def _write(self, event: dict[str, object]) -> None:
         self._stream.write(printable(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE).decode()))

@@ -12,6 +12,8 @@ from indexer.reporting.fault_tally import FaultKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from indexer.reporting.fault_tally import FaultKind
+
 
 class RunStage(StrEnum):
     """The stage of the work on a resource."""
@@ -143,8 +145,6 @@ class RunSummary:
     resources: list[ResourceReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # other than rejected records
     missing: list[str] = field(default_factory=list)  # what a replicated source is expected to give and does not
-    coordinator: str | None = None  # of a shared build that this host has only helped: the process and its host
-    helped_lines: int = 0  # those that it has loaded
     keys_checked: int | None = None  # of a replication: when the oldest comparison of a key was, in Unix milliseconds
 
     def report_for(self, alias: str) -> ResourceReport:

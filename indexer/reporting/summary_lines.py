@@ -32,8 +32,6 @@ def summary_lines(summary: RunSummary) -> Iterator[str]:
     for stage, start in ((RunStage.WAITING, "Not begun"), (RunStage.ABSENT, "Not in the source")):
         if names := by_stage.get(stage):
             yield f"{start}: {', '.join(names)}."
-    if summary.coordinator:
-        yield f"Built by {summary.coordinator}, where the dead letters are; {summary.helped_lines:,} lines loaded here."
 
 
 def _counts_line(report: ResourceReport) -> str:

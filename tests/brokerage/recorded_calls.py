@@ -94,7 +94,7 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     built = ("companies", "teams")
     talk.command("index", "reindex", str(full), *built, BROKERAGE_SHARDS="3")
     talk.command("index", "update", str(less))
-    talk.command("index", "reindex", str(less), *built, "--force", "--share")
+    talk.command("index", "reindex", str(less), *built, "--force")
     talk.command("index", "verify", str(less), *built)
     talk.command("index", "status")
     # Every index with a deleted document is worn; every index has more than no segment.

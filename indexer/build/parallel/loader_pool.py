@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from indexer.build.parallel.loader_process import LoaderExited, LoaderProcess
 from indexer.build.parallel.messages import LoaderSettings
@@ -20,17 +20,6 @@ _RANGES_PER_PROCESS = 2
 _MAX_EXITS = 5
 
 
-class LoadingPlace(Protocol):
-    """What loads one range at a time. One that is not open any more gets none."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may get ranges."""
-
-    async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
-        """Load a range; raise LoaderExited if another place must load it, or what the load raises."""
-
-
 class LoaderPool:
     """As many loader processes as given, as a context. `exits` says of those that ended by themselves with what."""
 
@@ -38,7 +27,7 @@ class LoaderPool:
         """Start none yet."""
         settings = LoaderSettings(context.connection, context.settings)
         self._places = [_Place(settings) for _ in range(processes)]
-        self._free = asyncio.Queue[LoadingPlace]()
+        self._free = asyncio.Queue[_Place]()
         self.exits: list[str] = []
 
     async def __aenter__(self) -> Self:
@@ -53,17 +42,13 @@ class LoaderPool:
 
     @property
     def processes(self) -> int:
-        """How many processes of this host there are at most."""
+        """How many processes there are at most."""
         return len(self._places)
-
-    def offer(self, place: LoadingPlace) -> None:
-        """Add a place, such as one of another host, until it is closed."""
-        self._free.put_nowait(place)
 
     async def load(self, order: LoadOrder, lines: LineRange) -> RangeOutcome:
         """Load a range, again if its process ends; raise what the load raises, or IndexerError after many exits."""
         for _ in range(_MAX_EXITS):
-            place = await self._free_place()
+            place = await self._free.get()
             try:
                 return await place.load(order, lines)
             except LoaderExited as error:
@@ -75,17 +60,9 @@ class LoaderPool:
             f"last one with {self.exits[-1]}: see what they printed, and whether this host has enough memory."
         )
 
-    async def _free_place(self) -> LoadingPlace:
-        """Wait for a place; drop those that were closed."""
-        while not (place := await self._free.get()).is_open:
-            pass
-        return place
-
 
 class _Place:
     """One process at a time, started when it is needed."""
-
-    is_open = True
 
     def __init__(self, settings: LoaderSettings) -> None:
         self._settings = settings

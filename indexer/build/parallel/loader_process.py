@@ -22,7 +22,7 @@ COMMAND = (sys.executable, "-P", "-m", "indexer.build.parallel.loader_main")
 
 
 class LoaderExited(Exception):
-    """A loader process ended before it answered, or its host did; the text gives its exit code or signal."""
+    """A loader process ended before it answered; the text gives its exit code or signal."""
 
 
 class LoaderProcess:

@@ -45,7 +45,7 @@ class LoadOrder:
     companies: Companies
     live: str | None
     fence: str
-    opaque_id: str | None
+    opaque_id: str
     ranges: ShardRanges
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 # Two that each process has, and one that is ready for it.
 _RANGES_PER_PROCESS = 3
-# Hosts may come at any time. In memory, a range is a few numbers until it is loaded.
-_SHARED_RANGES = 256
-_SHARED_PROCESSES = 8
 
 
 @dataclass
@@ -37,12 +34,11 @@ class ParallelLoad:
     pool: LoaderPool
     order: LoadOrder
     sample: DocumentSample
-    is_shared: bool = False  # with other hosts
 
     @property
     def pieces_ahead(self) -> int:
         """How many ranges may be waiting or in flight."""
-        return _SHARED_RANGES if self.is_shared else _RANGES_PER_PROCESS * self.pool.processes
+        return _RANGES_PER_PROCESS * self.pool.processes
 
     def read(self) -> LineRange | None:
         """Return the next range, None at the end. Runs in a thread."""
@@ -57,7 +53,7 @@ class ParallelLoad:
 
 @contextmanager
 def open_ranges(
-    job: BuildJob, progress: BuildProgress, processes: int, settings: IndexerSettings, *, is_shared: bool = False
+    job: BuildJob, progress: BuildProgress, processes: int, settings: IndexerSettings
 ) -> Iterator[FileRanges | LineBatches]:
     """Open what remains of a build's resource in ranges: parts of its file, or lines that only one process can read."""
     path = divisible_file(job.source, job.resource)
@@ -66,6 +62,5 @@ def open_ranges(
             yield LineBatches(remaining, settings)
         return
     job.report.bytes_total, progress.stray = path.stat().st_size, 0
-    readers = max(processes, _SHARED_PROCESSES) if is_shared else processes
     with open_raw(path) as raw:
-        yield FileRanges(path, raw, range_size(job.report.bytes_total, readers), progress.line)
+        yield FileRanges(path, raw, range_size(job.report.bytes_total, processes), progress.line)

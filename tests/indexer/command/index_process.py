@@ -24,19 +24,13 @@ if TYPE_CHECKING:
 _PROGRAM = """
 import os
 from indexer.build import loader
-from indexer.build.hosts import membership, shared_run
 from indexer.indices import backoff
-from indexer.lock import distributed_lock
 from indexer.maintenance import retained_history
 from indexer.updates import update_run
 loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
 update_run._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
 retained_history._LONGEST_SECONDS = 0.0
-distributed_lock._POLL_SECONDS = 0.1
-distributed_lock.HEARTBEAT_SECONDS = membership.HEARTBEAT_SECONDS = 0.2
-shared_run.POLL_SECONDS = membership.POLL_SECONDS = 0.02
-shared_run._HOST_TIMEOUT_SECONDS = float(os.environ.get("HOST_TIMEOUT_SECONDS", "30"))
 from brokerage.index.index_command import index
 index()
 """

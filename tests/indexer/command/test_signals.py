@@ -13,7 +13,7 @@ import pytest
 from cluster.control_index import read_mark
 from mappings import COMPANY, TEAM
 from tests.indexer.command.index_process import running
-from tests.indexer.faults.holding_proxy import HoldingProxy
+from tests.network.bulk_proxy import RequestProxy
 from tests.processes import catches
 from tests.records import envelope, write
 from tests.waiting import until, until_true
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.indexer.conftest import Bench
+    from tests.network.http import Reply, Request
 
 BUILD_KEPT = "Stopped: the build is kept, and the same command resumes it.\n"
 UPDATES_KEPT = "Stopped: applied records stay, and the same command applies the rest.\n"
@@ -29,6 +30,21 @@ SIGNALS = pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
 )
 TEAMS = 2_000
+FREE = 20
+
+
+class HoldingProxy(RequestProxy):
+    """Forwards so many bulk requests for teams, and holds the build there: otherwise it may end before the signal."""
+
+    bulks, is_holding = 0, False
+
+    async def reply(self, request: Request) -> Reply:
+        """Forward a request, or never answer."""
+        self.bulks += request.path.endswith("/_bulk") and "teams" in request.path
+        if self.bulks > FREE and request.path.endswith("/_bulk"):
+            self.is_holding = True
+            await asyncio.Event().wait()
+        return await self.forward(request)
 
 
 def source(bench: Bench) -> Path:
@@ -54,8 +70,7 @@ async def fences(bench: Bench) -> list[str]:
 @SIGNALS
 async def test_a_stopped_build_is_kept_and_resumes(bench: Bench, number: int, code: int) -> None:
     folder, small = str(source(bench)), {"BROKERAGE_BULK_DOCUMENTS": "20"}
-    # A build that is not held may end before the signal comes.
-    proxy, saving = HoldingProxy(bench.connection.url[0], free=20), {"CHECKPOINT_SECONDS": "0"}
+    proxy, saving = HoldingProxy(bench.connection.url[0]), {"CHECKPOINT_SECONDS": "0"}
     async with (
         proxy.running() as address,
         running(bench, "reindex", folder, ELASTICSEARCH_URL=address, **small, **saving) as stopped,

@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
 from cluster.control_index import CONTROL_BODY, ensure_index
 from indexer import ElasticsearchError, LockedError
 from indexer.errors import translate_client_errors
 from indexer.lock.distributed_lock import acquire_lock
+from indexer.lock.fence import create_fence
 from indexer.lock.lock_store import LockHolder, LockState, LockStore
 from mappings import COMPANY, TEAM
+from tests.indexer.bulk_writes import created_index
+from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
 
 if TYPE_CHECKING:
@@ -204,6 +208,18 @@ async def test_a_run_that_lost_its_lock_before_it_made_its_fence_writes_nothing(
     (candidate,) = await bench.indices()
     found = await bench.client.count(index=f"{bench.connection.prefix}{candidate}")
     assert (candidate, found["count"]) == ("companies-v0001", 0)
+
+
+async def test_a_lost_connection_while_aliases_are_read_does_not_end_the_fence(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(_: dict[str, Any]) -> None:
+        raise ConnectionError("lost")
+
+    index, faulty = await created_index(bench, "candidate"), FaultyResponses(bench.client, monkeypatch)
+    faulty.change(f"/_alias/{index}-builder-*", lost)
+    fence = await create_fence(bench.engine(), f"{index}-builder", 5, index)
+    assert (faulty.seen, bool(await bench.client.indices.exists_alias(name=fence))) == (2, True)
 
 
 async def test_a_blocked_control_index_is_named_with_what_to_do(bench: Bench) -> None:

@@ -1,1 +1,0 @@
-"""Loading by several hosts: the lock's holder hands out ranges of the source through documents of the control index."""
