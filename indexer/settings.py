@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from indexer.shard_settings import REPLICAS_SETTING, SHARDS_SETTING, SIZE_SETTING, ShardRequest, replica_settings
 
@@ -52,16 +51,6 @@ class IndexerSettings:
         default=False,
         note="Run `index publish` to BROKERAGE_EXPORTS once a rebuild is live.",
     )
-    compact_deleted: float = deleted_setting()
-    compact_segments: int = segments_setting()
-    compact_load: float = setting(
-        "BROKERAGE_COMPACT_LOAD",
-        75.0,
-        "Percentage of a data node's processors in use above which `index compact` waits; 100 never waits.",
-    )
-    compact_wait_seconds: float = setting(
-        "BROKERAGE_COMPACT_WAIT_SECONDS", 3600.0, "Seconds that `index compact` waits for that load before it gives up."
-    )
     green_seconds: int = setting(
         "BROKERAGE_GREEN_SECONDS", 60, "Seconds to wait for a new generation's replica before going live without it."
     )
@@ -92,12 +81,6 @@ class IndexerSettings:
     )
 
     def __post_init__(self) -> None:
-        """Raise SettingError at the first invalid number of shards or replicas, or bound of wear."""
+        """Raise SettingError at the first invalid number of shards or replicas."""
         ShardRequest(self.shards, self.shard_gigabytes)
         replica_settings(self.replicas)
-        WearBounds(self.compact_deleted, self.compact_segments)
-
-    @property
-    def wear_bounds(self) -> WearBounds:
-        """The wear above which an index is compacted."""
-        return WearBounds(self.compact_deleted, self.compact_segments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cluster.index_wear import WearBounds, deleted_setting, segments_setting
 from cluster.settings import setting
 from service.contact import CONTACT_SETTING, require_contact
 from service.exports.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
@@ -209,8 +208,6 @@ class ServiceSettings:
         "(contract), or none. Needs brokerage-server[parquet]; without it there is none.",
     )
     downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
-    compact_deleted: float = deleted_setting()
-    compact_segments: int = segments_setting()
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
@@ -228,9 +225,3 @@ class ServiceSettings:
         require_valid_origins(self.cors_origins)
         require_contact(self.contact)
         require_store(self.exports, self.exports_url_seconds)
-        WearBounds(self.compact_deleted, self.compact_segments)
-
-    @property
-    def wear_bounds(self) -> WearBounds:
-        """The wear above which the console says that an index is to be compacted."""
-        return WearBounds(self.compact_deleted, self.compact_segments)

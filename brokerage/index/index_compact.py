@@ -38,10 +38,10 @@ _STOPPED = "Stopped: Elasticsearch finishes the merge that it has begun, and the
 def compact(*, resources: tuple[str, ...], as_json: bool) -> None:
     """Merge the live indices whose shards are worn by updates, so that a page costs what it did after the rebuild.
 
-    An index is worn if a shard has a larger share of deleted documents than BROKERAGE_COMPACT_DELETED, or more segments
-    than BROKERAGE_COMPACT_SEGMENTS; `brokerage index status` shows both. Others stay as they are. One index is merged
-    at a time, once no data node uses more of its processors than BROKERAGE_COMPACT_LOAD. Updates, rebuilds and readers
-    may run meanwhile. The merge needs free disk space of the size of the largest shard on each node that has one.
+    An index is worn if more than one document in a hundred of a shard is deleted, or if a shard has more than 50
+    segments; `brokerage index status` shows both. Others stay as they are. One index is merged at a time, once no data
+    node uses more than 75 % of its processors. Updates, rebuilds and readers may run meanwhile. The merge needs free
+    disk space of the size of the largest shard on each node that has one.
     """
     chosen = [RESOURCES_BY_NAME[name] for name in resources or RESOURCES_BY_NAME]
     display = _Display(as_json=as_json)

@@ -16,8 +16,8 @@ _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"
 
 
 async def index_wear(context: IndexerContext, index: str) -> IndexWear:
-    """Return the wear of an index by the bounds of the settings."""
-    return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER), context.settings.wear_bounds)
+    """Return the wear of an index."""
+    return read_wear(await shard_copies(context, index, WEAR_METRICS, WEAR_FILTER))
 
 
 async def largest_shard(context: IndexerContext, index: str) -> int:

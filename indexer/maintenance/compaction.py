@@ -88,8 +88,8 @@ async def compact(
     What is updated meanwhile wears an index again, so one may still be worn afterwards.
 
     If it is stopped, Elasticsearch finishes the merge that runs, and the next call follows it. Raises
-    ElasticsearchError, also if Elasticsearch stays busier than BROKERAGE_COMPACT_LOAD, or RefusedError if no data node
-    has room for the merged shard.
+    ElasticsearchError, also if Elasticsearch stays busy for an hour, or RefusedError if no data node has room for the
+    merged shard.
     """
     with translate_client_errors():
         return [await _ResourceCompaction(context, resource, on_progress, on_wait).run() for resource in resources]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, WearBounds, read_wear
+from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, read_wear
 from mappings import RESOURCES
 from service.errors import ApiError
 from service.health.checks import get_within_timeout
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from service.health.checks import StatusReader
 
 
-async def read_live_wear(
-    engine: StatusReader, connection: ConnectionSettings, bounds: WearBounds
-) -> Mapping[str, IndexWear]:
+async def read_live_wear(engine: StatusReader, connection: ConnectionSettings) -> Mapping[str, IndexWear]:
     """Return the wear of each index behind the aliases; nothing without the privilege, or without Elasticsearch."""
     aliases = ",".join(map(connection.alias, RESOURCES))
     options = f"level=shards&ignore_unavailable=true&filter_path={WEAR_FILTER}"
@@ -28,4 +26,4 @@ async def read_live_wear(
     except ApiError:
         return {}
     indices = body.get("indices", {}) if status == 200 else {}
-    return {index: read_wear(facts["shards"], bounds) for index, facts in indices.items()}
+    return {index: read_wear(facts["shards"]) for index, facts in indices.items()}

@@ -85,8 +85,7 @@ class ResourceSummaries:
         """Start with empty caches."""
         self._services = services
         self._indices = CachedValue(partial(read_inventory, services.engine, services.connection), _AGES)
-        bounds = services.settings.wear_bounds
-        self._wear = CachedValue(partial(read_live_wear, services.engine, services.connection, bounds), _WEAR_AGES)
+        self._wear = CachedValue(partial(read_live_wear, services.engine, services.connection), _WEAR_AGES)
         self._counts = {resource: CachedValue(partial(self._count, resource), _AGES) for resource in RESOURCES}
         self._runs = {resource: CachedValue(partial(self._read_runs, resource), _AGES) for resource in RESOURCES}
 

@@ -10,9 +10,12 @@ import urllib.request
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from click.testing import CliRunner
 
 from brokerage.command import main
+from cluster import index_wear
+from indexer.maintenance import cluster_load
 from mappings import COMPANY, RESOURCES, TEAM
 from tests.brokerage.conftest import running
 from tests.network.proxy import Proxy
@@ -97,8 +100,10 @@ def run_indexer(talk: CallRecorder, folder: Path) -> set[str]:
     talk.command("index", "reindex", str(less), *built, "--force")
     talk.command("index", "verify", str(less), *built)
     talk.command("index", "status")
-    # Every index with a deleted document is worn; every index has more than no segment.
-    talk.command("index", "compact", BROKERAGE_COMPACT_DELETED="0", BROKERAGE_COMPACT_LOAD="100")
+    with pytest.MonkeyPatch.context() as bounds:
+        bounds.setattr(index_wear, "MAX_SEGMENTS", 0)  # every index is worn
+        bounds.setattr(cluster_load, "MAX_LOAD", 100)
+        talk.command("index", "compact")
     talk.command("index", "rollback", "teams", "--yes")
     talk.command("index", "restored", "--yes")
     talk.command("index", "prune", "--yes")

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from cluster import index_wear
 from indexer import CompactionOutcome, RunStage, compact
+from indexer.maintenance import cluster_load
 from indexer.maintenance.merge_tasks import MergeTasks
 from tests.chaos.sharded_feeds import FEEDS, SHARDS, changing_feeds, in_shards
 
@@ -98,7 +100,11 @@ async def killed_in_compaction(ground: ScenarioCluster) -> ScenarioResult:
             return task
 
         killed, returning = list[int](), list[asyncio.Task[None]]()
-        with patch.object(MergeTasks, "start", start_and_kill):
+        with (
+            patch.object(MergeTasks, "start", start_and_kill),
+            patch.object(index_wear, "MAX_SEGMENTS", 1),
+            patch.object(cluster_load, "MAX_LOAD", 100),
+        ):
             done = await compact(feeds.context, FEEDS)
         await asyncio.gather(*returning)
         feeds.play.must(len(killed) == len(FEEDS), f"only {len(killed)} merges began")

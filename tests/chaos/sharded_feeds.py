@@ -117,9 +117,6 @@ async def _changer(ground: ScenarioCluster, histories: dict[str, RecordHistory])
         dead_letter_folder=str(ground.stage.source / "dead-letters"),
         shards=_REQUESTED,
         retry_seconds=_PATIENCE_SECONDS,
-        compact_deleted=0.0,
-        compact_segments=1,
-        compact_load=100.0,
     )
     chance = random.Random(_SEED)  # noqa: S311 - the same changes in every run
     async with connect(connection, connections=8, timeout=120) as client:

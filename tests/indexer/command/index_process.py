@@ -20,17 +20,20 @@ if TYPE_CHECKING:
     from tests.indexer.conftest import Bench
 
 # Shortens the intervals of checkpoints, publications and retries for runs of a second. Merges do not wait until
-# Elasticsearch gives up what was just deleted.
+# Elasticsearch gives up what was just deleted, nor for a quiet machine; an index of several segments is worn.
 _PROGRAM = """
 import os
+from cluster import index_wear
 from indexer.build import loader
 from indexer.indices import backoff
-from indexer.maintenance import retained_history
+from indexer.maintenance import cluster_load, retained_history
 from indexer.updates import update_run
 loader._CHECKPOINT_SECONDS = float(os.environ.get("CHECKPOINT_SECONDS", "0.05"))
 update_run._PUBLISH_INTERVAL_SECONDS = 0.05
 backoff._INITIAL_SECONDS = 0.005
 retained_history._LONGEST_SECONDS = 0.0
+cluster_load.MAX_LOAD = 100
+index_wear.MAX_SEGMENTS = 1
 from brokerage.index.index_command import index
 index()
 """

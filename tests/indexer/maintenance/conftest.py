@@ -9,7 +9,7 @@ import pytest
 from cluster import index_wear as index_wear_bounds
 from indexer import compact
 from indexer.indices.shard_statistics import index_wear
-from indexer.maintenance import retained_history
+from indexer.maintenance import cluster_load, retained_history
 from mappings import COMPANY, TEAM
 from tests.records import envelope
 
@@ -23,9 +23,10 @@ TEAMS, UPDATED = 60, 6
 
 @pytest.fixture
 def history_seconds(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Merge few records, without the wait, half a minute, until Elasticsearch gives up what was just deleted."""
+    """Merge few records, on a busy machine, without the half minute until Elasticsearch gives up what was deleted."""
     monkeypatch.setattr(retained_history, "_LONGEST_SECONDS", 0.0)
     monkeypatch.setattr(index_wear_bounds, "FEWEST_DELETED", 1)
+    monkeypatch.setattr(cluster_load, "MAX_LOAD", 100)
     return monkeypatch
 
 
@@ -56,7 +57,7 @@ async def wear(bench: Bench) -> IndexWear:
     return await index_wear(bench.engine(), f"{bench.connection.prefix}{await bench.live(TEAM)}")
 
 
-async def compact_teams(bench: Bench, **options: Any) -> Compaction:
-    """Compact the teams without regard to the load of the machine; options are settings."""
-    (done,) = await compact(bench.engine(**({"compact_load": 100.0} | options)), [TEAM])
+async def compact_teams(bench: Bench) -> Compaction:
+    """Compact the teams."""
+    (done,) = await compact(bench.engine(), [TEAM])
     return done

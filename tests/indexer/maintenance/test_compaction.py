@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
+from cluster import index_wear as index_wear_bounds
 from indexer import CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
 from indexer.indices.shard_statistics import index_wear
@@ -67,15 +68,16 @@ async def merge_worn(bench: Bench, shards: int) -> None:
     assert await bench.served(TEAM) == served
 
 
-async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench) -> None:
+async def test_what_is_within_the_bounds_stays_as_it_is(worn: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
     before = await wear(worn)
-    done = await compact_teams(worn, compact_deleted=0.9)
+    done = await compact_teams(worn)
     assert (done.outcome, done.after.segments if done.after else 0) == (CompactionOutcome.SOUND, before.segments)
     assert (await wear(worn)) == before
-    bounds = {"compact_deleted": 0.9, "compact_segments": 1}
-    assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.COMPACTED
+    monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
+    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
     assert (await wear(worn)).segments == 1
-    assert (await compact_teams(worn, **bounds)).outcome is CompactionOutcome.SOUND
+    assert (await compact_teams(worn)).outcome is CompactionOutcome.SOUND
 
 
 async def test_updates_wear_it_again_and_it_is_merged_again(worn: Bench) -> None:
@@ -105,7 +107,8 @@ async def test_a_merge_of_a_command_that_was_killed_is_followed(worn: Bench, mon
 
     monkeypatch.setattr(MergeTasks, "running", still_running)
     monkeypatch.setattr(MergeTasks, "start", refuse)
-    done = await compact_teams(worn, compact_deleted=0.9)
+    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
+    done = await compact_teams(worn)
     assert (done.outcome, done.is_followed) == (CompactionOutcome.COMPACTED, True)
     assert (await wear(worn)).segments == 1
 
@@ -137,16 +140,19 @@ class UnansweredTasks(RequestProxy):
         return reply
 
 
-async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(worn: Bench) -> None:
-    bounds = {"BROKERAGE_COMPACT_LOAD": "100", "BROKERAGE_COMPACT_DELETED": "0.9", "BROKERAGE_COMPACT_SEGMENTS": "1"}
+async def test_a_killed_command_leaves_nothing_that_the_next_does_not_finish(
+    worn: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_wear_bounds, "MAX_DELETED", 0.9)
+    monkeypatch.setattr(index_wear_bounds, "MAX_SEGMENTS", 1)
     proxy = UnansweredTasks(worn.connection.url[0])
     async with (
         proxy.running() as address,
-        running(worn, "compact", "teams", ELASTICSEARCH_URL=address, **bounds) as command,
+        running(worn, "compact", "teams", ELASTICSEARCH_URL=address) as command,
     ):
         await until(lambda: proxy.has_begun)
         command.process.kill()
-    code, out, err = await run(worn, "compact", "teams", "--json", **bounds)
+    code, out, err = await run(worn, "compact", "teams", "--json")
     assert (code, err) == (0, "")
     summary = orjson.loads(out.splitlines()[-1])
     assert (summary["event"], summary["resources"]["teams"]["after"]["segments"]) == ("summary", 1)
@@ -202,7 +208,7 @@ async def test_deleted_documents_that_stay_are_reported(worn: Bench, monkeypatch
     await worn.client.indices.put_settings(index=worn.connection.alias(TEAM), settings=kept)
     await worn.update({TEAM: [team(at, "held", 51) for at in range(20)]})
     notes = list[str]()
-    (done,) = await compact(worn.engine(compact_load=100.0), [TEAM], on_wait=notes.append)
+    (done,) = await compact(worn.engine(), [TEAM], on_wait=notes.append)
     assert done.after is not None
     assert done.after.is_worn
     assert "keeps some deleted documents" in notes[-1]
@@ -271,10 +277,13 @@ async def test_a_busy_cluster_is_waited_for_and_then_given_up(worn: Bench, monke
 
     monkeypatch.setattr(cluster_load, "busiest_node", load)
     monkeypatch.setattr(cluster_load, "_POLL_SECONDS", 0.0)
-    with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors.*BROKERAGE_COMPACT_LOAD"):
-        await compact_teams(worn, compact_load=50.0, compact_wait_seconds=0.0)
+    monkeypatch.setattr(cluster_load, "MAX_LOAD", 50)
+    with monkeypatch.context() as patience:
+        patience.setattr(cluster_load, "_LONGEST_WAIT_SECONDS", 0.0)
+        with pytest.raises(ElasticsearchError, match=r"used 99 % of its processors, more than 50 %"):
+            await compact_teams(worn)
     assert (await wear(worn)).is_worn
-    assert (await compact_teams(worn, compact_load=50.0)).outcome is CompactionOutcome.COMPACTED
+    assert (await compact_teams(worn)).outcome is CompactionOutcome.COMPACTED
     assert loads == []
 
 

@@ -33,7 +33,7 @@ async def test_status_shows_the_wear_and_says_what_to_do(worn: Bench, history_se
     assert header.split().index("Worn") + 1 == header.split().index("Segments")
     assert "Run `brokerage index compact teams`." in out
     history_seconds.setattr(retained_history, "_LONGEST_SECONDS", 300.0)
-    code, text, _ = await run(worn, "compact", BROKERAGE_COMPACT_LOAD="100")
+    code, text, _ = await run(worn, "compact")
     assert code == 0
     lines = text.splitlines()
     assert [line for line in lines if line.startswith("companies: not worn: 0.0% deleted documents")]
@@ -53,16 +53,9 @@ async def test_progress_is_a_json_line_for_each_index(
         return MergeState.RUNNING if len(calls) == 1 else await state(tasks, task)
 
     monkeypatch.setattr(MergeTasks, "state", running_once)
-    code, out, _ = await run(worn, "compact", "teams", "--json", BROKERAGE_COMPACT_LOAD="100")
+    code, out, _ = await run(worn, "compact", "teams", "--json")
     *events, summary = [orjson.loads(line) for line in out.splitlines()]
     (progress,) = [event for event in events if event["event"] == "progress"]
     assert (code, progress["resource"], progress["wear"]["shards"]) == (0, "teams", shards)
     assert progress["index"].endswith("teams-v0001")
     assert summary["resources"]["teams"]["outcome"] == "compacted"
-
-
-@pytest.mark.parametrize(("name", "value"), [("DELETED", "1"), ("DELETED", "-0.1"), ("SEGMENTS", "0")])
-async def test_a_bound_that_means_nothing_is_refused(bench: Bench, name: str, value: str) -> None:
-    code, _, err = await run(bench, "compact", **{f"BROKERAGE_COMPACT_{name}": value})
-    assert code == 2
-    assert f"BROKERAGE_COMPACT_{name}=" in err
