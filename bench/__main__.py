@@ -4,8 +4,6 @@ One client measures every arm in interleaved rounds. The results are `performanc
 documentation, and the tables of `performance.md`.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

@@ -1,14 +1,10 @@
 """What the system says of processes and all their descendants: processor seconds and memory, from `/proc`."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 _TICK = os.sysconf("SC_CLK_TCK")

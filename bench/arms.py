@@ -1,7 +1,5 @@
 """The arms of the measurement: who responds, which question, how deep, how many clients, which encoding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -5,19 +5,19 @@ Several keys read records at random, in all forms, while records are deleted. Fo
 alternately; both also use the time in which rows are written. Runs on a node of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os
 import random
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
+from elasticsearch import AsyncElasticsearch
 
 from bench import programs
 from bench.accounting import tree
@@ -32,11 +32,6 @@ from service.audit.audit_rows import LIVE
 from service.audit.audit_store import AuditStore
 from service.audit.holders import CurrentRecord, Holder, find_holders
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from elasticsearch import AsyncElasticsearch
 
 _PREFIX = "audit-bench-"
 _SETTINGS = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}

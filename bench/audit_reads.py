@@ -1,23 +1,18 @@
 """Random reads of all forms by several keys, and what each key was sent, taken from the responses themselves."""
 
-from __future__ import annotations
-
+import random
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import aiohttp
 import orjson
 
 from service.audit.audit_rows import LIVE
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Iterator
-
-    import aiohttp
-
-    Sent = Iterator[tuple[str, str, str]]  # alias of the resource, identifier, state
+Sent = Iterator[tuple[str, str, str]]  # alias of the resource, identifier, state
 
 GEOJSON = {"Accept": "application/geo+json"}
 _IDENTIFIERS = {"listings": "PlatformListingId", "agents": "agent_uuid", "offices": "platform_office_id"}

@@ -4,18 +4,13 @@ It prints its address, and costs next to nothing, so that only those who write t
 connection reads into one buffer and counts lines. To other requests it replies as Elasticsearch does to a write.
 """
 
-from __future__ import annotations
-
 import socketserver
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from http.client import parse_headers
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BUFFER_BYTES = 1 << 20
 _HEAD = (

@@ -1,17 +1,13 @@
 """A minimal HTTP/1.1 client for all arms, which never parses or decompresses responses."""
 
-from __future__ import annotations
-
 import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from bench.framing import Framing, FramingError, Piece, framing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _HEAD_END = b"\r\n\r\n"
 _OK = 200

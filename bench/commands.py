@@ -1,17 +1,13 @@
 """Runs commands of the product, and returns what they took."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from bench.programs import COMMAND
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The system counts the peak of a process from that of its parent, so a small process starts what is measured.
 _STARTER = """

@@ -5,8 +5,6 @@ compacted alone, and the other while a client reads it. Prints the node's proces
 which are measured in turn, the processor seconds of a compaction for a million records, and the client's medians.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import random
@@ -15,7 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from elasticsearch import AsyncElasticsearch
 
 from bench.company_rebuild import Installation, small_listing
 from bench.paired import processor_seconds
@@ -26,9 +26,6 @@ from indexer.maintenance import cluster_load
 from mappings import LISTING
 from service.scope import Scope
 from service.search.query import Selection, walk_body
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 _COMPANY, _PAGE, _DEPTHS, _REPEATED = "own", 200, (0.13, 0.5, 0.94), 10
 # Elasticsearch gives up deleted documents every 30 s: the figures leave out the wait for that.

@@ -5,16 +5,15 @@ has in the other. The company's source changes by a twentieth each time; both ar
 a rebuild in each, medians, and the ratio.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -24,9 +23,6 @@ from indexer import IndexerContext, IndexerSettings, reindex
 from indexer.source.folder_source import FolderSource
 from mappings import COMPANY, LISTING
 from sample import write_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _OWN, _OTHERS = "own", ("other-a", "other-b", "other-c")
 _CHANGED = 20  # one in so many records changes with each rebuild

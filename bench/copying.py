@@ -5,8 +5,6 @@ the service's memory; requests and bytes to verify that a copy is equal, to find
 identifiers; a page of changes at the head and from the beginning.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import random

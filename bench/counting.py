@@ -4,8 +4,6 @@ On a node of its own, with half as many sold listings. A key of both a listing a
 key of each sold listing is looked up. Prints medians of interleaved requests and their ratios to a page of 1,000 keys.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

@@ -5,22 +5,22 @@ while a copy follows. Then asks for pages of a sample with a plain key and with 
 Prints the number of records that are shown and must not be, of those that are missing, and the ratio of the costs.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
 import tempfile
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
+from elasticsearch import AsyncElasticsearch
 
 from bench import programs
 from bench.display_judge import Judge, Reader
@@ -33,12 +33,7 @@ from mappings.display import ADDRESS_SWITCH, LISTING_SWITCH, DisplayLicence
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from elasticsearch import AsyncElasticsearch
-
-    Record = dict[str, Any]
+Record = dict[str, Any]
 
 _COMPANY, _SHOWS = "own", 50  # one record in so many is shown alone
 # Large members make the load long, and the comparison no different.

@@ -1,22 +1,17 @@
 """Reads every form of listings with a key, and compares them with the source."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
+import aiohttp
 import orjson
 
 from mappings.display import ADDRESS_MEMBERS, ADDRESS_SWITCH, LISTING_SWITCH
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from random import Random
-
-    import aiohttp
-
-    Record = dict[str, Any]
+Record = dict[str, Any]
 
 _PAGE = "/v1/listings?updated_since=1&market_status=all&page_size=1000&platform_company_id="
 _CHANGED = 20  # one listing in so many is changed

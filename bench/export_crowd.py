@@ -4,26 +4,19 @@ Consumers are a process of the lowest priority, because theirs is the processor 
 are those of the service and of Elasticsearch, not of the loop that counts the bytes of all consumers.
 """
 
-from __future__ import annotations
-
+import argparse
 import asyncio
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import orjson
 import uvloop
 
 from bench.accounting import resident_bytes
-from bench.client import Pool, get
+from bench.client import Connection, Pool, get
 from bench.export_downloads import Downloads, export_parser
 from bench.spread import quantile
-
-if TYPE_CHECKING:
-    import argparse
-
-    from bench.client import Connection
 
 _PAGE = 200
 _LOWEST_PRIORITY = 19

@@ -1,17 +1,12 @@
 """Downloads of a company's published files by a client that only counts bytes."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from bench.client import get
-
-if TYPE_CHECKING:
-    from bench.client import Connection
+from bench.client import Connection, get
 
 
 @dataclass

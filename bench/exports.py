@@ -8,18 +8,17 @@ With `--publish FOLDER` also publications to empty folders in it, with and witho
 they connect as the environment says.
 """
 
-from __future__ import annotations
-
+import argparse
 import asyncio
 import os
 import random
 import resource
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import aiohttp
 import orjson
@@ -31,11 +30,6 @@ from bench.export_crowd import measure_crowd
 from bench.export_downloads import Downloads, export_parser
 from bench.snapshots import Paces
 from bench.walks import Company
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Awaitable, Callable
-
 
 _MICROSECONDS = 1e6
 

@@ -1,27 +1,22 @@
 """Facts about the loaded data, and the environment of a run."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from elasticsearch import AsyncElasticsearch
+
+from bench.options import Node, Options
 from bench.questions import COMPANY
 from bench.results import Environment
 from bench.walks import Company
-from cluster.connection import connect
+from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION
 from mappings import COMPANY as COMPANIES
 from mappings import LISTING
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from bench.options import Node, Options
-    from cluster.connection import ConnectionSettings
 
 _SHOWN = 1000
 _PACKAGES = ("aiohttp", "elasticsearch", "uvloop", "orjson")

@@ -1,16 +1,11 @@
 """The figures of a run, some with a target: ratios of medians, with the quartiles of the ratios of each round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from bench import arms
 from bench.arms import Arm
+from bench.results import Results
 from bench.spread import Spread, ratio, spread
-
-if TYPE_CHECKING:
-    from bench.results import Results
 
 _PAGE, _SAME_BODY = Arm(arms.SERVICE), Arm(arms.RAW)
 _BUSY, _BUSY_SAME_BODY = Arm(arms.SERVICE, depth="any", clients=8), Arm(arms.RAW, depth="any", clients=8)

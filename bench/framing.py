@@ -1,7 +1,5 @@
 """Where the body of an HTTP/1.1 response ends: by its length, or by its chunks. Bodies are counted, kept on request."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -4,24 +4,20 @@ Loads sample data, then rebuilds it with each twentieth listing left out, and pr
 the gate within it. Runs on a node of its own, or the one that ELASTICSEARCH_URL names.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 from bench.scratch import node_url, scratch_indexer
 from indexer import IndexerSettings, open_source, reindex
 from sample import write_source
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _LEFT_OUT = 20
 _GATE = ("indexer.build.swap_gate.find_removals", "indexer.build.rebuild.check_references")

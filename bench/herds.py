@@ -5,8 +5,6 @@ On a node of its own, with default settings and one worker. Readers have keys fo
 what one search per scope and what responses without a search took in the same run, and the memory of the worker.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import datetime as dt

@@ -15,12 +15,14 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import uvloop
+from elasticsearch import AsyncElasticsearch
 
 from bench.commands import MeasuredCommand
 from cluster.connection import ConnectionSettings, connect
@@ -33,11 +35,6 @@ from indexer.source.folder_source import FolderSource
 from mappings import COMPANY, LISTING
 from mappings.index_body import index_body
 from sample import write_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from elasticsearch import AsyncElasticsearch
 
 _TIMEOUT_SECONDS = 600.0
 _FILTER = {"filter_path": "errors"}

@@ -1,26 +1,17 @@
 """The data of a run: generated listings behind the service's aliases, and a key."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from elasticsearch import NotFoundError
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
-from cluster.connection import connect
-from indexer import IndexerContext, IndexerSettings, open_source, reindex
+from bench.progress import Progress
+from cluster.connection import ConnectionSettings, connect
+from indexer import IndexerContext, IndexerSettings, ResourceReport, open_source, reindex
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from bench.progress import Progress
-    from cluster.connection import ConnectionSettings
-    from indexer import ResourceReport
 
 # No arm reads sold listings, and loading them would take half as long again.
 _LOADED = (COMPANY, OFFICE, AGENT, TEAM, LISTING)

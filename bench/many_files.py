@@ -5,8 +5,6 @@ The same made-up listings in one file and in many, alternately: rows a second of
 own or into an embedded node: rows a second of wall time, and the peak memory of that process.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os
@@ -16,19 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from bench.loading import unload
 from bench.scratch import node_url
 from cluster.connection import ConnectionSettings
 from indexer import open_source
 from mappings import LISTING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # The peak of the process itself: that of a child which the kernel reports includes its parent's.
 _START = """

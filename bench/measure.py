@@ -1,24 +1,17 @@
 """Interleaved rounds: each asks every arm of a group once, in an order that turns from round to round."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from bench.accounting import processor_seconds
+from bench.arms import Arm
+from bench.client import Connection, Pool
+from bench.options import Size
 from bench.results import Measured, Round
 from bench.spread import quantile, spread
-from bench.templates import Absent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bench.arms import Arm
-    from bench.client import Connection, Pool
-    from bench.options import Size
-    from bench.templates import Template
+from bench.templates import Absent, Template
 
 CLIENT = "client"
 ENGINE = "Elasticsearch"

@@ -6,8 +6,6 @@ wheels and of what is installed, and the processor time of `brokerage --help`.
 Uses the standard library alone, since it runs before anything is installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -19,13 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BEGIN, _END = "<!-- newcomer:begin -->", "<!-- newcomer:end -->"
 _FIRST, _SECOND = "**from `git clone` to the first response**", "second `make demo`, until it responds"

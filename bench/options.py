@@ -1,16 +1,11 @@
 """How large a run is, and the Elasticsearch it uses: an existing node, or an embedded one of its own."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from embedded import EmbeddedCluster, NodeOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,16 @@ processor time per request of each, and the median of the ratios of the blocks t
 exits with 1 if a ratio is above it: `make guard` compares a change with its base.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import math
 import os
 import sys
 import tempfile
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -29,9 +27,6 @@ from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import LISTING
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
 
 _PREFIX = "paired-"
 _AT_ONCE = 4

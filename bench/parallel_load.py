@@ -9,8 +9,6 @@ One process takes more than one core, as it reads ahead in a thread. So it is al
 as many cores show how the rate grows with both.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import datetime as dt
@@ -19,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -47,10 +46,6 @@ from indexer.reporting.dead_letters import DeadLetters
 from indexer.reporting.report import ignore_progress
 from mappings import LISTING
 from sample import write_source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _FEW = 300
 

@@ -4,8 +4,6 @@ Parses the same lines in alternating processes, without Elasticsearch: those of 
 the same ones with a fraction in the acres. Prints the processor time per line of each, and the median of the ratios.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

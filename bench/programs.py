@@ -1,24 +1,18 @@
 """The processes that are measured, each with a port of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 
 from bench.arms import MOST_CLIENTS
 from embedded.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-    from contextlib import AbstractAsyncContextManager
 
 COMMAND = Path(sys.executable).with_name("brokerage")
 _START_SECONDS = 60

@@ -1,7 +1,5 @@
 """Progress on standard error: what is running, and the time since the start."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -1,19 +1,13 @@
 """The questions as requests to the service, and how the requests of one arm vary."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
-from bench.arms import DEPTHS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.arms import Arm
-    from bench.options import Options
+from bench.arms import DEPTHS, Arm
+from bench.options import Options
 
 COMPANY: Final = "summit-crest"
 ROOT: Final = "/v1"

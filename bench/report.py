@@ -1,15 +1,9 @@
 """Write the tables of `performance.md` from the results."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bench import tables
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.results import Results
+from bench.results import Results
 
 BEGIN = "<!-- results:begin -->"
 END = "<!-- results:end -->"

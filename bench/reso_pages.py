@@ -14,13 +14,15 @@ import os
 import random
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import aiohttp
 import orjson
+from elasticsearch import AsyncElasticsearch
 
 from bench import programs
 from bench.accounting import tree
@@ -31,11 +33,6 @@ from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import LISTING
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from elasticsearch import AsyncElasticsearch
 
 _PREFIX = "resopages-"
 _SIZE = 100

@@ -1,17 +1,11 @@
 """The measurements of a run, as stored in `results.json`. Times are in seconds unless the name says `ms`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
+from bench.arms import Arm
 from bench.spread import Spread
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.arms import Arm
 
 # Objects nested up to this depth get one line per member.
 _LINES_DEEP = 3

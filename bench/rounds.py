@@ -1,19 +1,12 @@
 """A group of arms, measured round by round. An arm that fails is reported and does not affect the others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bench.arms import GROUPS
-from bench.measure import Taken
-
-if TYPE_CHECKING:
-    from bench.arms import Arm
-    from bench.measure import Meter
-    from bench.progress import Progress
-    from bench.results import Results
-    from bench.templates import Templates
+from bench.arms import GROUPS, Arm
+from bench.measure import Meter, Taken
+from bench.progress import Progress
+from bench.results import Results
+from bench.templates import Templates
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """One run, stage by stage. The results are written after each stage, so that a later failure loses nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from bench import results
 from bench.arms import GROUPS, SERVICE
@@ -12,17 +9,14 @@ from bench.client import Pool
 from bench.facts import companies, environment, identifiers
 from bench.loading import load
 from bench.measure import Meter, watched_by
+from bench.options import Node, Options
+from bench.progress import Progress
 from bench.questions import ROOT
+from bench.results import Results
 from bench.rounds import Rounds, reason
-from bench.stage import staged
+from bench.stage import Stage, staged
 from bench.walks import ServiceWay, walk_all
 from cluster.connection import ConnectionSettings
-
-if TYPE_CHECKING:
-    from bench.options import Node, Options
-    from bench.progress import Progress
-    from bench.results import Results
-    from bench.stage import Stage
 
 
 async def measure(options: Options, node: Node, progress: Progress) -> Results:

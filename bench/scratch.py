@@ -1,21 +1,14 @@
 """Where a measurement of the indexer runs: a node, and indices of its own that are deleted at the end."""
 
-from __future__ import annotations
-
 import os
 import secrets
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 from bench.loading import unload
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
-from indexer import IndexerContext
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from indexer import IndexerSettings
+from indexer import IndexerContext, IndexerSettings
 
 
 @contextmanager

@@ -4,8 +4,6 @@ Two installations have the same listings, one of them in several shards; each re
 client. Prints the medians of the milliseconds and of the ratios. The largest company has 60 % of the listings.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile
@@ -14,10 +12,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from aiohttp.test_utils import TestClient, TestServer
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
@@ -29,9 +28,6 @@ from sample import write_source
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 _LARGEST, _OTHERS = "m-largest", ("a-small", "k-small", "q-small", "z-small")
 _PAGE = 200

@@ -4,8 +4,6 @@ Teams and offices alternate, each in a run of its own, so that every update take
 the event ledger. Prints the milliseconds of an update: median and first quartile.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import datetime as dt
@@ -14,18 +12,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex, update
-from mappings import OFFICE, TEAM
+from mappings import OFFICE, TEAM, Resource
 from sample import write_source
-
-if TYPE_CHECKING:
-    from mappings import Resource
 
 _NEWER = dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
 

@@ -1,22 +1,15 @@
 """Snapshots compared with walks, interleaved: rows per second, and growth of the service's memory."""
 
-from __future__ import annotations
-
+import argparse
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from bench.accounting import resident_bytes
-from bench.client import Pool, get
+from bench.client import Connection, Pool, get
 from bench.walks import Company, ServiceWay, walk
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Awaitable, Callable
-
-    from bench.client import Connection
 
 _MEGABYTE = 1e6
 _LARGEST_PAGE = 1000

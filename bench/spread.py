@@ -1,14 +1,9 @@
 """Medians with their spread, and ratios of medians."""
 
-from __future__ import annotations
-
 import statistics
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -1,22 +1,16 @@
 """What a measurement runs on: the processes that respond, and the bytes of the requests to them."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from bench import programs
 from bench.arms import RAW, SERVICE, TWO_WORKERS
 from bench.measure import ENGINE
+from bench.options import Node, Options
 from bench.tap import tapped
 from bench.templates import Templates, overhear
 from embedded.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
-    from bench.options import Node, Options
 
 
 @dataclass(frozen=True)

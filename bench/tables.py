@@ -1,17 +1,11 @@
 """The measurements as tables in Markdown. A pure function of the results."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from bench.figures import figures
 from bench.measure import CLIENT, ENGINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from bench.results import Measured, Results
-    from bench.spread import Spread
+from bench.results import Measured, Results
+from bench.spread import Spread
 
 _MB = 1e6
 _TITLES = {

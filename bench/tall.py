@@ -6,39 +6,32 @@ order, and six in ten belong to one company. Prints what loading took, then, mea
 and indexer took. With `--data`, what is loaded remains there, and is measured again without another load.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from bench.accounting import peak_bytes
-from bench.client import Pool
+from bench.client import Connection, Pool
 from bench.commands import MeasuredCommand
 from bench.company_rebuild import small_listing
-from bench.programs import service
+from bench.programs import Program, service
 from bench.walks import ServiceWay
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from mappings import LISTING
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from bench.client import Connection
-    from bench.programs import Program
 
 _LARGEST, _OTHERS = "m-largest", ("a-small", "k-small", "q-small", "z-small")
 _DEPTHS = (0.0, 0.5, 0.97)

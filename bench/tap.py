@@ -1,16 +1,11 @@
 """Listens between the service and Elasticsearch, to learn what the service really asks for a request."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _HOP = {"content-length", "transfer-encoding", "connection", "host"}  # headers of one connection
 

@@ -1,21 +1,13 @@
 """The requests of each arm as bytes."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from bench.arms import RAW
+from bench.arms import RAW, Arm
 from bench.client import Pool, get, post
-from bench.questions import QUESTIONS, target, variety
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bench.arms import Arm
-    from bench.options import Options
-    from bench.questions import Variety
-    from bench.tap import Heard, Tap
+from bench.options import Options
+from bench.questions import QUESTIONS, Variety, target, variety
+from bench.tap import Heard, Tap
 
 
 class Absent(Exception):

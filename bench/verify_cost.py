@@ -4,8 +4,6 @@ Sample data, then the same with each listing three times, as joined snapshots ha
 Runs on a node of its own, or the one that ELASTICSEARCH_URL names.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

@@ -1,21 +1,14 @@
 """Walks of all listings, company after company, by the cursor in the Link header."""
 
-from __future__ import annotations
-
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from bench.accounting import processor_seconds
-from bench.client import get
+from bench.client import Answer, Connection, Pool, get
 from bench.results import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from bench.client import Answer, Connection, Pool
 
 _NEXT = re.compile(r'[?&]last_platform_listing_id=([^&>]*)[^>]*>; rel="next"')
 

@@ -3,18 +3,13 @@
 Sizes are those of the installed files, so the environment must have the extras that are weighed.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
+from collections.abc import Iterable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 ROOT = Path(__file__).parents[1]
 _PROJECTS = {"brokerage-server": ROOT, "brokerage-feed": ROOT / "consumer"}

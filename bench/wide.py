@@ -5,29 +5,22 @@ Two installations have as many offices, agents and sold listings; one has 20,000
 figure of both, measured in turn, and the ratio. With `--data`, what is loaded remains there, and is measured again.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 import orjson
 
 from bench.accounting import peak_bytes, processor_seconds, resident_bytes
 from bench.client import Pool
 from bench.wide_data import PARENT, Amount
-from bench.wide_places import SMALL, prepared, serving
+from bench.wide_places import SMALL, Place, Served, prepared, serving
 from embedded import EmbeddedCluster, NodeOptions
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bench.wide_places import Place, Served
 
 _STARTS, _REVOCATIONS, _IDLE_SECONDS = 5, 9, 30
 _LONG_MS = 60_000.0  # no request is measured for longer

@@ -1,28 +1,22 @@
 """Generated installations that differ in nothing but their number of companies, parents and keys."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from cluster.control_index import ensure_index
 from sample import write_source
 from service.keys.key_text import generate_key
 from service.keys.record import KEYS_INDEX_BODY, ApiKey
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 _UPDATED_AT = "2026-01-01T00:00:00Z"
 _KEYS_PER_WRITE = 5_000

@@ -1,30 +1,22 @@
 """An installation of `bench.wide`: loaded by the command line, and its running service."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
-from bench.client import Pool, get
-from bench.commands import MeasuredCommand
-from bench.programs import service
+from elasticsearch import AsyncElasticsearch
+
+from bench.client import Answer, Connection, Pool, get
+from bench.commands import MeasuredCommand, Used
+from bench.programs import Program, service
 from bench.wide_data import PARENT, Amount, write_data, write_keys
 from cluster.connection import ConnectionSettings, connect
 from mappings import SOLD_LISTING
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from bench.client import Answer, Connection
-    from bench.commands import Used
-    from bench.programs import Program
 
 _RESOURCES = ("companies", "offices", "agents", "sold_listings")
 _QUIET = {"BROKERAGE_ACCESS_LOG": "errors"}

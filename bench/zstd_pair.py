@@ -4,16 +4,14 @@ Prints milliseconds a body, medians of rounds with both in random order: process
 passes for bodies in two threads.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 import zstandard
@@ -23,10 +21,7 @@ from sample import write_source
 from service.http.compression import ZSTD_LEVEL, compress
 from service.http.negotiation import ContentCoding
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Work = Callable[[], int]
+Work = Callable[[], int]
 
 _ROUNDS = 21
 _LISTINGS = 1000

@@ -1,19 +1,15 @@
 """Work of commands on the configured cluster, with a client of their own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.exit_codes import exit_on_error
 from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from elasticsearch import AsyncElasticsearch
 
 Result = TypeVar("Result")
 

@@ -1,7 +1,5 @@
 """The `brokerage` command."""
 
-from __future__ import annotations
-
 import os
 from importlib.metadata import version
 

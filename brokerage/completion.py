@@ -4,8 +4,6 @@ The generated script runs the command itself at each press of TAB. Completions c
 from a cluster, since an unreachable one would block the prompt. So key ids are not completed.
 """
 
-from __future__ import annotations
-
 import rich_click as click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 

@@ -1,15 +1,14 @@
 """`brokerage demo`: the service with sample data and a key, on an embedded Elasticsearch."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import rich_click as click
 
@@ -25,10 +24,6 @@ from embedded.cache_folders import cache_folder
 from embedded.ports import free_ports
 from service.settings import ServiceSettings
 from service.workers.server import run_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 _PREFIX = "demo-"
 _CONSOLE_DISTANCE = 1000

@@ -1,16 +1,13 @@
 """The demo's data and API key, reused by later starts while they are fresh."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from elasticsearch import NotFoundError
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from brokerage.output import echo
 from cluster.connection import ConnectionSettings, connect
@@ -26,9 +23,6 @@ from sample import write_source
 from service.keys.key_text import parse_key
 from service.keys.store import KeyGrant, KeyStore
 from service.search.query import at_or_after, term, terms, window_start
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 _COMPANY_SHOWN = "evergreen-realty"
 _PAGE_SIZE = 2

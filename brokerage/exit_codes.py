@@ -1,10 +1,8 @@
 """How a command fails: one sentence on standard error, and an exit code for the reason."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from elastic_transport import TlsError, TransportError
 from elasticsearch import ApiError
@@ -14,10 +12,6 @@ from brokerage_feed.exit_codes import ExitCode, fail
 from cluster.settings import SettingError
 from cluster.write_blocks import refusal_reason
 from service.workers.sockets import ListenError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 __all__ = ["ExitCode", "exit_on_error", "fail"]
 

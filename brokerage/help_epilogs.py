@@ -1,7 +1,5 @@
 """The end of every help text: examples that work as they are, and the exit codes."""
 
-from __future__ import annotations
-
 # Of commands that only read or write single documents.
 QUERY_EXITS = "0 success, 1 failure, 2 usage or settings error, 3 Elasticsearch unavailable"
 INDEX_EXITS = (

@@ -1,18 +1,14 @@
 """Tables of any number of rows, line by line; Rich takes a millisecond for each row."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import rich_click as click
 from rich.cells import cell_len, chop_cells, set_cell_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 _GAP = "  "
 # Cells; a column that folds gets at least so many.

@@ -3,9 +3,11 @@
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import Final
 
 import rich_click as click
 from rich.progress import BarColumn, DownloadColumn, TaskID, TextColumn, TransferSpeedColumn
@@ -16,10 +18,6 @@ from brokerage.help_epilogs import epilog
 from brokerage.output import echo
 from cluster.safe_console import SafeConsole
 from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOptions, NodeProcess, StartProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 DEFAULT_PORT: Final = 9200
 _POLL_SECONDS: Final = 0.5

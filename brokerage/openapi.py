@@ -1,7 +1,5 @@
 """`brokerage openapi`: print the OpenAPI document."""
 
-from __future__ import annotations
-
 import sys
 
 import rich_click as click

@@ -1,7 +1,5 @@
 """Printing, as the client's own command does it: every text is safe for a terminal."""
 
-from __future__ import annotations
-
 from brokerage_feed.output import echo
 
 __all__ = ["echo"]

@@ -1,7 +1,5 @@
 """`brokerage pull`: the client's own command, which starts only if every setting is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import rich_click as click

@@ -1,7 +1,5 @@
 """The settings of `brokerage pull`, as the client declares them with its options."""
 
-from __future__ import annotations
-
 from dataclasses import make_dataclass
 
 from brokerage_feed.pull.pull_settings import PULL_SETTINGS

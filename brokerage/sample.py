@@ -1,9 +1,6 @@
 """`brokerage sample`: write a source folder of generated data."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,10 +10,7 @@ from brokerage.console_tables import print_table
 from brokerage.help_epilogs import epilog
 from brokerage.output import echo
 from cluster.safe_console import SafeConsole
-from sample import SampleError, sold_count, write_source
-
-if TYPE_CHECKING:
-    from sample import SourceSummary
+from sample import SampleError, SourceSummary, sold_count, write_source
 
 
 @click.command(

@@ -1,7 +1,5 @@
 """`brokerage serve`: the service, on the cluster in ELASTICSEARCH_URL."""
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import replace

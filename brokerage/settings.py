@@ -1,7 +1,5 @@
 """`brokerage settings`: every setting, its value, origin and meaning."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from inspect import getdoc

@@ -1,9 +1,7 @@
 """All settings that commands read, and the rejection of unknown variables."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from brokerage.pull_settings import PullSettings
 from cluster.connection import ConnectionSettings
@@ -13,9 +11,6 @@ from embedded.node_options import DEFAULT_HEAP_MB, HEAP_SETTING
 from indexer.reso.settings import ResoSettings
 from indexer.settings import IndexerSettings
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

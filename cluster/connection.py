@@ -1,9 +1,7 @@
 """The connection to Elasticsearch: its settings, the client, and index names with the configured prefix."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from elastic_transport.client_utils import basic_auth_to_header
@@ -15,9 +13,7 @@ from cluster.http.typed_node import TypedNode
 from cluster.plain_http import is_exposed
 from cluster.settings import SettingError, setting
 from cluster.tls import CA_CERTS, FINGERPRINT, URL, TlsContext, parse_fingerprint
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
+from mappings.resource import Resource
 
 ALLOW_HTTP = "BROKERAGE_ELASTICSEARCH_ALLOW_HTTP"
 _KEY, _USER, _PASSWORD = (

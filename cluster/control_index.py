@@ -1,14 +1,9 @@
 """The control index: small documents through which the indexer publishes its progress to the service."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from elasticsearch import BadRequestError, NotFoundError
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import AsyncElasticsearch, BadRequestError, NotFoundError
 
 CONTROL_BODY: dict[str, Any] = {
     "settings": {"index.number_of_shards": 1, "index.auto_expand_replicas": "0-1"},

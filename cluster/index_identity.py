@@ -4,12 +4,8 @@ An index that is restored under a free name gets a new UUID. One that is restore
 gets a new history UUID, a setting that other indices lack.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 UUID_SETTING, HISTORY_SETTING = "index.uuid", "index.history.uuid"
 

@@ -4,13 +4,9 @@ An updated record leaves a gap, a deleted document, where it was. A page whose r
 by record instead of in one sweep, so pages cost more and more until the segments are merged (decision 44).
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any
 
 # A copy of a shard is worn above this share of deleted documents: at one per cent, pages cost nearly as much more as at
 # five. Below this number of gaps they cost next to nothing more: one changed company of five justifies no merge.

@@ -1,7 +1,5 @@
 """Which addresses would carry credentials unencrypted across a network."""
 
-from __future__ import annotations
-
 import ipaddress
 from urllib.parse import urlsplit
 

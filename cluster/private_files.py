@@ -1,12 +1,7 @@
 """Files and folders that only their owner may read, whatever the umask. Those that exist keep their mode."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 _FILE_MODE, _FOLDER_MODE = 0o600, 0o700
 

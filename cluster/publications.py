@@ -4,17 +4,12 @@ A *publication* maps a range of a resource's sequences to event numbers. Publica
 number of an event never changes, and later events have higher numbers.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 from msgspec.structs import replace
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cluster.control_index import Mark
+from cluster.control_index import Mark
 
 HEAD_ID = "events"
 # Publications per archive. The head, which is rewritten with each publication, holds at most a few more.

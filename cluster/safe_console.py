@@ -1,16 +1,11 @@
 """A rich console whose texts are safe for a terminal."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.segment import Segment
 
 from cluster.terminal_text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class SafeConsole(Console):

@@ -1,13 +1,9 @@
 """Where the copies of shards are, from Elasticsearch's `_cat/shards`, and what an operator should know of it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 SHARD_COLUMNS = ("index", "shard", "prirep", "state", "node", "store", "unassigned.reason")
 AWARENESS_SETTING = "cluster.routing.allocation.awareness.attributes"

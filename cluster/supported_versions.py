@@ -1,11 +1,6 @@
 """Supported versions of Elasticsearch, checked before each build and continuously by the service."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 _MIN_VERSION = (9, 4, 0)
 # These can lose bulk items on replicas (elasticsearch#158212).

@@ -4,8 +4,6 @@ Records, messages of servers and names of files come from elsewhere. Everything 
 `printable` or a `SafeConsole` (`cluster.safe_console`). `brokerage_feed.terminal_text` does the same for the client.
 """
 
-from __future__ import annotations
-
 import re
 
 # C0 and C1 except tab and line break, and the characters that reverse the direction of text or break lines.

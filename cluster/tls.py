@@ -4,19 +4,14 @@ Verification cannot be turned off. OpenSSL verifies chain, validity and name of 
 the certificate that matches it becomes the only trusted one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from cluster.settings import SettingError
-
-if TYPE_CHECKING:
-    from typing import Self
 
 CA_CERTS, FINGERPRINT, URL = (
     "BROKERAGE_ELASTICSEARCH_CA_CERTS",

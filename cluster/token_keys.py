@@ -3,17 +3,12 @@
 The newest key seals. The earlier ones still open tokens, until they are dropped.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from elasticsearch import ConflictError, NotFoundError
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import AsyncElasticsearch, ConflictError, NotFoundError
 
 # The id of the document.
 TOKEN_KEYS_ID = "token-keys"  # noqa: S105 - an id

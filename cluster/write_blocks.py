@@ -5,16 +5,10 @@ included. It removes the block itself once there is space. If it is removed earl
 next check of its disks, by default every 30 seconds.
 """
 
-from __future__ import annotations
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from typing import TYPE_CHECKING, TypeVar
-
-from elasticsearch import ApiError, AuthorizationException
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 
 Result = TypeVar("Result")
 

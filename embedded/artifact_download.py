@@ -2,19 +2,16 @@
 
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from embedded.artifacts import VERSION, Artifact, sha256_of
 from embedded.errors import EmbeddedNodeError
 from embedded.maven_repository import REPOSITORY_SETTING, maven_context, repositories, use_system_certificates
 from embedded.start_progress import ProgressCallback, StartProgress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _WORKERS: Final = 6
 _ATTEMPTS: Final = 2

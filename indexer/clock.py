@@ -1,7 +1,5 @@
 """The indexer's clock, and how far ahead of it a time of the source may be."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 

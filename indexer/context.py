@@ -1,17 +1,12 @@
 """The connection and settings that every operation of the indexer shares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from elasticsearch import AsyncElasticsearch
+
+from cluster.connection import ConnectionSettings
+from indexer.settings import IndexerSettings
 from indexer.shard_settings import ShardRequest
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from indexer.settings import IndexerSettings
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import orjson
 from elasticsearch import ApiError, TransportError
 
 from cluster.write_blocks import write_block
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class IndexerError(Exception):

@@ -1,7 +1,5 @@
 """Settings of the indexer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cluster.settings import setting

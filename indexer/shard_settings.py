@@ -1,7 +1,5 @@
 """How many shards and replicas an index is to have."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

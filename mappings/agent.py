@@ -1,7 +1,5 @@
 """Agent (spec, Resources and their fields; flags after decisions, Parameters)."""
 
-from __future__ import annotations
-
 from mappings.fields import (
     INDEX_ONLY,
     SHOW_ONLY,

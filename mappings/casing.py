@@ -1,7 +1,5 @@
 """The underscored spelling of public field names, for `underscore_response`."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

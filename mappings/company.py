@@ -1,7 +1,5 @@
 """Company (spec, Resources and their fields)."""
 
-from __future__ import annotations
-
 from mappings.fields import boolean, nested, string
 from mappings.resource import Resource
 from mappings.search_fields import envelope_keyword, keyword

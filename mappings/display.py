@@ -3,18 +3,14 @@
 An absent or null switch allows, as in the RESO Data Dictionary. Documents have a flag only for what is refused.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mappings.search_fields import refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class DisplayLicence(StrEnum):

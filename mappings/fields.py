@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
 from mappings.values.text_forms import TextForm
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class View(StrEnum):

@@ -4,8 +4,6 @@ Control characters and surrogates are not text. A space, a slash, `.` and `..` d
 a move is named `<company>/<identifier>`, which must fit into an `_id` of Elasticsearch.
 """
 
-from __future__ import annotations
-
 import re
 
 MAX_CHARACTERS = 128

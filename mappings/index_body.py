@@ -1,19 +1,13 @@
 """The index body of a resource, and the fingerprint that detects a stale index."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING
 
 import orjson
 
-from mappings.shards.ranges import ONE_SHARD
+from mappings.fields import Field
+from mappings.resource import Resource
+from mappings.shards.ranges import ONE_SHARD, ShardRanges
 from mappings.stored_document import EXACT
-
-if TYPE_CHECKING:
-    from mappings.fields import Field
-    from mappings.resource import Resource
-    from mappings.shards.ranges import ShardRanges
 
 # The block that a live index has while Elasticsearch copies it, and the note of it in the mapping's `_meta`: the copy
 # that is being made, null without one.

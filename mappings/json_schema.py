@@ -1,14 +1,8 @@
 """The JSON Schema of records (2020-12, the dialect of OpenAPI 3.1)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind, View
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
+from mappings.resource import Resource
 
 # The suffix of the names of schemas with underscored keys.
 UNDERSCORED_SUFFIX = "Underscored"

@@ -1,7 +1,5 @@
 """The enumerations of listings: statuses and property types."""
 
-from __future__ import annotations
-
 ON_MARKET_STATUSES = ("Active", "Pending", "Contingent")
 COMING_SOON = "ComingSoon"
 STATUSES = (*ON_MARKET_STATUSES, COMING_SOON, "Sold", "Expired", "Canceled", "Withdrawn", "TempOffMarket", "Other")

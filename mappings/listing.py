@@ -1,7 +1,5 @@
 """Listing and Sold Listing (spec, Resources and their fields)."""
 
-from __future__ import annotations
-
 from mappings.casing import underscore
 from mappings.display import ADDRESS_MEMBERS, OPT_OUTS
 from mappings.fields import (

@@ -1,7 +1,5 @@
 """Office (spec, Resources and their fields)."""
 
-from __future__ import annotations
-
 from mappings.fields import strings, strings_named, untyped_named
 from mappings.resource import Resource
 from mappings.search_fields import envelope_doc_value, envelope_timestamp

@@ -1,7 +1,5 @@
 """The features of a property that have a field in the RESO Data Dictionary, read from `reso.toml`."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 

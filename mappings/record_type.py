@@ -13,17 +13,15 @@ import dataclasses
 import datetime as dt
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind
 from mappings.identifiers import STORED_PATTERN
+from mappings.resource import Resource
 from mappings.values.text_forms import TextForm
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
 
 # A deletion may name a record of an earlier version; `indexer.documents` checks the identifiers of others.
 _Identifier = Annotated[str, msgspec.Meta(pattern=STORED_PATTERN)]

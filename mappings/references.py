@@ -1,14 +1,9 @@
 """The references between resources, as their search fields declare them."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from mappings import Resource
-    from mappings.search_fields import SearchField
+from mappings import RESOURCES, Resource
+from mappings.search_fields import SearchField
 
 
 class Reference(NamedTuple):

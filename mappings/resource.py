@@ -1,22 +1,16 @@
 """A resource: the declaration from which index body, views, schemas and validation derive."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from mappings.casing import underscore
+from mappings.display import DisplayLicence
 from mappings.fields import Field, View
 from mappings.identifiers import RULE, is_identifier
 from mappings.search_fields import SYSTEM_FIELDS, SearchField
 from mappings.shown_content import WHOLE_CONTENT, ShownContent, guarded_members, restricted_contents, shown_content
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mappings.display import DisplayLicence
-    from mappings.values.text_forms import TextForm
+from mappings.values.text_forms import TextForm
 
 
 @dataclass(frozen=True, kw_only=True)

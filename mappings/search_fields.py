@@ -1,7 +1,5 @@
 """The vocabulary of search fields: what is indexed next to the record, its type and its source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

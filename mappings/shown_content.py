@@ -7,18 +7,13 @@ only, because the feed does not show them.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
 
-from mappings.fields import View
+from mappings.fields import Field, View
 from mappings.search_fields import FieldMapping, FieldOrigin, SearchField
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from mappings.fields import Field
 
 _NAME_DIGITS = 6
 _LONG: FieldMapping = {"type": "long", "index": False}

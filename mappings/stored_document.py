@@ -10,8 +10,6 @@ If numbers of the record were rounded, one of the search fields is `exact`: an o
 them. It is not indexed, and neither content, digests nor changes depend on it (decision 39).
 """
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Team (spec, Resources and their fields)."""
 
-from __future__ import annotations
-
 from mappings.fields import boolean, string, strings_named, untyped
 from mappings.resource import Resource
 

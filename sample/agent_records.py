@@ -1,20 +1,14 @@
 """The lines of agents.ndjson: an agent's whole record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from random import Random
 
 from sample.data_files import blank_record
 from sample.envelope_line import envelope_line
 from sample.locations import load_names
+from sample.sample_agents import SampleAgent
 from sample.sample_clock import DAY, SampleClock, format_timestamp
 from sample.seeded_random import between, phone, pick, seeded_random
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from random import Random
-
-    from sample.sample_agents import SampleAgent
 
 _MLS = {"name": "sample_mls", "display_name": "Sample MLS (generated)", "mls_abbreviation": "SMLS", "agent_id": None}
 

@@ -1,21 +1,15 @@
 """Everyone whom listings refer to: offices, teams and agents of all companies, sized after the number of listings."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from sample.sample_agents import SampleAgent, generate_agents
+from sample.sample_clock import SampleClock
 from sample.sample_companies import SampleCompany, load_companies
 from sample.sample_offices import SampleOffice, generate_offices
 from sample.sample_teams import SampleTeam, generate_teams
 from sample.seeded_random import pick, weighted_list
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from sample.sample_clock import SampleClock
 
 _SECOND_AGENT_SHARE = 0.12
 

@@ -1,7 +1,5 @@
 """The package's data files, read into types, and the empty record of each resource."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import resources
 from typing import Any, TypeVar

@@ -1,19 +1,14 @@
 """Records of a resource that has no generator of its own: a value of its type for every declared field."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from mappings import Resource
 from mappings.fields import Field, FieldKind
 from sample.envelope_line import envelope_line
 from sample.sample_clock import SampleClock, format_date, format_timestamp
 from sample.sample_companies import load_companies
 from sample.seeded_random import seeded_random
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings import Resource
 
 _PER_COMPANY = 12
 

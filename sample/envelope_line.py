@@ -1,15 +1,10 @@
 """One line of a source file: a record in its envelope."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import orjson
 
 from sample.sample_clock import format_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def envelope_line(

@@ -1,19 +1,15 @@
 """The King County house sales of 2014 and 2015: the real prices, sizes, years and places under the generated data."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import gzip
 import io
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import NamedTuple
 
 from sample.data_files import read_data_file
 from sample.seeded_random import between, pick
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from random import Random
 
 
 class HouseSale(NamedTuple):

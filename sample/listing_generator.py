@@ -1,21 +1,15 @@
 """The lines of listings.ndjson: properties on and off the market, not the sold ones of the county's records."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
 
-from typing import TYPE_CHECKING
-
+from sample.company_staff import CompanyStaff, SampleStaff
 from sample.data_files import blank_record
 from sample.envelope_line import envelope_line
+from sample.house_sales import HouseSale
 from sample.media_generator import generate_open_houses
 from sample.property_fields import PropertyFields, PropertyType, load_property_types
 from sample.sample_clock import DAY, HOUR, MINUTE, SampleClock, format_date, format_timestamp
 from sample.seeded_random import between, pick, seeded_random, uuid, weighted_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sample.company_staff import CompanyStaff, SampleStaff
-    from sample.house_sales import HouseSale
 
 ON_MARKET = frozenset({"Active", "Pending", "Contingent"})
 _OFF_MARKET = {"Expired": 5, "Canceled": 3, "Withdrawn": 3, "TempOffMarket": 2, "Sold": 1}

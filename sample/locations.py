@@ -1,17 +1,12 @@
 """Where a record lies: the cities and school districts of King County zip codes, and invented streets and schools."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING
+from random import Random
 
 import msgspec
 
 from sample.data_files import load_table
 from sample.seeded_random import between, pick
-
-if TYPE_CHECKING:
-    from random import Random
 
 
 class NameVocabulary(msgspec.Struct, frozen=True):

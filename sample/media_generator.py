@@ -1,9 +1,7 @@
 """Images, features and open houses. Image and feature sets are encoded once and used by many listings."""
 
-from __future__ import annotations
-
 from functools import cache
-from typing import TYPE_CHECKING
+from random import Random
 
 import msgspec
 import orjson
@@ -11,9 +9,6 @@ import orjson
 from sample.data_files import load_table
 from sample.sample_clock import DAY, format_date
 from sample.seeded_random import between, pick, seeded_random
-
-if TYPE_CHECKING:
-    from random import Random
 
 _PHOTO_SETS = 1024
 _FEATURE_SETS = 256

@@ -1,18 +1,11 @@
 """A source directory is written whole or not at all: under temporary names first, in place at the end."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from sample.source_summary import README_FIRST_LINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from sample.source_summary import WriteProgress
+from sample.source_summary import README_FIRST_LINE, WriteProgress
 
 README = "README.txt"
 _DRAFT = ".writing"

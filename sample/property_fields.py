@@ -1,20 +1,14 @@
 """What a listing and a sold listing have in common: the property itself, from a sale, a place and a property type."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from random import Random
 
 import msgspec
 
 from sample.data_files import load_table
+from sample.house_sales import HouseSale
 from sample.locations import area_fields, street_address
 from sample.media_generator import MediaGenerator
 from sample.seeded_random import between, pick, seeded_random
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from sample.house_sales import HouseSale
 
 _SQUARE_FEET_PER_ACRE = 43_560
 _TAX_RATE = 0.0094  # of the price, a year

@@ -1,20 +1,14 @@
 """The generated agents of a company, as listings and records repeat them."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from sample.locations import load_names
 from sample.sample_clock import DAY, HOUR, SampleClock
+from sample.sample_offices import SampleOffice
+from sample.sample_teams import SampleTeam
 from sample.seeded_random import pick, seeded_random, uuid
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from sample.sample_offices import SampleOffice
-    from sample.sample_teams import SampleTeam
 
 
 @dataclass(frozen=True, slots=True)

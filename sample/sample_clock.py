@@ -5,10 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from random import Random
+from random import Random
 
 MINUTE = 60_000  # milliseconds, as all moments here
 HOUR = 60 * MINUTE

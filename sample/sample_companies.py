@@ -1,8 +1,6 @@
 """The generated companies: a parent with children, a large one and independents."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import msgspec
 import orjson
@@ -10,9 +8,6 @@ import orjson
 from sample.data_files import blank_record, load_table
 from sample.sample_clock import SampleClock, format_timestamp
 from sample.seeded_random import seeded_random
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class SampleCompany(msgspec.Struct, frozen=True):

@@ -1,21 +1,15 @@
 """The generated offices of a company."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from sample.data_files import blank_record
 from sample.envelope_line import envelope_line
 from sample.locations import load_locations, load_names, street_address
 from sample.sample_clock import DAY, SampleClock, format_timestamp
+from sample.sample_companies import SampleCompany
 from sample.seeded_random import phone, pick, seeded_random, weighted_list
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from random import Random
-
-    from sample.sample_companies import SampleCompany
 
 _FLOORS = weighted_list({None: 3, "Suite 100": 1, "Floor 2": 1})
 

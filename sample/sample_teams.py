@@ -1,21 +1,15 @@
 """The generated teams of a company."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from sample.data_files import blank_record
 from sample.envelope_line import envelope_line
 from sample.locations import load_locations, load_names
+from sample.sample_clock import SampleClock
+from sample.sample_offices import SampleOffice
 from sample.seeded_random import phone, pick, seeded_random, uuid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from random import Random
-
-    from sample.sample_clock import SampleClock
-    from sample.sample_offices import SampleOffice
 
 
 @dataclass(frozen=True, slots=True)

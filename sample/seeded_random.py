@@ -1,12 +1,8 @@
 """Seeded chance: every part of the source has a generator of its own, so that one part does not shift another."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -1,22 +1,16 @@
 """The lines of sold_listings.ndjson: the county's sales, moved in time so that the newest was yesterday."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from sample.company_staff import CompanyStaff, SampleStaff
 from sample.data_files import blank_record
 from sample.envelope_line import envelope_line
+from sample.house_sales import HouseSale
 from sample.media_generator import open_house_times
 from sample.property_fields import PropertyFields, load_property_types
 from sample.sample_clock import DAY, HOUR, SampleClock, format_date, format_timestamp
 from sample.seeded_random import between, pick, seeded_random, uuid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sample.company_staff import CompanyStaff, SampleStaff
-    from sample.house_sales import HouseSale
 
 # The file runs dry here: only 139 of its 21,613 sales are later. They are laid over the week that ends here.
 _LAST_FULL_DAY = dt.date(2015, 5, 8)

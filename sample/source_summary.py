@@ -1,15 +1,10 @@
 """What was written, for the caller and for the README.txt of the source directory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from sample.sample_clock import SampleClock, format_timestamp
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # The first line of README.txt, by which a directory of ours is known.
 README_FIRST_LINE = "Generated sample data for the brokerage service."

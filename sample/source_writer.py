@@ -1,10 +1,10 @@
 """Writes a whole source directory of any size in bounded memory."""
 
-from __future__ import annotations
+import datetime as dt
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
+from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from sample.agent_records import agent_lines
 from sample.company_staff import SampleStaff
 from sample.declared import declared_lines
@@ -19,13 +19,6 @@ from sample.sample_teams import team_lines
 from sample.seeded_random import seeded_random
 from sample.sold_listing_generator import SoldListingGenerator
 from sample.source_summary import SourceSummary, WriteProgress, readme
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from mappings import Resource
 
 
 def write_source(

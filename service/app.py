@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from elastic_transport import AsyncTransport
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
@@ -42,6 +45,7 @@ from service.limits.auth_failures import AuthFailureLimiter
 from service.limits.key_limiter import create_limiter
 from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
 from service.openapi.document_handler import create_document_handler
+from service.operation import Operation
 from service.reso.entity_events.event_ledger import EventLedgerReader
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol.error_format import RESO_ERRORS
@@ -51,23 +55,16 @@ from service.search.company_directory import CompanyDirectoryReader
 from service.search.engine import SearchEngine
 from service.search.marks import read_mark
 from service.services import Services
+from service.settings import ServiceSettings
 from service.site.api_index import create_index_handler
 from service.site.discovery import discovery_handlers
 from service.site.page_handler import SITE_PATHS, SiteHandler
-from service.telemetry.access_log import AccessLog
+from service.telemetry.access_log import AccessLog, EmitLine
+from service.telemetry.attempts import StartSpan
 from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.request_observer import REQUEST_OBSERVER, RequestObserver
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from aiohttp.typedefs import Handler, Middleware
-    from elasticsearch import AsyncElasticsearch
-
-    from service.operation import Operation
-    from service.settings import ServiceSettings
-    from service.telemetry.access_log import EmitLine
-    from service.telemetry.attempts import StartSpan
     from service.telemetry.tracing import Tracing
 
 API_ROOT = "/v1"

@@ -1,13 +1,8 @@
 """Work that a process does for as long as it runs."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 _RESTART_SECONDS = 1.0
 

@@ -1,16 +1,9 @@
 """Faults of several steps of a request, reported together."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from service.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.errors import ParameterFault
+from service.errors import InvalidRequest, ParameterFault
 
 
 class CollectedFaults:

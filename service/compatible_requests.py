@@ -3,24 +3,17 @@
 Existing clients of such platforms send parameters in a body, repeat identifiers and call `/api` (decision 35).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from aiohttp import web
+from marshmallow import Schema
 from yarl import URL
 
 from service.errors import NotFound
 from service.http.form_body import read_form
 from service.http.profile import COMPATIBLE
 from service.http.request_limits import BodyNotAllowed, require_bounded_target
+from service.keys.record import ApiKey
 from service.parameters.compatible_query import compatible_query
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from service.keys.record import ApiKey
 
 COMPATIBLE_ROOT = "/api"
 # What those clients expect where the contract has another default.

@@ -1,7 +1,5 @@
 """The contact of the operator, for partners and for reports of vulnerabilities."""
 
-from __future__ import annotations
-
 import re
 
 from cluster.settings import SettingError

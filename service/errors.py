@@ -1,14 +1,10 @@
 """The errors of the API, each with its status, stable code and title (decisions, Errors)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import cycle
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from http import HTTPStatus
+from typing import Self
 
 # The faults in one response; a client that corrects so many sees the rest with its next request.
 MAX_FAULTS = 10

@@ -3,15 +3,15 @@
 HTTP -> key -> admission -> limits -> parameters -> scope -> handler (query, Elasticsearch, projection) -> bytes.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
+from aiohttp import web
 from aiohttp.payload import Payload
+from marshmallow import Schema
 
 from service.audit.request_audit import REQUEST_AUDIT
 from service.compatible_requests import adapt_request
@@ -23,23 +23,16 @@ from service.http.response_encoding import encode_response
 from service.http.responses import count_records
 from service.keys.authentication import authenticate, confirm
 from service.keys.permissions import reject_guarded_parameters, withheld_groups
+from service.keys.record import ApiKey
 from service.limits.admission import RequestKind
 from service.limits.admission_lane import ADMISSION_SLOT
 from service.limits.key_limiter import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
+from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
 from service.telemetry.timing import Layer, Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from service.keys.record import ApiKey
-    from service.services import Services
 
 
 @dataclass(frozen=True)

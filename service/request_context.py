@@ -1,34 +1,28 @@
 """An accepted request, as handlers read it."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from marshmallow import Schema
+from multidict import MultiMapping
+from yarl import URL
+
+from cluster.control_index import Mark
+from mappings.display import DisplayLicence
+from mappings.fields import View
+from mappings.resource import Resource
 from service.audit.request_audit import NOT_AUDITED, RequestAudit
 from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
+from service.limits.admission_lane import AdmissionSlot
 from service.records.projection import Variant
+from service.scope import CompanyDirectory, Scope
 from service.search.display import displayed
-from service.search.query import Selection
+from service.search.query import Clause, Selection
 from service.search.shards.scope_reach import scope_reach
+from service.search.shards.served_shards import OneShard, ServedShards
+from service.services import Services
 from service.telemetry.timing import Layer, Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from marshmallow import Schema
-    from multidict import MultiMapping
-    from yarl import URL
-
-    from cluster.control_index import Mark
-    from mappings.display import DisplayLicence
-    from mappings.fields import View
-    from mappings.resource import Resource
-    from service.limits.admission_lane import AdmissionSlot
-    from service.scope import CompanyDirectory, Scope
-    from service.search.query import Clause
-    from service.search.shards.served_shards import OneShard, ServedShards
-    from service.services import Services
 
 Result = TypeVar("Result")
 

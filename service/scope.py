@@ -5,17 +5,13 @@ Rules 1-6 of the spec's shared parameter `parent_company_id`, and decisions, Ide
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from service.errors import ApiError, Forbidden, InvalidRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from service.keys.record import ApiKey
+from service.keys.record import ApiKey
 
 COMPANY_PARAMETER = "platform_company_id"
 PARENT_PARAMETER = "parent_company_id"

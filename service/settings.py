@@ -1,7 +1,5 @@
 """The settings of the service."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cluster.settings import setting

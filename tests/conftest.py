@@ -1,30 +1,23 @@
 """The Elasticsearch that tests run against, and an installation of its own for each test."""
 
-from __future__ import annotations
-
 import gc
 import os
 import secrets
 import shutil
 import subprocess
 import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import VERSION, EmbeddedCluster, NodeOptions
 from tests.image.podman import obstacle
 from tests.loops import pause_after_writelines
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from elasticsearch import AsyncElasticsearch
-
 
 _DELETED_TOGETHER = 20
 _MEMORY = "/dev/shm"  # noqa: S108 - nothing there has a name that can be guessed

@@ -1,19 +1,15 @@
 """Scenarios on either event loop: the default one and the one that the service runs on."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from asyncio.selector_events import _SelectorSocketTransport  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any
 
 import pytest
 import uvloop
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator
-
-    Run = Callable[[Coroutine[Any, Any, Any]], Any]
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 _LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

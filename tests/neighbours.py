@@ -1,7 +1,5 @@
 """Ports for processes: one, or two in a row for what takes a port and the next."""
 
-from __future__ import annotations
-
 import random
 import socket
 

@@ -1,15 +1,10 @@
 """Other processes, as the kernel reports them."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from signal import Signals
 
 from service.workers.shutdown import REPLACED_SIGNAL
-
-if TYPE_CHECKING:
-    from signal import Signals
 
 
 def workers_of(pid: int) -> set[int]:

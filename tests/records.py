@@ -1,20 +1,16 @@
 """One valid source record per resource, made from the declarations, and source folders of such records."""
 
-from __future__ import annotations
-
 import copy
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import orjson
 
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.fields import Field, FieldKind
 from mappings.values.text_forms import TextForm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 COMPANY_KEY = "acme"
 UUID_OF_A_TEST = "0b0e6d3c-5f0d-4f35-9d3c-111111111111"

@@ -1,7 +1,5 @@
 """What a command writes to a terminal."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 

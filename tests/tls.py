@@ -1,17 +1,11 @@
 """TLS before a real Elasticsearch, which has none itself here: a forwarder with certificates made for the test."""
 
-from __future__ import annotations
-
 import hashlib
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import trustme
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trustme import LeafCert
+from trustme import LeafCert
 
 
 def fingerprint(pem: bytes) -> str:

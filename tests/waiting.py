@@ -1,14 +1,9 @@
 """Waiting for what happens elsewhere, in another task, process or server; and a clock that tests move."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _PATIENCE_SECONDS = 60
 _LOOK_EVERY_SECONDS = 0.01

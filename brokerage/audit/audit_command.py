@@ -1,24 +1,24 @@
 """`brokerage audit`: which keys were sent a record."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import sys
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import orjson
 import rich_click as click
-from elasticsearch import NotFoundError
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from brokerage.audit.audit_report import AuditReport
 from brokerage.cluster_work import run_with_client
 from brokerage.exit_codes import ExitCode, exit_on_error, fail
 from brokerage.help_epilogs import QUERY_EXITS, epilog
 from brokerage.output import echo
+from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
-from mappings import LISTING, RESOURCES, SOLD_LISTING
+from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.shards.visibility import LEFT_QUERY
 from service.audit.audit_rows import LIVE
 from service.audit.audit_store import AuditStore, NoAudit
@@ -26,14 +26,6 @@ from service.audit.holders import CurrentRecord, find_holders
 from service.keys.store import KeyStore
 from service.search.query import spellings
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from mappings import Resource
 
 Result = TypeVar("Result")
 _TIMEOUT_SECONDS = 60.0

@@ -1,24 +1,18 @@
 """What `brokerage audit who` prints: the keys that were sent a record, and what the audit does not know."""
 
-from __future__ import annotations
-
+import datetime as dt
 import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from brokerage.keys.key_tables import key_state
 from brokerage.long_table import Column, may_style, table_lines, terminal_width
 from service.audit.audit_rows import LIVE
+from service.audit.audit_store import AuditCoverage
+from service.audit.holders import CurrentRecord, Holder
 from service.feed.json_lines import iso_timestamp
-from service.keys.record import ApiKey
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from service.audit.audit_store import AuditCoverage
-    from service.audit.holders import CurrentRecord, Holder
-    from service.keys.record import DamagedKey
+from service.keys.record import ApiKey, DamagedKey
 
 _COLUMNS = (
     Column("Key id"),

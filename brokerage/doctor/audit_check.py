@@ -1,25 +1,17 @@
 """The check of `brokerage doctor` of the audit: its indices, whether they accept writes, and the privilege to write."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elastic_transport import TransportError
-from elasticsearch import ApiError
+from elasticsearch import ApiError, AsyncElasticsearch
 
 from brokerage.doctor.privilege_checks import WRITE_PRIVILEGES
+from cluster.connection import ConnectionSettings
 from cluster.write_blocks import WRITE_BLOCKS
-from service.health.checks import Finding, FindingState, get_within_timeout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from service.health.checks import StatusReader
+from service.health.checks import Finding, FindingState, StatusReader, get_within_timeout
 
 AUDIT_SUBJECT = "audit"
 _ROLE = "Give the service's user also the role `brokerage_service_audit` of docs/elasticsearch-rights.md."

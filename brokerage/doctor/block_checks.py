@@ -3,20 +3,15 @@
 A restored index has the blocks that it had when it was backed up.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from cluster.connection import ConnectionSettings
 from cluster.write_blocks import FLOOD_BLOCK_SETTING, WRITE_BLOCKS
 from mappings import RESOURCES
 from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING
 from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from cluster.connection import ConnectionSettings
-    from service.health.index_checks import IndexInventory
+from service.health.index_checks import IndexInventory
 
 
 def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:

@@ -1,16 +1,16 @@
 """The cluster checks of `brokerage doctor` that the service does not make: keys, clocks, disks, replicas."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elastic_transport import TransportError
-from elasticsearch import ApiError, AuthorizationException
+from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from rich.filesize import decimal
 
+from cluster.connection import ConnectionSettings
 from cluster.token_keys import TOKEN_KEYS_ID
 from indexer.indices.preflight import FloodStage, holds_indices
 from service.feed.token_sealing import read_token_sealer
@@ -19,22 +19,15 @@ from service.health.checks import (
     KEYS_SUBJECT,
     Finding,
     FindingState,
+    StatusReader,
     get_within_timeout,
     missing_privilege,
     run_check,
 )
+from service.health.index_checks import IndexInventory
 from service.keys.record import ApiKey, DamagedKey
 from service.keys.store import KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from service.health.checks import StatusReader
-    from service.health.index_checks import IndexInventory
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 CLOCKS, DISKS, REPLICAS, TOKENS = "clocks", "disks", "replicas", "tokens"
 _STATS = "/_nodes/stats/fs?timeout=1s&filter_path=nodes.*.name,nodes.*.timestamp,nodes.*.roles,nodes.*.fs.total"

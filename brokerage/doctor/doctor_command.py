@@ -1,12 +1,9 @@
 """`brokerage doctor`: check settings, Redis, published files, Elasticsearch, indices and keys."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 import orjson
 import rich_click as click
@@ -34,14 +31,11 @@ from mappings import RESOURCES
 from service.app import build_services
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
-from service.health.index_checks import index_findings, read_inventory
+from service.health.index_checks import IndexInventory, index_findings, read_inventory
 from service.health.monitor import unreachable_finding
 from service.health.replaced_data import read_marks
+from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from service.health.index_checks import IndexInventory
-    from service.search.engine import SearchEngine
 
 _TIMEOUT_SECONDS = 5.0
 _REMEDY = "Is ELASTICSEARCH_URL right, and are the nodes up?"

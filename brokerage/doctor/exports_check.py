@@ -1,15 +1,9 @@
 """The check of `brokerage doctor` of published files: whether the service can read them, and sign URLs of a store."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from service.errors import EngineUnavailable
 from service.exports.published_place import open_publications
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 _SUBJECT = "published files"
 

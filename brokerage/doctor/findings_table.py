@@ -1,9 +1,7 @@
 """The output of `brokerage doctor`: a line for each check, and the remedy below each problem."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from rich.table import Table
 from rich.text import Text
@@ -11,9 +9,6 @@ from rich.text import Text
 from brokerage.console_tables import print_table
 from brokerage.output import echo
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _STYLES = {
     FindingState.OK: "green",

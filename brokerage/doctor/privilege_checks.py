@@ -1,23 +1,16 @@
 """The Elasticsearch user of the service as `brokerage doctor` checks it: identity and privileges."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from elastic_transport import TransportError
-from elasticsearch import ApiError, AuthenticationException, UnsupportedProductError
+from elasticsearch import ApiError, AsyncElasticsearch, AuthenticationException, UnsupportedProductError
 
 from brokerage.doctor.tls_checks import is_loopback_only
+from cluster.connection import ConnectionSettings
 from mappings import RESOURCES
 from mappings.generations import served_pattern
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 USER, PRIVILEGES = "user", "rights"
 # The required privileges (docs/elasticsearch-rights.md) on the cluster, on indices it reads, on indices it writes.

@@ -1,23 +1,16 @@
 """Checks of the live records by `brokerage doctor`: their identifiers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from elastic_transport import TransportError
-from elasticsearch import ApiError, AuthorizationException
+from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 
+from cluster.connection import ConnectionSettings
 from mappings import RESOURCES
 from mappings.identifiers import MAX_BYTES, RULE, is_identifier
 from mappings.shards.visibility import LEFT_QUERY
 from service.health.checks import Finding, FindingState, missing_privilege
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 IDENTIFIERS = "identifiers"
 _CANDIDATES, _EXAMPLES = 100, 3

@@ -1,14 +1,9 @@
 """The Redis check of `brokerage doctor`. Redis shares the rate limits of keys between processes (decision 11)."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 REDIS = "redis"
 _ALONE = "Until then each process enforces the limits by itself, so a key gets its rate once per process."

@@ -1,18 +1,13 @@
 """The settings checks of `brokerage doctor`: unusable values, unknown variables, contradictions."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from brokerage.settings_types import SETTINGS_TYPES
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, load_settings, unknown_settings
 from service.health.checks import Finding, FindingState
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 SETTINGS_SUBJECT = "settings"
 _PREFIX = "BROKERAGE_"

@@ -1,12 +1,12 @@
 """The check of `brokerage doctor` of where shards are: on no node, all copies in one zone, too large."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cluster.shard_placement import (
     SHARD_COLUMNS,
+    ShardCopy,
     exposed_shards,
     large_shards,
     missing_copies,
@@ -16,13 +16,7 @@ from cluster.shard_placement import (
 )
 from indexer.shard_settings import SHARDS_SETTING, SIZE_SETTING
 from service.errors import ApiError
-from service.health.checks import Finding, FindingState, get_within_timeout, missing_privilege, run_check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from cluster.shard_placement import ShardCopy
-    from service.health.checks import StatusReader
+from service.health.checks import Finding, FindingState, StatusReader, get_within_timeout, missing_privilege, run_check
 
 SHARDS = "shards"
 _NODES = "/_nodes/_all/_none?timeout=1s&filter_path=nodes.*.name,nodes.*.attributes"

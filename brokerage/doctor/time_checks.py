@@ -1,26 +1,21 @@
 """Times in the future as `brokerage doctor` finds them: watermarks of a wrong clock, and records of a wrong source."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping
+from typing import Any
+
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.doctor.record_checks import checked_records
+from cluster.connection import ConnectionSettings
+from cluster.control_index import Mark
 from cluster.settings import load_settings
 from indexer.clock import is_ahead, version_microseconds
 from indexer.indices.lifecycle import future_query
 from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from cluster.control_index import Mark
 
 MARKS, RECORD_TIMES = "watermarks", "record times"
 _EXAMPLES = 3

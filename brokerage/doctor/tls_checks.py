@@ -1,19 +1,14 @@
 """The TLS check of `brokerage doctor`: whether it is on, how certificates are verified, and when they expire."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
+from cluster.connection import ConnectionSettings
 from cluster.plain_http import is_loopback
 from cluster.tls import TlsContext, describe_tls_error, tls_handshake
 from service.health.checks import Finding, FindingState
-
-if TYPE_CHECKING:
-    from cluster.connection import ConnectionSettings
 
 TLS_SUBJECT = "tls"
 _TIMEOUT_SECONDS = 5.0

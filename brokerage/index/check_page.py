@@ -1,16 +1,10 @@
 """The report of `brokerage index check` as one HTML page, which needs no other file."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from html import escape
-from typing import TYPE_CHECKING
 
 from brokerage.index.check_tables import field_range, headline, identifier_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.inspection.source_check import ResourceCheck, SourceCheck
+from indexer.inspection.source_check import ResourceCheck, SourceCheck
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }

@@ -1,17 +1,12 @@
 """The report of `brokerage index check` on a terminal."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.inspection.field_statistics import FieldSummary
-    from indexer.inspection.source_check import ResourceCheck, SourceCheck
-    from indexer.reporting.fault_tally import FaultKind
+from indexer.inspection.field_statistics import FieldSummary
+from indexer.inspection.source_check import ResourceCheck, SourceCheck
+from indexer.reporting.fault_tally import FaultKind
 
 _MAX_KINDS_SHOWN = 20
 _MAX_SHOWN_CHARACTERS = 40

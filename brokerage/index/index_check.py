@@ -1,7 +1,5 @@
 """`brokerage index check`: inspect a source without Elasticsearch."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`brokerage index`: build, update, inspect, verify, compact, publish, roll back and prune the indices."""
 
-from __future__ import annotations
-
 import rich_click as click
 
 from brokerage.help_epilogs import INDEX_EXITS, epilog

@@ -1,11 +1,9 @@
 """`brokerage index compact`: merge the indices whose shards are worn by updates."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
 
 import orjson
 import rich_click as click
@@ -20,11 +18,7 @@ from brokerage.index.index_runner import (
     run_on_cluster,
 )
 from brokerage.output import echo
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cluster.index_wear import IndexWear
+from cluster.index_wear import IndexWear
 
 _INTERVAL_SECONDS = 10.0
 _STOPPED = "Stopped: Elasticsearch finishes the merge that it has begun, and the same command follows it."

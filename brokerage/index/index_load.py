@@ -1,10 +1,9 @@
 """`brokerage index reindex` and `brokerage index update`: load records from a source."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import rich_click as click
 
@@ -28,17 +27,12 @@ from brokerage.index.index_runner import (
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.documents.companies import Companies, companies_from_index, companies_from_source
+from indexer.documents.coverage import CoverageRequest
 from indexer.reporting.displays import progress_display
 from indexer.reporting.fault_tally import FaultTally, fault_lines
 from indexer.reporting.report import RunStage
 from indexer.reporting.summary_lines import kept_line, problem_lines
-from mappings import COMPANY, RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from indexer.documents.coverage import CoverageRequest
-    from mappings import Resource
+from mappings import COMPANY, RESOURCES, Resource
 
 # Printed by a dry run. The dead-letter file of a real run has every fault.
 _MAX_KINDS_SHOWN = 20

@@ -1,7 +1,5 @@
 """`brokerage index rollback`, `restored` and `prune`: they ask before they change what is served or kept."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import orjson

@@ -1,10 +1,7 @@
 """`brokerage index map`: draft a column map from files."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 from rich.table import Table
@@ -22,11 +19,8 @@ from brokerage.output import echo
 from brokerage_feed.signals import exit_on_signal
 from cluster.safe_console import SafeConsole
 from indexer.drafting.column_names import Confidence
-from indexer.drafting.map_draft import draft_map
-
-if TYPE_CHECKING:
-    from indexer.drafting.map_draft import MapDraft
-    from indexer.drafting.table_draft import TableDraft
+from indexer.drafting.map_draft import MapDraft, draft_map
+from indexer.drafting.table_draft import TableDraft
 
 _MAX_EXAMPLE_CHARACTERS = 40
 _PIPE_WIDTH = 1000

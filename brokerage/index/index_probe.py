@@ -1,10 +1,9 @@
 """`brokerage index replicate --probe`: what a RESO Web API is like, and a map to start from."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 from brokerage.exit_codes import exit_on_error
 from brokerage.index.index_runner import exit_on_indexer_error
@@ -13,9 +12,6 @@ from cluster.settings import load_settings
 from indexer.errors import SourceError
 from indexer.reso.dialects.probe import probe_source
 from indexer.reso.settings import ResoSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def probe_and_exit(url: str, map_file: Path | None, profile: str, system: str) -> NoReturn:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import rich_click as click
@@ -21,19 +22,15 @@ from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
+from service.exports.manifest import Manifest
 from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.parquet_names import ParquetNames
 from service.publishing import publish_run
 from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
 from service.publishing.publish_target import open_target
+from service.publishing.publisher import PublishProgress
+from service.publishing.typed_tables import OpenTables
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from service.exports.manifest import Manifest
-    from service.publishing.publisher import PublishProgress
-    from service.publishing.typed_tables import OpenTables
 
 _INTERVAL_SECONDS = 5.0
 _WITHOUT_PARQUET = (

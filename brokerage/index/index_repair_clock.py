@@ -1,11 +1,9 @@
 """`brokerage index repair-clock`: bring stamps and watermarks back from the future."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
 
 import orjson
 import rich_click as click
@@ -21,10 +19,7 @@ from brokerage.index.index_runner import (
 )
 from brokerage.output import echo
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    Repairs = Mapping[str, indexer.ClockRepair | None]
+Repairs = Mapping[str, indexer.ClockRepair | None]
 
 
 @click.command(

@@ -1,17 +1,15 @@
 """`brokerage index replicate`: copy a RESO Web API, and follow its changes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
+import indexer
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
 from brokerage.help_epilogs import INDEX_EXITS, epilog
@@ -19,18 +17,14 @@ from brokerage.index.index_probe import probe_and_exit
 from brokerage.index.index_runner import JSON_OPTION, exit_on_indexer_error, run_on_cluster
 from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
-from indexer.reporting.displays import progress_display
+from indexer.reporting.displays import Display, progress_display
 from indexer.reporting.summary_lines import failure_lines
 from indexer.reso.dialects.gaps import DELETIONS, LISTINGS, WITHOUT
 from indexer.reso.dialects.source_map import profile_names, read_map
 from indexer.reso.replication import open_replication
 from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
+from indexer.reso.round_report import RoundResult
 from indexer.reso.settings import ResoSettings
-
-if TYPE_CHECKING:
-    import indexer
-    from indexer.reporting.displays import Display
-    from indexer.reso.round_report import RoundResult
 
 
 @click.command(

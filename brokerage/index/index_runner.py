@@ -1,11 +1,10 @@
 """What the commands of `brokerage index` share: options, the connection, and the reporting of errors."""
 
-from __future__ import annotations
-
 import asyncio
 import os
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import rich_click as click
 
@@ -17,16 +16,13 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.settings import load_settings
 from indexer.documents.coverage import CoverageRequest
 from indexer.source.tables.table_source import TableSource
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from mappings import Resource
-
-    Work = Callable[[indexer.IndexerContext], Awaitable["Result"]]
+from mappings import RESOURCES, Resource
 
 Result = TypeVar("Result")
+
+
+Work = Callable[[indexer.IndexerContext], Awaitable[Result]]
+
 
 _TIMEOUT_SECONDS = 120.0
 # In addition to bulk requests: look-ups, scans, and lock heartbeats.

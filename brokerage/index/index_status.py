@@ -1,7 +1,5 @@
 """`brokerage index status`: what the indices hold, and what state they are in."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import orjson

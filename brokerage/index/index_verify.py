@@ -1,12 +1,11 @@
 """`brokerage index verify`: compare the live records with a source or an earlier generation."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import orjson
 import rich_click as click
+from click.shell_completion import CompletionItem
 
 from brokerage.completion import files
 from brokerage.exit_codes import exit_on_error
@@ -24,15 +23,9 @@ from brokerage.index.index_runner import (
 from brokerage.output import echo
 from indexer.clock import version_time
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
+from indexer.verify.findings import RecordDifference, VerificationResult
 from indexer.verify.verification import verify_against_generation, verify_against_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.shell_completion import CompletionItem
-
-    from indexer.verify.findings import RecordDifference, VerificationResult
-    from mappings import Resource
+from mappings import Resource
 
 _MAX_RECORDS_SHOWN = 20
 

@@ -1,18 +1,13 @@
 """The table of replications in `brokerage index status`."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from indexer.control.replications import ReplicationStatus
+from indexer.control.replications import ReplicationStatus
 
 _COLUMNS = ("Company", "Followed by", "At, UTC", "Behind", "Keys checked", "Records", "Due")
 

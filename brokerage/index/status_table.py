@@ -1,20 +1,14 @@
 """The tables and notes of `brokerage index status`."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from rich.filesize import decimal
 from rich.table import Table
 
 from cluster.index_wear import wear_sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer import ResourceStatus
-    from indexer.build.build_checkpoint import BuildProgress
+from indexer import ResourceStatus
+from indexer.build.build_checkpoint import BuildProgress
 
 _SERVED = ("Resource", "Live", "Kept", "Records", "Deleted", "Shards", "Size", "Worn", "Segments", "Mapping")
 _LAST_RUN = ("Resource", "Watermark, UTC", "Last run", "At, UTC", "Behind", "Read", "Bad")

@@ -1,20 +1,12 @@
 """Checks that the companies of a key are loaded."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
+from elasticsearch import AsyncElasticsearch, AuthorizationException, NotFoundError
 
-from elasticsearch import AuthorizationException, NotFoundError
-
+from cluster.connection import ConnectionSettings
 from mappings import COMPANY
 from service.search.query import term, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 
 async def unknown_companies(

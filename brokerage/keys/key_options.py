@@ -1,18 +1,14 @@
 """Option types of `brokerage keys`. An invalid value fails with a sentence that names valid ones."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import rich_click as click
 
 from mappings import FIELD_GROUPS
 from service.keys.record import TIER_PATTERN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COUNT = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _COMPANY = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)

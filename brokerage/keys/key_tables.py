@@ -1,9 +1,8 @@
 """How keys are shown: as a table, as the details of one key, and as JSON."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from rich.table import Table
@@ -12,10 +11,7 @@ from rich.text import Text
 from brokerage.long_table import Column, may_style, table_lines, terminal_width
 from service.keys.record import ApiKey, DamagedKey
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    LastUsed = Mapping[str, dt.datetime]
+LastUsed = Mapping[str, dt.datetime]
 
 _STYLES = {"active": "green", "expired": "yellow", "revoked": "dim", "damaged": "red"}
 _NOTHING = "-"

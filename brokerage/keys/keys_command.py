@@ -1,16 +1,16 @@
 """`brokerage keys`: the life cycle of API keys."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import sys
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 import rich_click as click
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.cluster_work import run_with_client
 from brokerage.console_tables import print_table
@@ -30,19 +30,13 @@ from brokerage.keys.key_options import (
 )
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from brokerage.output import echo
+from cluster.connection import ConnectionSettings
 from cluster.write_blocks import BlockedIndex
 from mappings.display import DisplayLicence
 from service.http.profile import COMPATIBLE
+from service.keys.key_text import KeyText
 from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from service.keys.key_text import KeyText
 
 Result = TypeVar("Result")
 

@@ -4,17 +4,12 @@ The client's own retries are switched off, as they repeat everything, and withou
 not end a load, though, so what is harmless to repeat is repeated. A single node has nothing to fail over to.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from elastic_transport import AsyncTransport, ConnectionError, TlsError  # noqa: A004 - the client's name for it
+from elastic_transport import AsyncTransport, ConnectionError, TlsError, TransportApiResponse  # noqa: A004 - the client's name for it
 
 from cluster.http.typed_node import NotSentError
-
-if TYPE_CHECKING:
-    from elastic_transport import TransportApiResponse
 
 _READS = ("/_search", "/_mget")
 # Statuses while the shards of a node that is gone become available on others, and the pauses: 8 s altogether.

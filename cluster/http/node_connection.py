@@ -1,15 +1,11 @@
 """A connection to a node: one request at a time, with the response received into its final buffer."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from cluster.http.node_health import NodeHealth
 from cluster.http.response_head import HttpProtocolError
 from cluster.http.response_parser import MIN_BUFFER_BYTES, ResponseParser
-
-if TYPE_CHECKING:
-    from cluster.http.node_health import NodeHealth
 
 # A response is often about as long as the last large one, since pages follow pages, with small responses in between.
 # Never preallocate more than this on an estimate.

@@ -3,17 +3,12 @@
 Time is counted in ticks of the event loop, so a pause of this process does not make nodes look silent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from cluster.http.response_head import HttpProtocolError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
 
 _TICK_SECONDS = 0.25
 # Silence before a probe, time limit of a probe, and rest of a failed node.

@@ -1,7 +1,5 @@
 """Errors by which Elasticsearch reports that a node left the cluster while it worked on a request."""
 
-from __future__ import annotations
-
 # The types of the errors of the node that coordinated the request.
 NODE_LOSS_TYPES = frozenset(
     {

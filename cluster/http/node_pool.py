@@ -1,16 +1,11 @@
 """Selection of a node: the responsive one with the fewest requests in flight."""
 
-from __future__ import annotations
-
 from random import random
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from elastic_transport import NodePool
+from elastic_transport import BaseNode, NodePool
 
-if TYPE_CHECKING:
-    from elastic_transport import BaseNode
-
-    from cluster.http.reading_node import ReadingNode
+from cluster.http.reading_node import ReadingNode
 
 
 class LeastRequestsPool(NodePool):

@@ -5,16 +5,12 @@ types are case-insensitive. Elasticsearch then responds with plain `application/
 serializer that does nothing is registered.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+from elastic_transport import Serializer
 from elasticsearch import JsonSerializer
 from elasticsearch.serializer import DEFAULT_SERIALIZERS
-
-if TYPE_CHECKING:
-    from elastic_transport import Serializer
 
 _RAW_REQUEST_TYPE = "application/JSON"
 _RAW_RESPONSE_TYPE = "application/json"

@@ -4,11 +4,9 @@ The client's nodes on aiohttp copy a response three times (decision 6). This cla
 connection turns out to be closed, the request is sent once more over a new one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from elastic_transport import (
     AiohttpHttpNode,
@@ -25,13 +23,9 @@ from elastic_transport.client_utils import DEFAULT
 
 from cluster.http.node_connection import NodeConnection
 from cluster.http.node_health import NodeHealth
-from cluster.http.response_head import HttpProtocolError
+from cluster.http.response_head import HttpProtocolError, ResponseHead
+from cluster.http.response_parser import ResponseParser
 from cluster.tls import TlsContext, describe_tls_error
-
-if TYPE_CHECKING:
-    from cluster.http.response_head import ResponseHead
-    from cluster.http.response_parser import ResponseParser
-
 
 # A connection that was idle for longer may have been dropped by a firewall without notice.
 _KEEPALIVE_SECONDS = 15.0

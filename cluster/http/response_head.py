@@ -1,7 +1,5 @@
 """The head of an HTTP/1.1 response: status, headers, and the framing of the body (RFC 9112)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 _FIRST_FINAL, _LAST = 200, 599

@@ -4,8 +4,6 @@ Elasticsearch sends large responses in chunks of a quarter of a megabyte. Each r
 chunk, so closing the gap left by the framing between chunks moves those few bytes, not the chunk.
 """
 
-from __future__ import annotations
-
 from enum import Enum, auto
 
 from cluster.http.response_head import HttpProtocolError, ResponseHead, parse_head, parse_number

@@ -1,10 +1,8 @@
 """The node class of the indexer and the commands: the client's own, with `TlsContext` and better TLS errors."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import ClientConnectorError
 from elastic_transport import (
@@ -14,12 +12,10 @@ from elastic_transport import (
     HttpHeaders,
     TlsError,
 )
+from elastic_transport._node import NodeApiResponse
 from elastic_transport.client_utils import DEFAULT
 
 from cluster.tls import TlsContext, describe_tls_error
-
-if TYPE_CHECKING:
-    from elastic_transport._node import NodeApiResponse
 
 # A host that is down drops packets silently.
 _HANDSHAKE_SECONDS = 10.0

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from brokerage_feed.copies.copy_store import CopyStore
 from brokerage_feed.record_hashes import bucket_of, format_digest, record_hash
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from brokerage_feed.copies.copy_store import CopyStore
 
 _BUCKETS = 65_536
 

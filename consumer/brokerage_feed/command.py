@@ -1,7 +1,5 @@
 """The `brokerage-feed` command."""
 
-from __future__ import annotations
-
 import os
 from importlib.metadata import version
 

@@ -4,22 +4,16 @@ An unequal bucket is inconclusive while the service has unpublished changes of i
 arrived since the request. Such buckets are requested again.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from brokerage_feed.bucket_digests import BucketDigests, compute_bucket_digests
+from brokerage_feed.copy_updater import CopyUpdater, TouchedRecords
 from brokerage_feed.errors import FeedRequestRejected
+from brokerage_feed.messages import BucketSummary
 from brokerage_feed.record_hashes import bucket_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from brokerage_feed.copy_updater import CopyUpdater, TouchedRecords
-    from brokerage_feed.messages import BucketSummary
 
 _ROUNDS = 6
 # Long polling: the service responds once something is published, which settles the bucket.

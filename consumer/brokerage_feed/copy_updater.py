@@ -1,25 +1,19 @@
 """Updates of a copy: snapshots where there is no valid token, then changes, each batch with its checkpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING
 
+from brokerage_feed.copies.copy_store import CopyStore
 from brokerage_feed.errors import ResourceNotLoaded, TokenExpired
+from brokerage_feed.feed import Feed
+from brokerage_feed.files.file_updater import FileUpdater
+from brokerage_feed.messages import ChangeBatch, SnapshotRecord
 from brokerage_feed.pull_status import PullStage, PullStatus
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from brokerage_feed.copies.copy_store import CopyStore
-    from brokerage_feed.feed import Feed
-    from brokerage_feed.files.file_updater import FileUpdater
-    from brokerage_feed.messages import ChangeBatch, SnapshotRecord
-
-    TouchedRecords = set[tuple[str, str]]
+TouchedRecords = set[tuple[str, str]]
 
 BATCH_RECORDS = 1000
 # Prevents an endless loop if tokens expire before their snapshots are complete.

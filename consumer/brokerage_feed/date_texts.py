@@ -1,7 +1,5 @@
 """Texts of typed records that are dates or times."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """Errors of the consumer. Their messages never contain the key."""
 
-from __future__ import annotations
-
 
 class FeedError(Exception):
     """The service did not return what was requested."""

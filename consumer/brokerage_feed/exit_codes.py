@@ -1,7 +1,5 @@
 """How a command fails: one sentence on standard error, and an exit code for the reason."""
 
-from __future__ import annotations
-
 import sys
 from enum import IntEnum
 from typing import NoReturn

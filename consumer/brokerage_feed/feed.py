@@ -1,16 +1,16 @@
 """The client of the feed: snapshots, changes and digests, with retries and integrity checks."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from pathlib import Path
+from typing import Self, TypeVar, cast
 
 import msgspec
 
 from brokerage_feed.errors import NoProgress
 from brokerage_feed.files.file_download import FileDownload
-from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
+from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, OnWait, TruncatedResponse
 from brokerage_feed.messages import (
     Change,
     ChangeBatch,
@@ -24,13 +24,7 @@ from brokerage_feed.messages import (
 from brokerage_feed.record_hashes import RunningDigest
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, iterate_lines, read_body
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-    from pathlib import Path
-
-    from brokerage_feed.http_client import OnWait
-
-    Records = AsyncGenerator[SnapshotRecord, None]
+Records = AsyncGenerator[SnapshotRecord, None]
 
 Response = TypeVar("Response")
 # Of a long poll, and between two of them, in case the service does not hold them.

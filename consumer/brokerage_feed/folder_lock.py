@@ -1,17 +1,12 @@
 """The lock that allows one pull per folder. The operating system releases it when the process ends."""
 
-from __future__ import annotations
-
 import fcntl
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from brokerage_feed.errors import CopyError, CopyLocked
 from brokerage_feed.private_files import make_folder, open_private
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _FILE = ".lock"
 

@@ -1,13 +1,11 @@
 """Requests to the service, and the backoff before a retry: `Retry-After`, else exponential with full jitter."""
 
-from __future__ import annotations
-
 import ipaddress
 import random
 from asyncio import sleep
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
@@ -25,11 +23,7 @@ from brokerage_feed.messages import ProblemDetails
 from brokerage_feed.response_bodies import MalformedResponse, decode_message, read_error_body
 from brokerage_feed.terminal_text import printable
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
-
-    OnWait = Callable[[float, str], None]
+OnWait = Callable[[float, str], None]
 
 _INITIAL_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.5, 60.0
 # Reads may take longer than the service holds a long poll. There is no total limit, since snapshots may be large.

@@ -3,8 +3,6 @@
 Every member is checked: a service that is broken or hostile must not crash a program that reads it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Annotated
 

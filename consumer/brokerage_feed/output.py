@@ -1,7 +1,5 @@
 """Printing: every text that a command prints is safe for a terminal."""
 
-from __future__ import annotations
-
 import click
 
 from brokerage_feed.terminal_text import printable

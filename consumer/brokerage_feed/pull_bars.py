@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from rich.markup import escape
@@ -12,8 +13,6 @@ from brokerage_feed.pull_status import PullStage, PullStatus, VerificationOutcom
 from brokerage_feed.terminal_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rich.console import Console
 
 _MAX_IDS_SHOWN = 20

@@ -1,22 +1,16 @@
 """A pull: catch up, verify and export, once or continuously."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from brokerage_feed.copies.export import export_resource
 from brokerage_feed.copy_comparison import compare_resource
+from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import FeedUnavailable
 from brokerage_feed.pull_status import PullStage, VerificationOutcome
 from brokerage_feed.tables.columns import Spelling
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from brokerage_feed.copy_updater import CopyUpdater
 
 _WAIT_SECONDS = 30
 # Between two rounds, in case the service does not hold long polls.

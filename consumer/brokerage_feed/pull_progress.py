@@ -1,21 +1,16 @@
 """The progress of a pull: bars on a terminal, JSON lines elsewhere or without the extra `progress`."""
 
-from __future__ import annotations
-
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import Protocol, Self, TextIO
 
 import msgspec
 
+from brokerage_feed.pull_status import PullStage, PullStatus
 from brokerage_feed.terminal_text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from brokerage_feed.pull_status import PullStage, PullStatus
 
 _LOG_INTERVAL_SECONDS = 5.0
 

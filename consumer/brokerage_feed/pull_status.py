@@ -1,7 +1,5 @@
 """The status of the copy of each resource during and after a pull."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

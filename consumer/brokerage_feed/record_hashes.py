@@ -1,7 +1,5 @@
 """The digest of a set of records: the sum of their hashes, independent of their order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from hashlib import sha256
 

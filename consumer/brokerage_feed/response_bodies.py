@@ -1,18 +1,13 @@
 """Bodies of responses: bounded in bytes, line length, nesting and time, whatever the service sends."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator
+from typing import TypeVar
 
+import aiohttp
 import msgspec
 
 from brokerage_feed.errors import ResponseTooLarge
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import aiohttp
 
 Message = TypeVar("Message")
 

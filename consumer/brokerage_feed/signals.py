@@ -1,20 +1,16 @@
 """Graceful shutdown of commands on SIGINT and SIGTERM: locks are released, and a sentence reports what is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from brokerage_feed.output import echo
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Handler = Callable[[int, object], None]
+Handler = Callable[[int, object], None]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # Shells report a command that a signal ended as this plus the number of the signal.

@@ -1,28 +1,23 @@
 """The feed without `await`: the same code, on an event loop in a thread of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from pathlib import Path
+from types import AsyncGeneratorType
+from typing import Self, TypeVar, cast
 
 from brokerage_feed.feed import Feed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping, Sequence
-    from pathlib import Path
-    from types import AsyncGeneratorType
-
-    from brokerage_feed.messages import (
-        Change,
-        ChangeBatch,
-        DigestResponse,
-        ListedFile,
-        PublishedFiles,
-        SnapshotHeader,
-        SnapshotRecord,
-    )
+from brokerage_feed.messages import (
+    Change,
+    ChangeBatch,
+    DigestResponse,
+    ListedFile,
+    PublishedFiles,
+    SnapshotHeader,
+    SnapshotRecord,
+)
 
 Item = TypeVar("Item")
 # Changing threads costs more than reading a record, so many are taken at once.

@@ -1,7 +1,5 @@
 """Text for a terminal, without the control characters that could rewrite its lines or run its commands."""
 
-from __future__ import annotations
-
 import re
 
 # C0 and C1 except tab and line break, and the characters that reverse the direction of text or break lines.

@@ -1,22 +1,18 @@
 """The progress of a build, kept in the control index so that an interrupted build resumes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
+from indexer.context import IndexerContext
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
 from indexer.indices.seq_nos import StoredSeqNos
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
 
 
 class BuildPhase(StrEnum):

@@ -1,24 +1,19 @@
 """The build of one resource: what it reads, and where it reports."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
+from indexer.build.build_checkpoint import BuildProgress
+from indexer.documents.companies import Companies
 from indexer.errors import ObjectionError
+from indexer.reporting.dead_letters import DeadLetters
+from indexer.reporting.report import OnProgress, ResourceReport, RunStage
 from indexer.reporting.tolerance import excess_dead_letters
-
-if TYPE_CHECKING:
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.documents.companies import Companies
-    from indexer.reporting.dead_letters import DeadLetters
-    from indexer.reporting.report import OnProgress, ResourceReport, RunStage
-    from indexer.source.lines import Source
-    from mappings import Resource
+from indexer.source.lines import Source
+from mappings import Resource
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,27 @@
 """A candidate that is being built: what writes to it, and the replay of updates into it."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from indexer.build.build_checkpoint import BuildPhase
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
+from indexer.build.build_job import BuildJob
 from indexer.build.graft import Graft
 from indexer.changes.replay import ReplayOrigin, replay
 from indexer.clock import now_milliseconds
+from indexer.context import IndexerContext
 from indexer.control.last_run import RunRecord, record_last_run
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import LockedError, ObjectionError, RefusedError
+from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import read_seq_nos, stored_seq_nos
+from indexer.lock.distributed_lock import DistributedLock
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.context import IndexerContext
-    from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.indices.lifecycle import GenerationLifecycle
-    from indexer.lock.distributed_lock import DistributedLock
 
 
 @dataclass(frozen=True)

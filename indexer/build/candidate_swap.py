@@ -1,13 +1,14 @@
 """The swap of candidates: each is brought up to date and stamped, then all aliases move in one request."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from cluster.control_index import Mark
+from indexer.build.candidate import Candidate
 from indexer.changes.replay import assign_pending_stamps, reset_stale_stamps
-from indexer.changes.write_session import first_generation_mark, open_write_session
+from indexer.changes.write_session import WriteSession, first_generation_mark, open_write_session
 from indexer.control.lives import read_identity
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError, RefusedError
@@ -16,13 +17,6 @@ from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, AliasMove
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
 from indexer.reporting.report import RunStage
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from cluster.control_index import Mark
-    from indexer.build.candidate import Candidate
-    from indexer.changes.write_session import WriteSession
 
 
 async def swap_together(candidates: Sequence[Candidate]) -> None:

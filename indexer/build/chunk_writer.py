@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from indexer.build.swap_gate import DocumentSample
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind_in_rebuild
 from indexer.changes.document_copies import fetch_copies
-from indexer.changes.stamps import CarriedStamps, SourceStamps
+from indexer.changes.stamps import CarriedStamps, SourceStamps, Stamper
 from indexer.changes.taken_identifiers import split_taken
+from indexer.context import IndexerContext
 from indexer.documents.builder import rejected_document
-from indexer.indices.bulk import BulkWrite
+from indexer.documents.coverage import Coverage
+from indexer.documents.line_parser import ParsedChunk
+from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.indices.scan import look_up_rows
-
-if TYPE_CHECKING:
-    from indexer.build.swap_gate import DocumentSample
-    from indexer.changes.stamps import Stamper
-    from indexer.context import IndexerContext
-    from indexer.documents.coverage import Coverage
-    from indexer.documents.line_parser import ParsedChunk
-    from indexer.indices.bulk import BulkResult, BulkSender
-    from indexer.reporting.report import RoundedField
-    from indexer.source.lines import RejectedLine
-    from mappings import Resource
+from indexer.reporting.report import RoundedField
+from indexer.source.lines import RejectedLine
+from mappings import Resource
 
 
 @dataclass

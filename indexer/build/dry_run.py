@@ -1,24 +1,17 @@
 """Dry run: reads and validates a source as a build would, without writing."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator
 
+from indexer.documents.companies import Companies
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
 from indexer.settings import IndexerSettings
+from indexer.source.lines import RejectedLine, Source
 from indexer.source.tables.table_source import skipped_rows
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from indexer.documents.companies import Companies
-    from indexer.source.lines import RejectedLine, Source
-    from mappings import Resource
-
-    OnFault = Callable[[RejectedLine], None]
+OnFault = Callable[[RejectedLine], None]
 
 _DEFAULTS = IndexerSettings()
 

@@ -3,30 +3,22 @@
 Only sources with duplicates need this second pass: bulk responses report identifiers that existed before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from indexer.build.build_job import BuildJob
 from indexer.changes.change_kind import at_live_time
-from indexer.documents.builder import rejected_document
+from indexer.context import IndexerContext
+from indexer.documents.builder import PendingDocument, rejected_document
 from indexer.documents.identification import identifier_decoder
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.indices.scan import look_up_rows
+from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.reporting.enumeration import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from indexer.build.build_job import BuildJob
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.scan import IndexRow
-    from indexer.source.lines import SourceLine
-
+from indexer.source.lines import SourceLine
 
 _MAX_LINES_SHOWN = 4
 _MAX_IDENTIFIERS_SHOWN = 3

@@ -5,30 +5,21 @@ live generation (`indexer.indices.live_copy`), and the documents of the candidat
 which takes the candidate's place: documents of other companies keep their bytes, versions and stamps.
 """
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from indexer.build.build_checkpoint import BuildPhase
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
+from indexer.build.build_job import BuildJob
 from indexer.changes.document_copies import copy_write, write_all, write_over
-from indexer.changes.moves import rebuild_moves
+from indexer.changes.moves import Move, rebuild_moves
 from indexer.changes.taken_identifiers import is_taken
 from indexer.changes.write_session import open_write_session
+from indexer.context import IndexerContext
 from indexer.errors import RefusedError
+from indexer.indices.bulk import BulkSender
+from indexer.indices.lifecycle import GenerationLifecycle, Generations
 from indexer.indices.live_copy import copy_live
-from indexer.indices.scan import fetch_documents, look_up_rows, scan_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.changes.moves import Move
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.lifecycle import GenerationLifecycle, Generations
-    from indexer.indices.scan import IndexRow
+from indexer.indices.scan import IndexRow, fetch_documents, look_up_rows, scan_rows
 
 _MAX_NAMED = 10
 

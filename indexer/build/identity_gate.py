@@ -1,25 +1,17 @@
 """The gate's look at identities: which live records a candidate would remove, from which companies."""
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from indexer.changes.stamps import PENDING
+from indexer.context import IndexerContext
 from indexer.indices.complete_search import search_completely
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY
-from indexer.indices.scan import look_up_rows, scan_rows
+from indexer.indices.scan import IndexRow, look_up_rows, scan_rows
 from indexer.reporting.enumeration import listed
 from indexer.reporting.tolerance import tolerated_count
-from mappings import COMPANY
+from mappings import COMPANY, Resource
 from mappings.stored_document import TombstoneReason, is_move, split_document_id
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from indexer.context import IndexerContext
-    from indexer.indices.scan import IndexRow
-    from mappings import Resource
 
 _MAX_SHOWN = 3
 _MAX_REPORTED = 20

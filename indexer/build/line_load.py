@@ -1,21 +1,15 @@
 """The load of the lines of a resource, by this process or by those of a pool."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from indexer.build.chunk_writer import ChunkWriter
+from indexer.build.loader import CandidateLoader
 from indexer.build.local_load import LocalLoad
+from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.parallel.messages import LoadOrder
 from indexer.build.parallel.parallel_load import ParallelLoad, open_ranges
+from indexer.build.swap_gate import DocumentSample
+from indexer.context import IndexerContext
+from indexer.indices.bulk import BulkSender
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
-
-if TYPE_CHECKING:
-    from indexer.build.loader import CandidateLoader
-    from indexer.build.parallel.loader_pool import LoaderPool
-    from indexer.build.swap_gate import DocumentSample
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
 
 
 async def load_lines(

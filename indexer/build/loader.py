@@ -1,18 +1,13 @@
 """Loads one resource into a candidate: its lines are read in order, and written by several tasks or processes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from indexer.build.build_checkpoint import BuildPhase
-
-if TYPE_CHECKING:
-    from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.build.chunk_writer import LoadedLines
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
+from indexer.build.build_job import BuildJob
+from indexer.build.chunk_writer import LoadedLines
 
 # A killed run repeats at most this and what was in flight.
 _CHECKPOINT_SECONDS = 2.0

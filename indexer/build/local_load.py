@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import dropwhile
-from typing import TYPE_CHECKING
 
-from indexer.documents.line_parser import ChunkReader, LineParser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.build.chunk_writer import ChunkWriter, LoadedLines
-    from indexer.documents.line_parser import ParsedChunk
-    from indexer.settings import IndexerSettings
-    from indexer.source.lines import LineStream
+from indexer.build.build_checkpoint import BuildProgress
+from indexer.build.build_job import BuildJob
+from indexer.build.chunk_writer import ChunkWriter, LoadedLines
+from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
+from indexer.settings import IndexerSettings
+from indexer.source.lines import LineStream
 
 # Chunks beyond those in flight: one is being read, one waits for a slot.
 _CHUNKS_AHEAD = 2

@@ -1,21 +1,21 @@
 """Full rebuilds: the resources of a source are built and checked, then swapped in together, one run at a time."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from indexer.build.build_job import BuildJob
+from indexer.build.candidate import Candidate
 from indexer.build.candidate_swap import swap_together
 from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.reference_gate import check_references
 from indexer.build.resource_build import ResourceBuild
 from indexer.changes.due_lives import begin_due_lives
+from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events
-from indexer.documents.companies import known_companies
-from indexer.documents.coverage import BY_SOURCE, CoverageRequest
+from indexer.documents.companies import Companies, known_companies
+from indexer.documents.coverage import BY_SOURCE, Coverage, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import ClockWatch
@@ -24,19 +24,9 @@ from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.reporting.dead_letters import DeadLetters, check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
-from indexer.source.lines import require_present
+from indexer.source.lines import Source, require_present
 from indexer.source.tables.table_source import skipped_rows
-from mappings import COMPANY, RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from indexer.build.candidate import Candidate
-    from indexer.context import IndexerContext
-    from indexer.documents.companies import Companies
-    from indexer.documents.coverage import Coverage
-    from indexer.source.lines import Source
-    from mappings import Resource
+from mappings import COMPANY, RESOURCES, Resource
 
 # Room for merging a candidate, as a share of its size.
 _MERGE_FACTOR = 1.2

@@ -1,29 +1,20 @@
 """Reconciliation with the live generation: records that the source lacks become tombstones or are carried over."""
 
-from __future__ import annotations
+from collections.abc import AsyncIterator
 
-from typing import TYPE_CHECKING
-
+from indexer.build.build_checkpoint import BuildProgress
 from indexer.changes.document_copies import fetch_copies, write_all
-from indexer.changes.moves import rebuild_moves
+from indexer.changes.moves import Move, rebuild_moves
 from indexer.changes.retention import is_expired_tombstone
 from indexer.changes.stamps import PENDING_VANISHED
 from indexer.clock import UNDATED, VERSIONS_PER_MICROSECOND, version_microseconds
+from indexer.context import IndexerContext
 from indexer.documents.builder import tombstone_document
-from indexer.indices.bulk import BulkWrite
-from indexer.indices.scan import look_up_rows, scan_rows
+from indexer.indices.bulk import BulkSender, BulkWrite
+from indexer.indices.scan import IndexRow, look_up_rows, scan_rows
 from indexer.indices.seq_nos import read_seq_nos, shard_numbers
+from mappings import Resource
 from mappings.stored_document import TombstoneReason
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.changes.moves import Move
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import IndexRow
-    from mappings import Resource
 
 _BATCH_RECORDS = 500
 

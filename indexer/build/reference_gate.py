@@ -4,32 +4,24 @@ The references are those that the search fields declare (`refers_to`). Records t
 agent of a listing may belong to another brokerage. So only what is added to those that are live counts.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from indexer.documents.coverage import ALL_COMPANIES
+from indexer.build.candidate import Candidate
+from indexer.context import IndexerContext
+from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.errors import RefusedError
 from indexer.indices.complete_search import count_completely, search_completely
 from indexer.indices.lifecycle import LIVE_QUERY, GenerationLifecycle
 from indexer.indices.scan import scan_rows
 from indexer.reporting.tolerance import tolerated_count
-from mappings import COMPANY, RESOURCES
-from mappings.references import declared_references
+from mappings import COMPANY, RESOURCES, Resource
+from mappings.references import Reference, declared_references
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from indexer.build.candidate import Candidate
-    from indexer.context import IndexerContext
-    from indexer.documents.coverage import Coverage
-    from mappings import Resource
-    from mappings.references import Reference
-
-    Indices = dict[Resource, str | None]
-    Query = dict[str, Any]
+Indices = dict[Resource, str | None]
+Query = dict[str, Any]
 
 _MAX_EXAMPLES = 3
 # Elasticsearch's limit of one terms query (index.max_terms_count).

@@ -1,43 +1,37 @@
 """The build of one resource: start or resume, load, reconcile, check."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildPhase, BuildProgress
+from indexer.build.build_job import BuildJob
 from indexer.build.candidate import Candidate
 from indexer.build.chunk_writer import ChunkWriter
 from indexer.build.duplicates import resolve_duplicates
 from indexer.build.graft import count_others, require_same_schema
 from indexer.build.line_load import load_lines
 from indexer.build.loader import CandidateLoader
+from indexer.build.parallel.loader_pool import LoaderPool
 from indexer.build.reconciliation import count_kept, reconcile, unreadable_records
 from indexer.build.shard_cuts import choose_ranges
 from indexer.build.shard_duplicates import remove_shard_duplicates
 from indexer.build.swap_gate import DocumentSample, SwapGate
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_VANISHED
 from indexer.clock import now_microseconds
+from indexer.context import IndexerContext
 from indexer.control.mark_store import MarkStore
+from indexer.documents.builder import PendingDocument
 from indexer.documents.line_parser import ParsedChunk
 from indexer.errors import ObjectionError, RefusedError
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.adaptive_limit import AdaptiveLimit
+from indexer.indices.lifecycle import GenerationLifecycle, Generations
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.seq_nos import stored_seq_nos
 from indexer.indices.shard_statistics import has_all_shards
+from indexer.lock.distributed_lock import DistributedLock
 from indexer.lock.fence import builder_fence
 from indexer.reporting.report import RunStage
-
-if TYPE_CHECKING:
-    from cluster.control_index import Mark
-    from indexer.build.build_job import BuildJob
-    from indexer.build.parallel.loader_pool import LoaderPool
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.indices.lifecycle import Generations
-    from indexer.lock.distributed_lock import DistributedLock
-    from mappings.shards.ranges import ShardRanges
+from mappings.shards.ranges import ShardRanges
 
 
 class ResourceBuild:

@@ -1,24 +1,17 @@
 """How many shards a build has, and where they are cut: so that they weigh the same, by a sample of its source."""
 
-from __future__ import annotations
-
 import heapq
 import math
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from indexer.build.build_job import BuildJob
 from indexer.documents.line_parser import LineParser, ParsedChunk
-from indexer.shard_settings import AUTO
-from mappings.shards.ranges import MAX_SHARDS, ONE_SHARD, cut_evenly
+from indexer.settings import IndexerSettings
+from indexer.shard_settings import AUTO, ShardRequest
+from indexer.source.lines import SourceLine
+from mappings.shards.ranges import MAX_SHARDS, ONE_SHARD, ShardRanges, cut_evenly
 from mappings.stored_document import feed_key
-
-if TYPE_CHECKING:
-    from indexer.build.build_job import BuildJob
-    from indexer.settings import IndexerSettings
-    from indexer.shard_settings import ShardRequest
-    from indexer.source.lines import SourceLine
-    from mappings.shards.ranges import ShardRanges
 
 # The bytes of an index, one copy, for a byte of its source: listings in docs/sizing.md.
 _INDEX_SHARE = 0.284

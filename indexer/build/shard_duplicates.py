@@ -4,19 +4,13 @@ Within a shard, Elasticsearch reports a record that is written twice. Between sh
 are compared bucket by bucket (`mappings.digest`).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from indexer.context import IndexerContext
+from indexer.indices.bulk import BulkSender
 from indexer.indices.bulk_deletes import delete_documents
+from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_rows
+from indexer.indices.search_hits import IndexRow
 from mappings.digest import BUCKETS
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.lifecycle import GenerationLifecycle
-    from indexer.indices.search_hits import IndexRow
 
 _ROWS_AT_ONCE = 5_000
 

@@ -1,30 +1,24 @@
 """The gate before a swap: the candidate must match the source, and resemble the generation that it replaces."""
 
-from __future__ import annotations
-
 import heapq
+from collections.abc import Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from indexer.build.build_checkpoint import BuildProgress
+from indexer.build.build_job import BuildJob
 from indexer.build.identity_gate import find_removals, removal_objection, vanished_companies
 from indexer.changes.stamps import PENDING_VANISHED
+from indexer.context import IndexerContext
+from indexer.documents.builder import PendingDocument
 from indexer.errors import RefusedError
 from indexer.indices.complete_search import search_completely
-from indexer.indices.lifecycle import LIVE_QUERY, future_query
+from indexer.indices.lifecycle import LIVE_QUERY, GenerationLifecycle, future_query
 from indexer.indices.scan import fetch_documents, scan_rows
 from indexer.reporting.enumeration import listed
 from indexer.reporting.tolerance import tolerated_count
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.lifecycle import GenerationLifecycle
-    from indexer.settings import IndexerSettings
+from indexer.settings import IndexerSettings
 
 _SAMPLE_SIZE = 100
 # Spreads the choice over the records without favouring any: an odd constant near 2**64 divided by the golden ratio.

@@ -1,16 +1,12 @@
 """Classifies a document against what the index has: all states of a record are totally ordered."""
 
-from __future__ import annotations
-
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from indexer.clock import UNDATED, version_microseconds
+from indexer.documents.builder import PendingDocument
+from indexer.indices.scan import IndexRow
 from mappings.stored_document import TombstoneReason
-
-if TYPE_CHECKING:
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.scan import IndexRow
 
 
 class ChangeKind(Enum):

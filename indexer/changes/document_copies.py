@@ -1,26 +1,18 @@
 """Copies stored documents into another generation, or rewrites them under another stamp, as bytes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from indexer.clock import REPLACED_VERSION_GAP
+from indexer.context import IndexerContext
 from indexer.documents.content_hashes import restricted_hashes
 from indexer.documents.search_values import missing_values
 from indexer.errors import RefusedError
-from indexer.indices.bulk import BulkWrite
+from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.bulk_deletes import delete_documents
-from indexer.indices.scan import fetch_documents
+from indexer.indices.scan import IndexRow, StoredDocument, fetch_documents
+from mappings import Resource
 from mappings.shards.visibility import unhide
 from mappings.stored_document import replace_stamp, stored_feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import IndexRow, StoredDocument
-    from mappings import Resource
 
 
 def copy_write(resource: Resource, document: StoredDocument, replaced: IndexRow | None = None) -> BulkWrite:

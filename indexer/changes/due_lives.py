@@ -1,25 +1,18 @@
 """New lives of data that were restored, begun for all resources before a run changes any of them (decision 18)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cluster.control_index import Mark, mark_id
 from indexer.changes.write_session import open_write_session
+from indexer.context import IndexerContext
 from indexer.control.control_documents import read_documents
 from indexer.control.lives import StoredIdentities, is_replaced, read_all_identities
 from indexer.errors import RefusedError
 from indexer.indices.lifecycle import GenerationLifecycle
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from indexer.context import IndexerContext
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 
 async def begin_due_lives(context: IndexerContext, on_wait: Callable[[str], None]) -> list[str]:

@@ -1,19 +1,13 @@
 """The copies that records have left in other shards, once no reader needs them any more."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 from indexer.changes.shard_crossings import REMEMBERED_MILLISECONDS
 from indexer.clock import now_milliseconds
+from indexer.context import IndexerContext
 from indexer.indices.scan import look_up_rows, scan_rows
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.context import IndexerContext
-    from indexer.indices.search_hits import IndexRow
-    from mappings.shards.ranges import ShardRanges
+from indexer.indices.search_hits import IndexRow
+from mappings.shards.ranges import ShardRanges
 
 
 async def needless_copies(

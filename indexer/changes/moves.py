@@ -7,27 +7,18 @@ record has left. Two invariants hold for everything published:
 - A record's stamp is above those of all its moves, so a consumer of several companies receives the record last.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
 from indexer.changes.document_copies import requeue_for_stamp, write_all
 from indexer.changes.stamps import PENDING, PENDING_MOVE, PENDING_REPUBLISHED
-from indexer.documents.builder import move_document
-from indexer.indices.bulk import BulkWrite
-from indexer.indices.scan import look_up_rows, scan_rows
+from indexer.context import IndexerContext
+from indexer.documents.builder import PendingDocument, move_document
+from indexer.indices.bulk import BulkSender, BulkWrite
+from indexer.indices.scan import IndexRow, look_up_rows, scan_rows
 from mappings.stored_document import TombstoneReason, is_move, move_id, split_document_id
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
-    from typing import TypeAlias
-
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import IndexRow
 
 
 class StoredState(msgspec.Struct):
@@ -42,9 +33,10 @@ class StoredState(msgspec.Struct):
     reason: str | None = None
 
 
-if TYPE_CHECKING:
-    Known: TypeAlias = IndexRow | StoredState
-    Move: TypeAlias = tuple[Known, IndexRow]  # the state that consumers know, and the record under another company
+Known: TypeAlias = IndexRow | StoredState
+
+
+Move: TypeAlias = tuple[Known, IndexRow]  # the state that consumers know, and the record under another company
 
 
 def known_move_id(previous: Known) -> str:

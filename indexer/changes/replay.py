@@ -1,8 +1,7 @@
 """Replays the writes of one generation into another, in their original order."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -11,20 +10,15 @@ from indexer.changes.change_kind import is_outdated
 from indexer.changes.document_copies import copy_write, requeue_for_stamp, restamped_write, write_all, write_over
 from indexer.changes.moves import StoredState, rebuild_moves, redirect_moves
 from indexer.changes.stamps import PENDING, PENDING_SUPERSEDED
+from indexer.changes.write_session import WriteSession
 from indexer.clock import UNDATED, first_future_version
+from indexer.context import IndexerContext
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
-from indexer.indices.scan import look_up_rows, scan_documents, scan_rows
+from indexer.indices.bulk import BulkSender
+from indexer.indices.scan import IndexRow, StoredDocument, look_up_rows, scan_documents, scan_rows
 from indexer.indices.seq_nos import shard_numbers
+from mappings import Resource
 from mappings.stored_document import is_move
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.scan import IndexRow, StoredDocument
-    from mappings import Resource
 
 
 class ReplayOrigin(NamedTuple):

@@ -1,14 +1,10 @@
 """Retention of tombstones: after it, no late update is expected and no consumer is promised to receive them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.clock import now_milliseconds
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
-    from indexer.indices.scan import IndexRow
+from indexer.context import IndexerContext
+from indexer.indices.scan import IndexRow
 
 _DAY_MILLISECONDS = 86_400_000
 

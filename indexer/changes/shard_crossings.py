@@ -4,27 +4,21 @@ The new copy is written first, then the copy that it leaves is marked. A run tha
 of which neither is marked; the next session marks the older one before it publishes anything.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from indexer.changes.document_copies import write_all
 from indexer.clock import now_milliseconds
-from indexer.indices.bulk import BulkWrite
+from indexer.context import IndexerContext
+from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.indices.scan import copies_of, scan_documents
+from indexer.indices.search_hits import StoredDocument
+from mappings.shards.ranges import ShardRanges
 from mappings.shards.visibility import HIDDEN, Interval, hide, read_intervals
 from mappings.stored_document import stored_feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.search_hits import StoredDocument
-    from mappings.shards.ranges import ShardRanges
 
 # Longer than from a stamp to its mark, and than readers use an earlier mark: what was stamped before is seen by all.
 REMEMBERED_MILLISECONDS = 3_600_000

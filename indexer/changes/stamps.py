@@ -1,24 +1,19 @@
 """Stamps: a clock to filter by and a sequence, assigned to what is new or changed only."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import structs
 
+from cluster.control_index import Mark
 from indexer.changes.change_kind import ChangeKind
 from indexer.clock import now_milliseconds
+from indexer.context import IndexerContext
 from indexer.control.lives import StoredIdentities, begin_life
+from indexer.documents.builder import PendingDocument
 from indexer.indices.complete_search import search_completely
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from cluster.control_index import Mark
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.scan import IndexRow
+from indexer.indices.scan import IndexRow
 
 Stamp = tuple[int, int]  # clock in milliseconds since 1970, sequence
 

@@ -1,15 +1,10 @@
 """Identifiers that a company which a run does not cover has live: no run takes a record from such a company."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Mapping
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from indexer.documents.builder import PendingDocument
-    from indexer.documents.coverage import Coverage
-    from indexer.indices.scan import IndexRow
+from indexer.documents.builder import PendingDocument
+from indexer.documents.coverage import Coverage
+from indexer.indices.scan import IndexRow
 
 
 def is_taken(row: IndexRow | None, covered: Coverage) -> bool:

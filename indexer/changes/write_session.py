@@ -4,38 +4,30 @@ A run that takes the lock over moves the fence, so a suspended writer finds its 
 after the next mark is published.
 """
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
 from indexer.changes.document_copies import restamped_write, write_all
 from indexer.changes.moves import move_pages
 from indexer.changes.shard_crossings import ShardCrossings, mark_left, recall_crossings
 from indexer.changes.stamps import LiveStamps, baseline_mark
-from indexer.control.lives import begin_life, continued, first_mark, mark_of_unknown, read_identities
+from indexer.context import IndexerContext
+from indexer.control.lives import StoredIdentities, begin_life, continued, first_mark, mark_of_unknown, read_identities
 from indexer.control.mark_store import MarkStore
 from indexer.errors import RefusedError
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.cluster_clock import ClockWatch
-from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.indices.lifecycle import GenerationLifecycle, Generations
 from indexer.indices.live_copy import lift_left_block
 from indexer.indices.refreshes import refresh_to_seq_nos
 from indexer.indices.scan import fetch_documents
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.fence import create_fence, remove_fence, require_sole_writer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
-    from cluster.control_index import Mark
-    from indexer.context import IndexerContext
-    from indexer.control.lives import StoredIdentities
-    from indexer.indices.lifecycle import Generations
-    from mappings import Resource
-    from mappings.shards.ranges import ShardRanges
+from mappings import Resource
+from mappings.shards.ranges import ShardRanges
 
 # Longer than a bulk request may take.
 _BULK_TASK_TIMEOUT_SECONDS = 120.0

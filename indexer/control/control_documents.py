@@ -1,16 +1,11 @@
 """Several documents of the control index at once."""
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import Backoff, retry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from indexer.context import IndexerContext
 
 _NO_INDEX = "index_not_found_exception"
 

@@ -1,10 +1,9 @@
 """Appends published marks to the event ledger (`cluster.publications`, decision 13)."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 from elasticsearch import ConflictError
@@ -13,15 +12,11 @@ from msgspec.structs import replace
 from cluster.control_index import Mark, mark_id
 from cluster.publications import HEAD_ID, LedgerHead, advance, archive_id, renumbered, split_archive
 from indexer.clock import now_microseconds
+from indexer.context import IndexerContext
 from indexer.control.control_documents import read_documents
 from indexer.control.lives import read_identity
 from indexer.indices.backoff import retry
 from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from indexer.context import IndexerContext
 
 # During a run the ledger may grow by this many publications at once, then by one per this many seconds.
 _BURST_PUBLICATIONS = 100

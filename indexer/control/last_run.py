@@ -1,16 +1,10 @@
 """The last run of each resource, recorded in the control index for `index status`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 from elasticsearch import NotFoundError
 
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
 
 
 class RunRecord(msgspec.Struct, frozen=True):

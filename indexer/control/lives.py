@@ -1,21 +1,16 @@
 """Lives of the data: a mark continues the one before it, or begins a new life (decision 18)."""
 
-from __future__ import annotations
-
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
 from cluster.control_index import Mark
 from cluster.index_identity import HISTORY_SETTING, UUID_SETTING, index_identity, is_another
 from indexer.clock import now_milliseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.context import IndexerContext
-    from indexer.indices.cluster_clock import ClockWatch
+from indexer.context import IndexerContext
+from indexer.indices.cluster_clock import ClockWatch
 
 _NAME_BYTES = 6
 _SECOND = 1_000  # milliseconds

@@ -4,19 +4,15 @@ Each lock holder rewrites the mark of its predecessor before it assigns stamps. 
 holder is rejected, whatever the clocks say, because it was to replace another version.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
 from cluster.control_index import Mark, mark_id, publish_mark
+from indexer.context import IndexerContext
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
 
 _Condition = dict[str, Any]
 

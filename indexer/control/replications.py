@@ -1,16 +1,12 @@
 """The status of each replication, recorded in the control index for `index status`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from elasticsearch import ConflictError, NotFoundError
 
 from cluster.control_index import CONTROL_BODY, ensure_index
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
+from indexer.context import IndexerContext
 
 _ID = "replications"
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from indexer.clock import VERSIONS_PER_MICROSECOND, version_microseconds
 from indexer.documents.content_hashes import OpenRecord, content_hash, restricted_hashes
 from indexer.documents.envelope import updated_at_microseconds
-from indexer.documents.record_normalizer import member_getter
+from indexer.documents.record_normalizer import ExactValues, member_getter
 from indexer.documents.search_values import SearchValues
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
+from mappings import Resource
 from mappings.digest import bucket, record_hash, split_hash
 from mappings.display import ADDRESS_SWITCH, refuses
 from mappings.stored_document import EXACT, RECORD_DELIMITER, TombstoneReason, encode_document, feed_key, move_id
-
-if TYPE_CHECKING:
-    from indexer.documents.record_normalizer import ExactValues
-    from mappings import Resource
 
 # The line of a document that does not come from a source line.
 NO_LINE = SourceLine("", 0, b"")

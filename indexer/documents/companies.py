@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from indexer.context import IndexerContext
 from indexer.documents.coverage import (
     ALL_COMPANIES,
     BY_SOURCE,
@@ -22,14 +24,8 @@ from indexer.documents.identification import identifier_decoder, identifiers_of
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.indices.complete_search import search_completely
 from indexer.settings import IndexerSettings
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine, Source, SourceLine
 from mappings import COMPANY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from indexer.context import IndexerContext
-    from indexer.source.lines import Source, SourceLine
 
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NUMERIC_ID = re.compile(r"[0-9]{1,64}")

@@ -3,24 +3,19 @@
 A record is encoded once, with a raw TAB, which JSON never contains, in the place of each value that some hash omits.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from mappings import Resource
 from mappings.digest import record_hash, split_hash
 from mappings.display import ADDRESS_SWITCH, OPT_OUTS, refuses
+from mappings.shown_content import ShownContent
 from mappings.stored_document import RECORD_DELIMITER, add_search_fields, split_record
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from mappings import Resource
-    from mappings.shown_content import ShownContent
 
 _encode = msgspec.json.Encoder().encode
 _PLACEHOLDER = msgspec.Raw(RECORD_DELIMITER)

@@ -1,20 +1,16 @@
 """Coverage: the companies whose records a run replaces. Records of all other companies stay as they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from indexer.documents.identification import DECODE_ERRORS
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import EVERY_COMPANY_COVERED
+from indexer.source.lines import Source
 from mappings import RESOURCES
 from mappings.stored_document import companies_query
-
-if TYPE_CHECKING:
-    from indexer.source.lines import Source
 
 _MAX_NAMED = 10
 

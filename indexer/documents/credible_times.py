@@ -1,17 +1,12 @@
 """The times of an envelope must have passed: later ones would freeze a record, or repeat it in every poll."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from typing import Any
 
 from indexer.clock import latest_microseconds
 from indexer.documents.envelope import epoch_microseconds
 from indexer.errors import InvalidRecordError
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from mappings import Resource
+from mappings import Resource
 
 _TIMES = ("deactivated_at", "shared_partner_data_updated_at")
 

@@ -1,25 +1,20 @@
 """The envelope of a source record, decoded and checked by one compiled decoder per resource."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from indexer.clock import LAST_MICROSECOND
 from indexer.errors import InvalidRecordError
+from mappings import Resource
 from mappings.identifiers import RULE, STORED_PATTERN
 from mappings.record_type import record_type, strict_record_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from mappings import Resource
 
 _DateTime = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 

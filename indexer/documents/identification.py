@@ -1,19 +1,14 @@
 """The identifier of an envelope, whether or not the rest of it is valid."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from indexer.source.recovery import recovered_identifiers
+from mappings import Resource
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings import Resource
-
-    IdentifierDecoder = Callable[[bytes], Any]
+IdentifierDecoder = Callable[[bytes], Any]
 
 # What a decoder raises for invalid lines.
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)

@@ -1,33 +1,24 @@
 """Parsing of source lines into documents, in chunks: decoding, normalizing, listing rules and company."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from indexer.documents.builder import DocumentBuilder
+from indexer.documents.builder import DocumentBuilder, PendingDocument
+from indexer.documents.companies import Companies
 from indexer.documents.credible_times import CredibleTimes
 from indexer.documents.envelope import STRICT_DECODE_ERRORS, EnvelopeDecoder, epoch_time, strict_decoder
 from indexer.documents.identification import identifier_decoder, identifiers_of, stored_identifiers
 from indexer.documents.nesting import depth_check
-from indexer.documents.record_normalizer import RecordNormalizer
+from indexer.documents.record_normalizer import ExactValues, RecordNormalizer
 from indexer.documents.record_rules import record_rules
 from indexer.documents.update_times import update_time_filler
 from indexer.errors import InvalidRecordError
+from indexer.reporting.report import RoundedField
 from indexer.settings import IndexerSettings
-from indexer.source.lines import RejectedLine
-from mappings import COMPANY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.documents.builder import PendingDocument
-    from indexer.documents.companies import Companies
-    from indexer.documents.record_normalizer import ExactValues
-    from indexer.reporting.report import RoundedField
-    from indexer.source.lines import LineStream, SourceLine
-    from mappings import Resource
+from indexer.source.lines import LineStream, RejectedLine, SourceLine
+from mappings import COMPANY, Resource
 
 _MAX_STRICT_DECODE_PAUSE = 63  # lines
 _MAX_SHOWN = 80  # characters of an invalid identifier

@@ -1,16 +1,10 @@
 """The depth of values whose shape is not declared, which could otherwise exhaust the stack of their readers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from indexer.errors import InvalidRecordError
-from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mappings.fields import Field
+from mappings.fields import Field, FieldKind
 
 _UNTYPED = frozenset({FieldKind.UNTYPED, FieldKind.UNTYPED_LIST})
 

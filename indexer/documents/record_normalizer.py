@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.errors import InvalidRecordError
 from indexer.reporting.report import RoundedField
-from mappings.fields import FieldKind
+from mappings.fields import Field, FieldKind
 from mappings.record_type import MAX_SAFE_INTEGER
+from mappings.values.text_forms import TextForm
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mappings.fields import Field
-    from mappings.values.text_forms import TextForm
-
-    Roundings = dict[str, RoundedField]
-    # What the members of an object were that are rounded in it, by name.
-    ExactValues = dict[str, float]
+Roundings = dict[str, RoundedField]
+# What the members of an object were that are rounded in it, by name.
+ExactValues = dict[str, float]
 
 
 _MAX_SHOWN = 80  # characters of an invalid text

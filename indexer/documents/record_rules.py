@@ -1,17 +1,11 @@
 """Normalization to the values of the contract: status, market and property type of listings; objects of companies."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from indexer.errors import InvalidRecordError
+from mappings import Resource
 from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings import Resource
-
 
 _NOT_FOUND = -1
 

@@ -1,31 +1,25 @@
 """The values of a document's search fields that are read from record and envelope."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from indexer.documents.envelope import epoch_milliseconds
-from indexer.documents.record_normalizer import member_getter
+from indexer.documents.record_normalizer import ExactValues, member_getter
+from mappings import Resource
 from mappings.fields import FieldKind
 from mappings.record_type import record_type
 from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from mappings.stored_document import add_search_fields, exact_values, split_record
 from mappings.values.numbers import number_in
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from indexer.documents.record_normalizer import ExactValues
-    from mappings import Resource
-
-    Extract = Callable[[Any], object]
+Extract = Callable[[Any], object]
 
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _UNIX_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()

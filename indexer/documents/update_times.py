@@ -1,16 +1,11 @@
 """Times of the last change that a source leaves out: they follow `updated_at` of the envelope."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from mappings import Resource
 from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings import Resource
 
 
 def update_time_filler(resource: Resource) -> Callable[[Any], None]:

@@ -1,22 +1,16 @@
 """Which field the name of a column probably means."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib
+from collections.abc import Iterator
 from enum import Enum
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from mappings import LISTING, RESOURCES, SOLD_LISTING
+from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings import Resource
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _LEAST_SIMILARITY = 0.88

@@ -1,19 +1,14 @@
 """What the values of a column show: how numbers and dates are written, and whether they are identifiers."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from indexer.source.tables.date_texts import parsed_time
 from indexer.source.tables.number_texts import number_converter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "y", "n", "1", "0"})

@@ -1,28 +1,20 @@
 """The draft of a column map from files: samples of their rows, and the text of the map."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from indexer.drafting.column_names import Confidence, resource_of
 from indexer.drafting.table_draft import TableDraft
 from indexer.drafting.value_drafts import field_named, quoted
 from indexer.errors import SourceError
 from indexer.source.tables.csv_rows import header_cells, read_csv_rows
-from indexer.source.tables.table_files import PATTERN_SIGNS, table_files
+from indexer.source.tables.table_files import PATTERN_SIGNS, TableFile, table_files
 from indexer.source.tables.table_format import TableFormat
-from mappings import COMPANY
+from mappings import COMPANY, Resource
 from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from indexer.source.tables.table_files import TableFile
-    from mappings import Resource
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_BYTES = 1 << 24

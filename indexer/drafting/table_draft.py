@@ -1,22 +1,15 @@
 """The draft of one table: its columns, the fields that they probably are, and the declarations of these."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from indexer.drafting.column_names import Confidence, NamedField, field_of_column, street_columns
 from indexer.drafting.column_values import ColumnValues, NumberForm
 from indexer.drafting.value_drafts import ValueDraft, field_named, inline, quoted, value_draft
-from mappings import LISTING, SOLD_LISTING
+from mappings import LISTING, SOLD_LISTING, Resource
 from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings import Resource
 
 _ORDER = list(Confidence)
 _SQUARE_FEET_PER_ACRE = 43_560

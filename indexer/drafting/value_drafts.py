@@ -1,20 +1,14 @@
 """The declaration of one field: what its column map says, if the values of the column fit the field."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from indexer.drafting.column_names import IMAGES, folded
-from mappings import AGENT, TEAM
-from mappings.fields import FieldKind, date_time, string
+from indexer.drafting.column_values import ColumnValues, NumberForm
+from mappings import AGENT, TEAM, Resource
+from mappings.fields import Field, FieldKind, date_time, string
 from mappings.legends import STATUSES
-
-if TYPE_CHECKING:
-    from indexer.drafting.column_values import ColumnValues, NumberForm
-    from mappings import Resource
-    from mappings.fields import Field
 
 _MAX_MAPPED = 30
 _UUID_FIELDS = {"ListAgentUUID": "agent", "SecondaryListAgentUUID": "agent", "BuyerAgentUUID": "agent"}

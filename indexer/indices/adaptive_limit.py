@@ -3,17 +3,12 @@
 Additive increase and multiplicative decrease, as in TCP, converge near the capacity of the cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from indexer.settings import IndexerSettings
+from indexer.settings import IndexerSettings
 
 _MIN_DOCUMENTS = 10
 _MIN_BYTES = 100_000

@@ -3,13 +3,12 @@
 The client's own retries are disabled: they are not spaced and multiply the load that caused them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from elasticsearch import (
     ApiError,
@@ -19,9 +18,6 @@ from elasticsearch import (
 )
 
 from indexer.errors import is_write_block, translated
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 Response = TypeVar("Response")
 

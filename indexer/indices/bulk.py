@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
-from elasticsearch import ApiError, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
+from elasticsearch import ApiError, AsyncElasticsearch, ConnectionError, ConnectionTimeout  # noqa: A004 - the client's name for it
 
+from indexer.documents.builder import PendingDocument
 from indexer.errors import ElasticsearchError, FencedError, error_reason, is_write_block
+from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.backoff import RETRYABLE_STATUSES, Backoff
 from indexer.indices.bulk_failures import bulk_error, exceeds_memory, lacks_routing, never_accepted, refused_alone
-from mappings.shards.ranges import ONE_SHARD
+from indexer.settings import IndexerSettings
+from mappings.shards.ranges import ONE_SHARD, ShardRanges
 from mappings.stored_document import stored_feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from elasticsearch import AsyncElasticsearch
-
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.settings import IndexerSettings
-    from mappings.shards.ranges import ShardRanges
 
 # With the JSON media type the client passes the body through; with NDJSON it would copy it twice.
 BULK_HEADERS = dict.fromkeys(("accept", "content-type"), "application/vnd.elasticsearch+json; compatible-with=9")

@@ -1,20 +1,13 @@
 """Deletion of documents, each in the shard of its feed key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import orjson
 
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
-from indexer.indices.bulk import BULK_HEADERS, routing_member
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.indices.bulk import BulkSender
-    from indexer.indices.search_hits import IndexRow
+from indexer.indices.bulk import BULK_HEADERS, BulkSender, routing_member
+from indexer.indices.search_hits import IndexRow
 
 _BATCH = 1_000
 _ACTION = b'{"delete":{"_id":%b,"version":%d,"version_type":"external_gte"%b}}\n'

@@ -1,7 +1,5 @@
 """What the failures of bulk requests mean."""
 
-from __future__ import annotations
-
 import re
 
 from indexer.errors import BlockedError, ElasticsearchError, error_reason, is_write_block

@@ -1,19 +1,13 @@
 """This host's clock compared with Elasticsearch's: stamps of a wrong clock would stay in all published records."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterable
 from statistics import median
-from typing import TYPE_CHECKING
 
 from indexer.clock import now_milliseconds
+from indexer.context import IndexerContext
 from indexer.errors import ClockError
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from indexer.context import IndexerContext
 
 _CLOCKS = "nodes.*.timestamp"
 _LONGEST_LEAD = 86_400_000  # milliseconds, however much clocks may differ

@@ -1,15 +1,11 @@
 """Searches and counts that have every shard, or fail: by default Elasticsearch leaves out one that is not available."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from elasticsearch import AsyncElasticsearch
 
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from elasticsearch import AsyncElasticsearch
 
 
 async def search_completely(

@@ -3,30 +3,24 @@
 A copy of the live one is made in `indexer.indices.live_copy`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elasticsearch import NotFoundError
 
 from indexer.clock import first_future_version
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, LockedError, RefusedError
 from indexer.indices.backoff import retry
 from indexer.indices.complete_search import count_completely
 from indexer.indices.refreshes import refresh_all_copies
 from indexer.shard_settings import replica_settings
+from mappings import Resource
 from mappings.generations import Generation, parse_generation, served_alias
 from mappings.index_body import index_body, schema_fingerprint
-from mappings.shards.ranges import META_KEY, ONE_SHARD, read_ranges
+from mappings.shards.ranges import META_KEY, ONE_SHARD, ShardRanges, read_ranges
 from mappings.shards.visibility import LEFT_QUERY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from indexer.context import IndexerContext
-    from mappings import Resource
-    from mappings.shards.ranges import ShardRanges
 
 # Merging a large index is one request that may take hours.
 _MAINTENANCE_TIMEOUT_SECONDS = 24 * 3600

@@ -4,21 +4,16 @@ Elasticsearch copies only what cannot be written meanwhile. The block is noted i
 it is set, so that the next run lifts a block whose run was killed.
 """
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import retry
+from indexer.indices.lifecycle import GenerationLifecycle
+from mappings import Resource
 from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING, index_body
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from indexer.context import IndexerContext
-    from indexer.indices.lifecycle import GenerationLifecycle
-    from mappings import Resource
 
 # Until its replica is due, a copy has none: it would be copied once more.
 _SETTINGS = {

@@ -1,17 +1,13 @@
 """Preflight checks before a build: supported node versions, and enough disk space."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from elasticsearch import AsyncElasticsearch
 
 from cluster.supported_versions import unsupported_versions
 from indexer.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from elasticsearch import AsyncElasticsearch
 
 _DISK = "cluster.routing.allocation.disk."
 _FLOOD_STAGE = f"{_DISK}watermark.flood_stage"

@@ -4,21 +4,16 @@ Elasticsearch does not report a copy that it could not reach for a refresh as fa
 is published then promises what a reader of that copy does not find.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
+from elasticsearch import AsyncElasticsearch
+
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from indexer.context import IndexerContext
 
 # The first refresh of a large index is one request that may take hours.
 _REFRESH_SECONDS = 24 * 3600

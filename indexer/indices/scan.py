@@ -5,24 +5,19 @@ written during a scan is returned in its old or new state; one whose feed key ch
 all.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import orjson
 from elasticsearch import ApiError
 
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.clock import first_future_version
+from indexer.context import IndexerContext
 from indexer.indices.backoff import is_memory_shortage, retry
 from indexer.indices.search_hits import ROW_FIELDS, IndexRow, StoredDocument, decode_documents, decode_rows
 from mappings.shards.visibility import LEFT_QUERY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-
-    from indexer.context import IndexerContext
 
 __all__ = [
     "IndexRow",

@@ -1,7 +1,5 @@
 """Typed decoding of search responses: rows of doc values, and whole documents."""
 
-from __future__ import annotations
-
 from typing import Any, Generic, TypeVar
 
 import msgspec

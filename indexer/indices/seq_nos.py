@@ -3,8 +3,6 @@
 An index of one shard has a plain number in its `_meta` and in checkpoints, any other a list.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 StoredSeqNos: TypeAlias = int | list[int]

@@ -1,15 +1,10 @@
 """What Elasticsearch counts in the shards of an index: how worn they are, and how large."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
-from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, read_wear
+from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from cluster.index_wear import IndexWear
-    from indexer.context import IndexerContext
 
 _MARGIN_SECONDS = 60
 _SIZE_FILTER = "indices.*.shards.*.store.size_in_bytes"

@@ -1,14 +1,11 @@
 """How the fields of a resource are filled: shares, ranges, and the values of fields that have few."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from mappings import Resource
+from mappings import Resource
 
 _MAX_VALUES = 12
 _MAX_CHARACTERS = 60

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mappings import COMPANY
+from indexer.documents.builder import PendingDocument
+from mappings import COMPANY, Resource
 from mappings.references import declared_references
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.documents.builder import PendingDocument
-    from mappings import Resource
 
 _MAX_EXAMPLES = 5
 _CACHE_KIB = 16_384

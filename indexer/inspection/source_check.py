@@ -1,27 +1,19 @@
 """The inspection of a whole source: every line is read and checked as a build would, without Elasticsearch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import orjson
 
 from indexer.documents.companies import Companies, companies_from_source
-from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.inspection.field_statistics import FieldStatistics, FieldSummary
 from indexer.inspection.identifier_ledger import IdentifierLedger, MergedIdentifiers, ReferenceCheck, open_ledger
 from indexer.reporting.fault_tally import FaultKind, FaultTally
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, ignore_progress
 from indexer.settings import IndexerSettings
-from indexer.source.lines import require_present
+from indexer.source.lines import Source, require_present
 from indexer.source.tables.table_source import TableSource, skipped_rows
-from mappings import COMPANY, RESOURCES
-
-if TYPE_CHECKING:
-    from indexer.documents.line_parser import ParsedChunk
-    from indexer.source.lines import Source
-    from mappings import Resource
+from mappings import COMPANY, RESOURCES, Resource
 
 _DEFAULTS = IndexerSettings()
 

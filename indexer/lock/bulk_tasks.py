@@ -1,18 +1,13 @@
 """Bulk tasks that Elasticsearch may still be running for an earlier run."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import orjson
+from elasticsearch import AsyncElasticsearch
 
 from cluster.http.raw_json import RAW_HEADERS
 from indexer.errors import ElasticsearchError
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 _PATH = "/_tasks"
 _PARAMETERS = {

@@ -4,17 +4,16 @@ The clocks of two hosts are never compared. A holder is alive while its document
 document's sequence number, and silence is measured by the monotonic clock of the process that waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
 import socket
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from elasticsearch import ApiError, ConflictError, NotFoundError, TransportError
+from elasticsearch import ApiError, AsyncElasticsearch, ConflictError, NotFoundError, TransportError
 
 from cluster.control_index import CONTROL_BODY, ensure_index
 from cluster.token_keys import ensure_token_keys
@@ -22,11 +21,6 @@ from indexer.clock import now_milliseconds
 from indexer.errors import LockedError
 from indexer.indices.backoff import retry
 from indexer.lock.lock_store import PROCESS_NONCE, LockHolder, LockState, LockStore, VersionedLockState
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from elasticsearch import AsyncElasticsearch
 
 HEARTBEAT_SECONDS = 5.0
 # A heartbeat without a response for this long is abandoned for the next one, or other runs would take over.

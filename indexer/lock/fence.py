@@ -4,20 +4,16 @@ A process may sleep through the loss of its lock and then resume. Elasticsearch 
 after another run has moved the fence, and also a swap that has to remove the fence.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elasticsearch import ApiError, TransportError
 
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
-    from indexer.lock.distributed_lock import DistributedLock
+from indexer.lock.distributed_lock import DistributedLock
 
 
 async def create_fence(context: IndexerContext, family: str, token: int, index: str) -> str:

@@ -1,18 +1,13 @@
 """The documents of a lock in the control index: the lock itself, and the request of a run that waits for it."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from elasticsearch import NotFoundError
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
 # Distinguishes this process from an earlier one with the same id, as after a container restart.
 PROCESS_NONCE = secrets.token_hex(8)

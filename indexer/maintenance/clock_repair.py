@@ -1,31 +1,23 @@
 """Repair of what a run under a clock that was ahead has left: stamps and watermarks in the future."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from cluster.control_index import Mark
 from indexer.changes.document_copies import restamped_write, write_all
-from indexer.changes.write_session import open_write_session
+from indexer.changes.write_session import WriteSession, open_write_session
 from indexer.clock import is_ahead, now_milliseconds
+from indexer.context import IndexerContext
 from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_documents
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from mappings import Resource
 from mappings.stored_document import stamped_sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cluster.control_index import Mark
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from mappings import Resource
-
 
 _SECOND = 1_000  # milliseconds
 

@@ -1,19 +1,13 @@
 """How busy the processors of Elasticsearch's data nodes are, and waiting until a merge disturbs no reader."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError
 from indexer.indices.backoff import retry
 from indexer.indices.preflight import holds_indices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.context import IndexerContext
 
 # Per cent of a data node's processors. A merge occupies one of them and cannot be slowed down; readers need the rest.
 MAX_LOAD = 75

@@ -4,16 +4,16 @@ It changes no document and no setting, so it needs none of the locks: updates, b
 know, Elasticsearch knows: the wear of an index says whether a merge is due, and a task that one is running.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from elasticsearch import NotFoundError
 
+from cluster.index_wear import IndexWear
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.preflight import preflight
@@ -22,14 +22,7 @@ from indexer.lock.distributed_lock import ignore_wait
 from indexer.maintenance.cluster_load import wait_for_quiet
 from indexer.maintenance.merge_tasks import MergeState, MergeTasks
 from indexer.maintenance.retained_history import release_history
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from cluster.index_wear import IndexWear
-    from indexer.context import IndexerContext
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 _POLL_SECONDS = 1.0
 # A merge whose node leaves is begun again, on the node that has the shard then.

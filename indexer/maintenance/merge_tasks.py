@@ -4,23 +4,18 @@ All that is known of a merge is in Elasticsearch: a task whose X-Opaque-Id names
 merge of one that was killed, and follows it to its end.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from elasticsearch import NotFoundError
 
 from cluster.http.node_loss import NODE_LOSS_TYPES
 from cluster.http.raw_json import RAW_HEADERS
+from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, error_reason
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from indexer.context import IndexerContext
 
 _PATH = "/_tasks"
 _NAME = "brokerage-compact-"

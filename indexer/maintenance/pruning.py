@@ -1,32 +1,25 @@
 """Pruning: deletes superseded generations, tombstones past their retention, and copies that records have left."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cluster.control_index import read_mark
 from indexer.build.build_checkpoint import BuildCheckpoint
 from indexer.changes.left_copies import needless_copies
 from indexer.changes.retention import expired_tombstones
-from indexer.changes.write_session import open_write_session
+from indexer.changes.write_session import WriteSession, open_write_session
+from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events
 from indexer.errors import translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_rows
+from indexer.indices.search_hits import IndexRow
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from indexer.indices.search_hits import IndexRow
-    from mappings import Resource
-    from mappings.shards.ranges import ShardRanges
+from mappings import RESOURCES, Resource
+from mappings.shards.ranges import ShardRanges
 
 
 class Pruned(NamedTuple):

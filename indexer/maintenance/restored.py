@@ -1,21 +1,14 @@
 """A new life of the data after a restore, so that consumers start again from what is there (decision 18)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from indexer.changes.write_session import open_write_session
+from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events, renumber_events
 from indexer.errors import RefusedError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.lock.distributed_lock import ignore_wait
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from indexer.context import IndexerContext
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 
 async def begin_new_lives(

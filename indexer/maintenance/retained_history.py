@@ -4,17 +4,13 @@ What a copy may need, if it comes back after a failure, is held by a lease, whic
 by the last flush. A merge soon after an update would rewrite the whole shard and keep every gap.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
 from indexer.indices.shard_statistics import shard_copies
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
 
 # Twice the usual interval, and some more: then the merge drops what it can.
 _LONGEST_SECONDS = 75.0

@@ -1,31 +1,22 @@
 """Rollback to the generation that the live one replaced."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from indexer.changes.replay import ReplayOrigin, assign_pending_stamps, replay
 from indexer.changes.stamps import baseline_mark
-from indexer.changes.write_session import open_write_session
+from indexer.changes.write_session import WriteSession, open_write_session
+from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events
 from indexer.control.lives import read_identity
 from indexer.errors import RefusedError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
 from indexer.indices.lifecycle import GenerationLifecycle, Generations
-from indexer.indices.seq_nos import read_seq_nos
-from indexer.lock.distributed_lock import acquire_lock, ignore_wait
+from indexer.indices.seq_nos import StoredSeqNos, read_seq_nos
+from indexer.lock.distributed_lock import DistributedLock, acquire_lock, ignore_wait
 from indexer.lock.fence import builder_fence
+from mappings import Resource
 from mappings.index_body import schema_fingerprint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from indexer.indices.seq_nos import StoredSeqNos
-    from indexer.lock.distributed_lock import DistributedLock
-    from mappings import Resource
 
 
 async def rollback_target(context: IndexerContext, resource: Resource) -> tuple[str, str]:

@@ -1,16 +1,12 @@
 """What `index status` says of the shards of a live index: on no node, without a replica, too large."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from cluster.shard_placement import SHARD_COLUMNS, large_shards, missing_copies, missing_shards, read_copies
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
 
 
 async def shard_problems(context: IndexerContext, index: str) -> tuple[list[str], bool]:

@@ -1,29 +1,21 @@
 """The status of each resource: generations, counts, sizes, schema, and the last run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cluster.control_index import read_mark
-from indexer.build.build_checkpoint import BuildCheckpoint
+from cluster.index_wear import IndexWear
+from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
 from indexer.changes.due_lives import replaced_resources
 from indexer.clock import is_ahead
-from indexer.control.last_run import read_last_run
-from indexer.control.replications import read_replications
+from indexer.context import IndexerContext
+from indexer.control.last_run import RunRecord, read_last_run
+from indexer.control.replications import ReplicationStatus, read_replications
 from indexer.errors import translate_client_errors
 from indexer.indices.lifecycle import DELETED_QUERY, LIVE_QUERY, GenerationLifecycle
 from indexer.indices.shard_statistics import index_wear
 from indexer.maintenance.shard_problems import shard_problems
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from cluster.index_wear import IndexWear
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.context import IndexerContext
-    from indexer.control.last_run import RunRecord
-    from indexer.control.replications import ReplicationStatus
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,17 @@
 """The dead-letter file: every rejected line with its file and line number, the field at fault and the reason."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import orjson
 
 from cluster.private_files import create_file, make_folder, open_private
 from indexer.errors import report_folder_errors
 from indexer.reporting.fault_tally import FaultTally
-
-if TYPE_CHECKING:
-    from indexer.reporting.report import ResourceReport
-    from indexer.source.lines import RejectedLine
-
+from indexer.reporting.report import ResourceReport
+from indexer.source.lines import RejectedLine
 
 # The most of a line that is written; a longer one is cut.
 _MAX_PAYLOAD_BYTES = 1_000_000

@@ -13,13 +13,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from cluster.safe_console import SafeConsole
 from cluster.terminal_text import printable
-from indexer.reporting.report import ResourceReport, RunStage
+from indexer.reporting.report import ResourceReport, RunStage, RunSummary
 from indexer.reporting.summary_lines import summary_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from indexer.reporting.report import RunSummary
 
 _JSON_INTERVAL_SECONDS = 5.0
 _PLAIN_INTERVAL_SECONDS = 10.0

@@ -1,11 +1,6 @@
 """Enumerations in sentences: the first of some names, and how many more there are."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _MAX_NAMED = 10
 

@@ -1,16 +1,11 @@
 """Faults of lines, grouped by kind: the same field, and the same reason apart from values. Memory is bounded."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine
 
 _QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 # What differs between faults of one kind: quoted values, numbers, and positions in a list.

@@ -1,18 +1,10 @@
 """The report of a run: counts per resource, updated while it runs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from indexer.reporting.fault_tally import FaultKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from indexer.reporting.fault_tally import FaultKind
 
 
 class RunStage(StrEnum):

@@ -1,16 +1,9 @@
 """The summary of a run as text: the counts of each resource, and then what is wrong with it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from indexer.reporting.fault_tally import fault_lines
-from indexer.reporting.report import EVERY_COMPANY_COVERED, RunStage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.reporting.report import ResourceReport, RunSummary
+from indexer.reporting.report import EVERY_COMPANY_COVERED, ResourceReport, RunStage, RunSummary
 
 _MAX_ROUNDED_FIELDS = 3
 

@@ -1,11 +1,6 @@
 """Limits given as a share of records: for dead letters, growth and shrinkage."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from indexer.reporting.report import ResourceReport
+from indexer.reporting.report import ResourceReport
 
 # Always tolerated, since a share of few records is meaningless.
 _MIN_TOLERATED = 10

@@ -5,38 +5,33 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import sqlite3
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from cluster.private_files import make_folder, open_private
+from indexer.context import IndexerContext
 from indexer.errors import LockedError, SourceError
 from indexer.reporting.dead_letters import check_folder
+from indexer.reporting.report import OnProgress
 from indexer.reso.client import edmx
 from indexer.reso.client.odata_response import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.dialects.entity_form import SourceForms
-from indexer.reso.dialects.gaps import WITHOUT, empty_gaps, find_gaps, unread_gap
+from indexer.reso.dialects.gaps import WITHOUT, Gap, empty_gaps, find_gaps, unread_gap
 from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.source_state import kept_state
 from indexer.reso.publish.publisher import MirrorPublisher
-from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS
+from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
 from indexer.reso.round_report import RoundResult, summarize_round
+from indexer.reso.settings import ResoSettings
 from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
 from indexer.reso.sync.entity_reader import SourceContext
 from indexer.reso.sync.entity_selection import NOT_AUTHORIZED, build_readers, start_authorized
+from indexer.reso.sync.entity_sync import EntitySync
 from indexer.reso.sync.key_comparisons import KeyComparisons
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-
-    from indexer.context import IndexerContext
-    from indexer.reporting.report import OnProgress
-    from indexer.reso.dialects.gaps import Gap
-    from indexer.reso.replication_plan import ReplicationPlan
-    from indexer.reso.settings import ResoSettings
-    from indexer.reso.sync.entity_sync import EntitySync
 
 Result = TypeVar("Result")
 

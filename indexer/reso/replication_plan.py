@@ -1,16 +1,12 @@
 """The plan of a replication: source, company, and the map between their records."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.errors import SourceError
 from indexer.reso.dialects.dialect import STANDARD, Dialect
-
-if TYPE_CHECKING:
-    from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary.model import DataDictionary
 
 AUTO, BY_EVENTS, BY_TIMESTAMPS = "auto", "events", "timestamps"
 

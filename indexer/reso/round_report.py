@@ -1,19 +1,13 @@
 """The report of a round: records read, values left out, and requests to the source."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from indexer.reporting.report import RunSummary
+from indexer.reso.client.reso_client import SourceTraffic
+from indexer.reso.publish.outbox import Outbox
 from indexer.reso.sync.child_records import ChildRecords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.reporting.report import RunSummary
-    from indexer.reso.client.reso_client import SourceTraffic
-    from indexer.reso.publish.outbox import Outbox
-    from indexer.reso.sync.entity_reader import EntityReader
+from indexer.reso.sync.entity_reader import EntityReader
 
 # A longer list of fields with unmappable values would add nothing.
 _MAX_FIELDS_SHOWN = 20

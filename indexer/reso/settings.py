@@ -1,7 +1,5 @@
 """Settings of replication from a RESO Web API."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 

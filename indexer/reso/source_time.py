@@ -1,7 +1,5 @@
 """Timestamps of a RESO source, parsed and formatted."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 

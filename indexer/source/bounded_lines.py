@@ -1,17 +1,11 @@
 """Lines of a byte stream, read within a bound: the rest of a longer line is skipped and never held in memory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import io
+from collections.abc import Iterator
 
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.lines import RejectedLine, SourceLine
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Iterator
-
-    from mappings import Resource
+from mappings import Resource
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -1,23 +1,17 @@
 """Files of lines: their envelopes, a fingerprint of their state, and their modification time."""
 
-from __future__ import annotations
-
+import io
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from indexer.errors import SourceError
 from indexer.settings import IndexerSettings
 from indexer.source.bounded_lines import bounded_lines, checked_size, without_mark
 from indexer.source.compression import decompressed, report_damage
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mappings import Resource
+from mappings import Resource
 
 _DIGEST_BYTES = 16
 

@@ -1,20 +1,13 @@
 """A folder with one NDJSON file per resource, plain, gzip or zstd."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 from indexer.errors import SourceError
 from indexer.settings import IndexerSettings
 from indexer.source.files import file_identity, modified_microseconds, open_line_file
-from indexer.source.lines import chained_resources
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from indexer.source.lines import ChangeStream, LineStream
-    from mappings import Resource
+from indexer.source.lines import ChangeStream, LineStream, chained_resources
+from mappings import Resource
 
 NDJSON_SUFFIXES = (".ndjson", ".ndjson.gz", ".ndjson.zst")
 

@@ -1,23 +1,18 @@
 """The lines of a source in ranges that several processes load: parts of a plain file, or the lines themselves."""
 
-from __future__ import annotations
-
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from indexer.errors import SourceError
+from indexer.settings import IndexerSettings
 from indexer.source.compression import is_compressed, report_damage
 from indexer.source.files import numbered_lines, open_raw
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from indexer.settings import IndexerSettings
-    from indexer.source.lines import LineStream, RejectedLine, SourceLine
-    from mappings import Resource
+from indexer.source.lines import LineStream, RejectedLine, SourceLine
+from mappings import Resource
 
 _MAX_RANGE_BYTES = 8_000_000
 _MIN_RANGE_BYTES = 32_000

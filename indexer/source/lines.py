@@ -1,20 +1,12 @@
 """The interface of a source of envelopes: one resource at a time for rebuilds, one stream of changes for updates."""
 
-from __future__ import annotations
-
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from indexer.errors import SourceError
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from contextlib import AbstractContextManager
-
-    from indexer.errors import InvalidRecordError
-    from mappings import Resource
+from indexer.errors import InvalidRecordError, SourceError
+from mappings import RESOURCES, Resource
 
 
 class SourceLine(NamedTuple):

@@ -1,25 +1,18 @@
 """Opening a source by its command line argument."""
 
-from __future__ import annotations
-
 import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError, WorkFolderError
 from indexer.settings import IndexerSettings
 from indexer.source.folder_source import NDJSON_SUFFIXES, FolderSource
+from indexer.source.lines import Source
 from indexer.source.stream_source import file_source, stdin_source
 from indexer.source.tables.column_map import is_column_map
 from indexer.source.tables.table_source import TableSource
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.source.lines import Source
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 _ACCEPTED = (
     "a folder with files such as companies.ndjson or with column maps (.toml), a file ending in .ndjson, .ndjson.gz or "

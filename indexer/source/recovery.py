@@ -1,7 +1,5 @@
 """Best-effort reading of damaged lines: what they still say, although they are not valid JSON."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

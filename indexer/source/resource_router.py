@@ -1,22 +1,14 @@
 """The resource of each line: the one that its envelope names, else the default of its file."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from indexer.errors import InvalidRecordError
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.recovery import recovered_values
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.source.lines import SourceLine
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 _ALIASES = ", ".join(resource.alias for resource in RESOURCES)
 _BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

@@ -1,25 +1,19 @@
 """A temporary copy of a stream, split by resource, so that each resource can be read separately and repeatedly."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import file_digest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from cluster.zstd import zstd
 from indexer.errors import SourceError, report_folder_errors
 from indexer.source.bounded_lines import checked_size
 from indexer.source.files import open_line_file
 from indexer.source.lines import LineStream, RejectedLine, SourceLine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from indexer.source.resource_router import ResourceRouter
-    from mappings import Resource
+from indexer.source.resource_router import ResourceRouter
+from mappings import Resource
 
 _LEVEL = 1
 _BUFFER_BYTES = 1 << 17
@@ -119,7 +113,7 @@ class Spool:
 
 
 @contextmanager
-def _writer(path: Path) -> Iterator[io.BufferedWriter[zstd.ZstdFile]]:
+def _writer(path: Path) -> Iterator["io.BufferedWriter[zstd.ZstdFile]"]:
     # Buffered, since each call of the compressor costs more than a line.
     with (
         path.open("xb") as file,

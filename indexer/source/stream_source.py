@@ -1,12 +1,13 @@
 """One file or standard input, with envelopes of one or several resources."""
 
-from __future__ import annotations
-
+import io
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 from indexer.clock import now_microseconds
 from indexer.errors import SourceError
@@ -15,14 +16,7 @@ from indexer.source.files import file_identity, modified_microseconds, numbered_
 from indexer.source.lines import ChangeStream, LineStream
 from indexer.source.resource_router import ResourceRouter, resource_from_file_name
 from indexer.source.spool import Spool
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from mappings import Resource
+from mappings import Resource
 
 _STANDARD_INPUT = "standard input"
 

@@ -1,14 +1,10 @@
 """A bounded queue between a source, which may be endless, and a run that takes its lines in batches."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 

@@ -1,15 +1,9 @@
 """A live index of an earlier version, whose strict mapping would reject every document of this one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from indexer.changes.write_session import WriteSession
 from indexer.errors import RefusedError
+from mappings import Resource
 from mappings.index_body import mapped_names
-
-if TYPE_CHECKING:
-    from indexer.changes.write_session import WriteSession
-    from mappings import Resource
 
 
 def require_declared_fields(session: WriteSession, resource: Resource) -> None:

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from indexer.changes.change_kind import newest_by_id
 from indexer.clock import now_milliseconds
+from indexer.context import IndexerContext
 from indexer.control.last_run import RunRecord, record_last_run
-from indexer.documents.builder import rejected_document
+from indexer.documents.builder import PendingDocument, rejected_document
+from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import RefusedError
+from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.reporting.dead_letters import DeadLetters
 from indexer.reporting.fault_tally import fault_lines
-from indexer.reporting.report import ignore_progress
+from indexer.reporting.report import OnProgress, ResourceReport, RunStage, ignore_progress
 from indexer.reporting.tolerance import excess_dead_letters
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine, SourceLine
 from indexer.updates.unserved_records import UnservedRecords
 from indexer.updates.update_writer import UpdateWriter
-from mappings import COMPANY
+from mappings import COMPANY, Resource
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.documents.companies import Companies
-    from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.reporting.report import OnProgress, ResourceReport, RunStage
-    from indexer.source.lines import SourceLine
-    from mappings import Resource
-
-    Item = SourceLine | RejectedLine
+Item = SourceLine | RejectedLine
 
 
 class ResourceUpdater:

@@ -1,20 +1,13 @@
 """Opens a write session for an update, which may hold the sessions of other resources."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from indexer.changes.write_session import open_write_session
+from indexer.changes.write_session import WriteSession, open_write_session
+from indexer.context import IndexerContext
 from indexer.errors import LockedError
-
-if TYPE_CHECKING:
-    from contextlib import AsyncExitStack
-
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from mappings import Resource
+from mappings import Resource
 
 BeforeWait = Callable[[], Awaitable[None]]
 

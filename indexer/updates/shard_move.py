@@ -1,27 +1,20 @@
 """Writes of updates to an index of several shards: a record whose feed key changes may change its shard."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from indexer.changes.document_copies import write_all
-from indexer.changes.shard_crossings import Crossing
+from indexer.changes.shard_crossings import Crossing, KnownIntervals
+from indexer.changes.stamps import Stamp
+from indexer.changes.write_session import WriteSession
+from indexer.context import IndexerContext
+from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.refreshes import refresh_all_copies
 from indexer.indices.scan import fetch_documents, look_up_rows
+from indexer.indices.search_hits import StoredDocument
+from indexer.updates.update_result import PlannedWrite
 from mappings.stored_document import feed_key, stored_feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from indexer.changes.shard_crossings import KnownIntervals
-    from indexer.changes.stamps import Stamp
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
-    from indexer.indices.search_hits import StoredDocument
-    from indexer.updates.update_result import PlannedWrite
 
 
 @dataclass

@@ -1,17 +1,12 @@
 """Which records of an update are not served as its lines have them, and why."""
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from indexer.clock import version_microseconds, version_time
+from indexer.documents.builder import PendingDocument
+from indexer.indices.scan import IndexRow
 from indexer.reporting.report import UnservedKind
 from mappings.stored_document import TombstoneReason
-
-if TYPE_CHECKING:
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.scan import IndexRow
 
 # Identifiers are remembered as hashes, at about 70 bytes each. Beyond, all are forgotten: a line that is older than
 # another one of its source, and so far behind it, then counts as not served.

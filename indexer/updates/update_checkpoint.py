@@ -1,19 +1,13 @@
 """The position of an update in its source, stored in the control index: an interrupted update resumes there."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from elasticsearch import NotFoundError
 
+from indexer.context import IndexerContext
 from indexer.indices.backoff import retry
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.context import IndexerContext
 
 
 class UpdateCheckpoint:

@@ -1,15 +1,12 @@
 """What an update is about to write, and what became of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from indexer.changes.change_kind import ChangeKind
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.bulk import BulkResult
-    from indexer.indices.scan import IndexRow
+from indexer.changes.change_kind import ChangeKind
+from indexer.documents.builder import PendingDocument
+from indexer.indices.bulk import BulkResult
+from indexer.indices.scan import IndexRow
 
 
 class PlannedWrite(NamedTuple):

@@ -1,18 +1,16 @@
 """Incremental updates: upserts and deletions of single records, in any order and with any number of repeats."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import AsyncExitStack, suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from elasticsearch import ApiError, TransportError
 
 from indexer.changes.due_lives import begin_due_lives
+from indexer.context import IndexerContext
 from indexer.control.event_ledger import EventRateLimit, publish_events
-from indexer.documents.companies import companies_from_index, named_coverage
+from indexer.documents.companies import Companies, companies_from_index, named_coverage
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import IndexerError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
@@ -21,19 +19,12 @@ from indexer.indices.preflight import preflight
 from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.dead_letters import check_folder
 from indexer.reporting.report import OnProgress, ResourceReport, RunStage, RunSummary, ignore_progress
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import ChangeStream, RejectedLine, Source, SourceLine
 from indexer.source.tables.table_source import skipped_rows
 from indexer.updates.bounded_queue import BoundedQueue
-from indexer.updates.resource_updater import ResourceUpdater
+from indexer.updates.resource_updater import Item, ResourceUpdater
 from indexer.updates.update_checkpoint import UpdateCheckpoint
-from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from indexer.context import IndexerContext
-    from indexer.documents.companies import Companies
-    from indexer.source.lines import ChangeStream, Source, SourceLine
-    from indexer.updates.resource_updater import Item
-    from mappings import Resource
+from mappings import RESOURCES, Resource
 
 # The longest time between writing and publishing while more lines keep arriving.
 _PUBLISH_INTERVAL_SECONDS = 1.0

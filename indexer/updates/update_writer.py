@@ -1,38 +1,30 @@
 """Applies documents to the live index of one resource: look up, stamp, write, refresh, and publish the mark."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Container, Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 from elasticsearch import ApiError, TransportError
 
 from indexer.changes import moves
 from indexer.changes.change_kind import ChangeKind, at_live_time, change_kind
 from indexer.changes.document_copies import version_over
+from indexer.changes.stamps import Stamp
 from indexer.changes.taken_identifiers import split_taken
-from indexer.changes.write_session import republish
+from indexer.changes.write_session import WriteSession, republish
+from indexer.context import IndexerContext
+from indexer.documents.builder import PendingDocument
 from indexer.documents.coverage import ALL_COMPANIES
 from indexer.errors import LockedError
+from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
 from indexer.indices.scan import IndexRow, look_up_rows
 from indexer.updates.declared_fields import require_declared_fields
-from indexer.updates.session_opening import SessionOpening, release_nothing
+from indexer.updates.session_opening import BeforeWait, SessionOpening, release_nothing
 from indexer.updates.shard_move import ShardMove, without_older
 from indexer.updates.update_result import PlannedWrite, UpdateResult
+from mappings import Resource
 from mappings.stored_document import feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
-
-    from indexer.changes.stamps import Stamp
-    from indexer.changes.write_session import WriteSession
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.adaptive_limit import AdaptiveLimit
-    from indexer.updates.session_opening import BeforeWait
-    from mappings import Resource
 
 # Losing the lock this often in a row is not a coincidence.
 _MAX_ATTEMPTS = 3

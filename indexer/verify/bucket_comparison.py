@@ -1,22 +1,15 @@
 """Comparison of two sides in constant memory: digests of all buckets first, then records where digests differ."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from indexer.clock import UNDATED
 from indexer.verify.findings import VerificationResult, classify_difference
-from indexer.verify.recorded_side import recorded
+from indexer.verify.recorded_side import RecordedSide, recorded
+from indexer.verify.sides import IndexSide, RecordState, VerificationSide
+from mappings import Resource
 from mappings.digest import COARSE_BUCKETS, Digest, coarse_bucket
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
-
-    from indexer.verify.recorded_side import RecordedSide
-    from indexer.verify.sides import IndexSide, RecordState, VerificationSide
-    from mappings import Resource
 
 # Records of the second pass in memory at the same time, at about 350 bytes each.
 MAX_RECORDS_IN_MEMORY = 500_000

@@ -1,16 +1,12 @@
 """The result of a verification: how two states of a record differ, and the differences of a resource."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from indexer.clock import UNDATED, version_microseconds
-
-if TYPE_CHECKING:
-    from indexer.source.lines import RejectedLine
-    from indexer.verify.sides import RecordState
+from indexer.source.lines import RejectedLine
+from indexer.verify.sides import RecordState
 
 # Records listed per kind of difference; all are counted.
 MAX_NAMED = 1_000

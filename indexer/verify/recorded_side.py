@@ -3,23 +3,17 @@
 Parsing a source costs some 35 µs of CPU time per line, and fetching documents more; reading an entry back about 1.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
 from indexer.errors import report_folder_errors
-from indexer.verify.sides import RecordState
+from indexer.verify.sides import RecordState, VerificationSide
 from mappings.digest import coarse_bucket
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator
-
-    from indexer.verify.sides import VerificationSide
 
 _ADVICE = "Set TMPDIR to a folder with free space: about 70 bytes for each record."
 _LENGTH_BYTES = 4

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
 from indexer.changes.change_kind import at_live_time
 from indexer.clock import REPLACED_VERSION_GAP, UNDATED, first_future_version
+from indexer.context import IndexerContext
+from indexer.documents.builder import PendingDocument
+from indexer.documents.companies import Companies
 from indexer.documents.coverage import ALL_COMPANIES, Coverage
 from indexer.documents.line_parser import ChunkReader, LineParser
 from indexer.indices import scan
+from indexer.settings import IndexerSettings
+from indexer.source.lines import RejectedLine, Source
+from mappings import Resource
 from mappings.stored_document import RECORD_DELIMITER, TombstoneReason, exact_values, is_move
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from indexer.context import IndexerContext
-    from indexer.documents.builder import PendingDocument
-    from indexer.documents.companies import Companies
-    from indexer.settings import IndexerSettings
-    from indexer.source.lines import RejectedLine, Source
-    from mappings import Resource
 
 
 class RecordState(msgspec.Struct, gc=False, frozen=True, array_like=True):

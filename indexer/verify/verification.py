@@ -1,32 +1,23 @@
 """Verification of a live index against its source or against an earlier generation."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from indexer.clock import now_microseconds
-from indexer.documents.companies import known_companies
+from indexer.context import IndexerContext
+from indexer.documents.companies import Companies, known_companies
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.errors import RefusedError, SourceError, translate_client_errors
 from indexer.indices.lifecycle import GenerationLifecycle
-from indexer.source.lines import require_present
+from indexer.source.lines import Source, require_present
 from indexer.verify.bucket_comparison import BucketComparison
 from indexer.verify.findings import VerificationResult
 from indexer.verify.sides import IndexSide, SourceSide
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from mappings.generations import parse_generation
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
-
-    from indexer.context import IndexerContext
-    from indexer.documents.companies import Companies
-    from indexer.source.lines import Source
-    from mappings import Resource
 
 THE_SOURCE = "the source"
 # The time of an earlier generation's state is unknown, so no record counts as newer.

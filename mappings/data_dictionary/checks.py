@@ -1,17 +1,11 @@
 """Validation of a Data Dictionary mapping; errors name the invalid entry."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mappings import RESOURCES
+from mappings.data_dictionary.model import DataDictionary, DictionaryEntity, ValueSource
 from mappings.legends import PROPERTY_TYPES, STATUSES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.data_dictionary.model import DataDictionary, DictionaryEntity, ValueSource
 
 # Anything else in `$select` could request more than one field.
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")

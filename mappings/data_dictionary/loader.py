@@ -1,7 +1,5 @@
 """Loads the RESO Data Dictionary mapping (`reso.toml`) with the overrides of an MLS."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 from typing import Any

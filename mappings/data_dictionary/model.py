@@ -1,15 +1,11 @@
 """The mapping between the RESO Data Dictionary and our fields: the structs of `reso.toml`."""
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # On every entity: the source's time of the last change.
 MODIFICATION_TIMESTAMP = "ModificationTimestamp"

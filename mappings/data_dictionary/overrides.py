@@ -1,17 +1,13 @@
 """The overrides of an MLS: merged entry by entry, with errors that name the invalid entry."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, get_type_hints
+from collections.abc import Callable, Iterator
+from typing import Any, get_type_hints
 
 import msgspec
 
 from mappings.values.normalization import normalize_lookup
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Table = dict[str, Any]
+Table = dict[str, Any]
 
 # Tables and members that cannot be overridden.
 _FIXED_TABLES = {"private": "the private fields cannot be overridden"}

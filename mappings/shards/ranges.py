@@ -5,19 +5,15 @@ order, and n routing values. Shard i has the feed keys from cut point i - 1, inc
 Writer and reader both route by `ShardRanges`. A generation without this entry has one shard and no routing.
 """
 
-from __future__ import annotations
-
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings.stored_document import feed_key
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
 
 META_KEY = "shards"
 # Elasticsearch allows no more in one index by default.

@@ -6,15 +6,11 @@ old one from the sequence of the move on (`left` marks it for the indexer), the 
 mark `m` asks for what is not hidden at `m`, and finds every record exactly once, whichever shards were refreshed.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from mappings.stored_document import split_at_stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 HIDDEN, LEFT = "hidden", "left"
 # Of the copies in all shards, the ones that the indexer continues from. An index of one shard has no such field.

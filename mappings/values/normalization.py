@@ -1,7 +1,5 @@
 """Normal forms of lookup values, so that `ActiveUnderContract` equals `Active Under Contract`."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 _SEPARATORS = str.maketrans("", "", " _-/")

@@ -1,7 +1,5 @@
 """Numbers in values of any type: what a decimal property shows is what its search field has."""
 
-from __future__ import annotations
-
 import re
 from math import isfinite
 

@@ -4,8 +4,6 @@ The contract types these members as strings. Their form follows from the paramet
 the contract says of them.
 """
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from typing import NamedTuple

@@ -3,24 +3,18 @@
 What does not fit is counted as lost; the count is written as soon as possible, and `brokerage audit who` reports it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets
 import time
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from service.audit.audit_rows import SENT, SentPage, encode_page
-from service.audit.request_audit import RecordingAudit
+from service.audit.request_audit import RecordingAudit, SentRecords
 from service.telemetry.counters import AUDIT_LOST
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from service.audit.request_audit import SentRecords
 
 # Of texts that wait to be written, in each worker.
 MAX_BYTES = 16 * 1024**2

@@ -5,12 +5,8 @@ each page: a line with a TAB, the time and the sequence, then the identifiers, o
 or a line break. The row is found by its first and last identifier; its text decides.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 # The states of a record that was sent; any other is the reason why it left the copy (`service.feed.view`).
 LIVE = "live"

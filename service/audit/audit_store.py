@@ -1,12 +1,11 @@
 """The indices of the audit: created, rolled over, pruned and searched, for the command line."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from elasticsearch import NotFoundError
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from service.audit.audit_rows import (
     AUDIT_INDEX_BODY,
@@ -17,11 +16,6 @@ from service.audit.audit_rows import (
     holding_clauses,
     pages_with,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from elasticsearch import AsyncElasticsearch
 
 # A row has up to 75 KB.
 _PAGE_SIZE = 200

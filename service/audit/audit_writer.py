@@ -4,29 +4,24 @@ The service needs the privilege `index` on the alias; `brokerage audit create` c
 also keeps a document of its session: one that has not ended and is not renewed has lost its last rows.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from service.audit.audit_log import AuditLog, AuditRow
 from service.audit.audit_rows import GAP, SESSION, SESSION_SECONDS
 from service.audit.request_audit import NOT_AUDITED, RequestAudit
 from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
+from service.search.engine import SearchEngine
 from service.telemetry.counters import AUDIT_FAILURES, AUDIT_ROWS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from service.audit.audit_log import AuditLog, AuditRow
-    from service.search.engine import SearchEngine
-
-    Action = tuple[dict[str, Any], dict[str, Any]]
+Action = tuple[dict[str, Any], dict[str, Any]]
 
 _WRITE_INTERVAL_SECONDS = 5.0
 # A worker without requests renews its session this often.

@@ -1,17 +1,12 @@
 """Who holds a record: what each key was sent of it, folded into one answer."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.audit.audit_rows import ABSENT, EVENT, LIVE, SentPage
+from service.audit.audit_store import SentRecord
 from service.feed.json_lines import iso_timestamp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable
-
-    from service.audit.audit_store import SentRecord
 
 
 @dataclass(frozen=True)

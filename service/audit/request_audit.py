@@ -1,27 +1,22 @@
 """What one request sends, as the audit records it: noted by handlers, recorded once the response is decided."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from aiohttp import web
 
+from cluster.control_index import Mark
 from mappings.identifiers import is_identifier
+from mappings.resource import Resource
 from service.audit.audit_rows import ABSENT, EVENT, LIVE
 from service.audit.sent_identifiers import identifiers_of_changes, identifiers_of_hits, identifiers_of_lines
 from service.http.conditional import has_sent_tag
+from service.http.payload import JsonBytes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-
-    # By alias of the resource and state of the records.
-    SentNames = Mapping[tuple[str, str], Sequence[str]]
+# By alias of the resource and state of the records.
+SentNames = Mapping[tuple[str, str], Sequence[str]]
 
 
 class SentRecords(NamedTuple):

@@ -3,21 +3,15 @@
 They are read in the background, once the response is on its way: requests hand over references.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import orjson
 
 from mappings.stored_document import RECORD_DELIMITER
 from service.audit.audit_rows import LIVE
+from service.http.payload import JsonBytes
 from service.search.search_response import parse_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from service.http.payload import JsonBytes
 
 # Elasticsearch writes the id of a hit before its source, and its sort values after it.
 _HIT_ID, _SORT = b'"_id":"', b'},"sort":["'

@@ -1,8 +1,6 @@
 """Prometheus collectors that read the service's plain counters on each scrape."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -12,19 +10,16 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from cluster.control_index import Mark
-    from cluster.http.node_health import NodeHealth
-    from mappings.resource import Resource
-    from service.http.send_monitor import SendMonitor
-    from service.limits.admission_lane import AdmissionLane
-    from service.search.cached_value import CachedValue
-    from service.telemetry.attempts import Attempts
-    from service.telemetry.loop_lag import LoopLag
-    from service.telemetry.timing import TimingTotals
-    from service.telemetry.traffic import TrafficTotals
+from cluster.control_index import Mark
+from cluster.http.node_health import NodeHealth
+from mappings.resource import Resource
+from service.http.send_monitor import SendMonitor
+from service.limits.admission_lane import AdmissionLane
+from service.search.cached_value import CachedValue
+from service.telemetry.attempts import Attempts
+from service.telemetry.loop_lag import LoopLag
+from service.telemetry.timing import TimingTotals
+from service.telemetry.traffic import TrafficTotals
 
 
 class TimingCollector:

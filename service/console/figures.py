@@ -1,9 +1,7 @@
 """Figures of the last minute and the last ten minutes, and charts, computed from the metric history."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -16,14 +14,10 @@ from service.console.metric_history import (
     STEP_COUNT,
     STEP_SECONDS,
     Counts,
+    HistoryStep,
     merge_steps,
 )
 from service.telemetry.histogram import quantile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from service.console.metric_history import HistoryStep
 
 _MINUTE_SECONDS = 60
 # Without probes and documentation pages.

@@ -1,20 +1,12 @@
 """The wear of the live indices, as the console shows it."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
-from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, read_wear
+from cluster.connection import ConnectionSettings
+from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
 from mappings import RESOURCES
 from service.errors import ApiError
-from service.health.checks import get_within_timeout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cluster.connection import ConnectionSettings
-    from cluster.index_wear import IndexWear
-    from service.health.checks import StatusReader
+from service.health.checks import StatusReader, get_within_timeout
 
 
 async def read_live_wear(engine: StatusReader, connection: ConnectionSettings) -> Mapping[str, IndexWear]:

@@ -1,22 +1,16 @@
 """Metrics of the last ten minutes in steps of five seconds, so that the console has charts as soon as it opens."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
+from aiohttp import web
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-
-    from aiohttp import web
-
-    from service.services import Services
-    from service.telemetry.histogram import Histogram
+from service.services import Services
+from service.telemetry.histogram import Histogram
 
 STEP_SECONDS = 5
 STEP_COUNT = 120

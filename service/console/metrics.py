@@ -1,9 +1,5 @@
 """Prometheus metrics, served on a private port because they are not for partners."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, disable_created_metrics, generate_latest
 
@@ -17,9 +13,7 @@ from service.console.collectors import (
 )
 from service.http.problems import problem_middleware
 from service.search.cached_value import refresh_all
-
-if TYPE_CHECKING:
-    from service.services import Services
+from service.services import Services
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

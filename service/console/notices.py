@@ -1,23 +1,16 @@
 """Notices about problems, and the headline. The thresholds are those of the alerts."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cluster.index_wear import wear_sentence
 from mappings import LISTING, SOLD_LISTING
-from service.health.checks import FindingState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from service.console.figures import Figures
-    from service.console.resource_summaries import ResourceSummary
-    from service.health.checks import Finding
-    from service.telemetry.feed_consumers import FeedConsumer
+from service.console.figures import Figures
+from service.console.resource_summaries import ResourceSummary
+from service.health.checks import Finding, FindingState
+from service.telemetry.feed_consumers import FeedConsumer
 
 MAX_FAILED_SHARE = 0.01
 MAX_P99_SECONDS = 1.0

@@ -1,11 +1,9 @@
 """The overview behind the console page, from this process, its sibling workers and Elasticsearch."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,14 +23,10 @@ from service.console.notices import (
 from service.console.resource_summaries import ResourceSummaries, ResourceSummary
 from service.console.sibling_workers import SiblingWorkers
 from service.console.worker_snapshot import LaneSnapshot, WorkerSnapshot, merge_snapshots, take_snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from service.health.monitor import HealthMonitor
-    from service.keys.record import ApiKey
-    from service.services import Services
-    from service.telemetry.feed_consumers import FeedConsumer, KeyUse
+from service.health.monitor import HealthMonitor
+from service.keys.record import ApiKey
+from service.services import Services
+from service.telemetry.feed_consumers import FeedConsumer, KeyUse
 
 # Rows of the tables of keys and consumers: those with problems first, then the most recent.
 _MAX_ROWS = 100

@@ -1,28 +1,22 @@
 """The live data of each resource: generations, records, watermark, and the last and unfinished runs of the indexer."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
+from cluster.index_wear import IndexWear
 from mappings import RESOURCES
+from mappings.resource import Resource
 from service.console.live_wear import read_live_wear
 from service.errors import ApiError
 from service.health.index_checks import read_inventory
 from service.search.cached_value import CacheAges, CachedValue, refresh_all
+from service.search.engine import SearchEngine
 from service.search.query import term
 from service.search.search_response import total_hits
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from cluster.index_wear import IndexWear
-    from mappings.resource import Resource
-    from service.search.engine import SearchEngine
-    from service.services import Services
+from service.services import Services
 
 # A refresh is six counts, two small documents per resource and one index check, however many consoles are open.
 _AGES = CacheAges(fresh_seconds=5.0, stale_seconds=10.0)

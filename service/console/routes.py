@@ -1,13 +1,13 @@
 """The routes of `/console` on the private metrics port. They need no key, and list the names and ids of all keys."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from importlib import resources
-from typing import TYPE_CHECKING
+from importlib.resources.abc import Traversable
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
@@ -18,12 +18,6 @@ from service.http.allowed_hosts import allowed_hosts_middleware
 from service.keys.redaction import mask_keys
 from service.site.page_handler import CONTENT_POLICY
 from service.site.pages import SITE_FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from importlib.resources.abc import Traversable
-
-    from aiohttp.typedefs import Handler
 
 CONSOLE_ROOT = "/console"
 OVERVIEW_PATH = f"{CONSOLE_ROOT}/data.json"

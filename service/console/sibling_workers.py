@@ -1,22 +1,14 @@
 """Snapshots of the other workers on this host, read from their metrics ports, which are consecutive."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import msgspec
-from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, web
 from yarl import URL
 
 from service.console.worker_snapshot import WorkerSnapshot
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp import ClientResponse, web
-
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 WORKER_SNAPSHOT_PATH = "/console/worker.json"
 # A worker that takes longer is shown as not responding; the page polls again two seconds later.

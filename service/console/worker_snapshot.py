@@ -1,21 +1,15 @@
 """The state of one worker process for the console, and the merged state of all workers of a host."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from service.console.collectors import node_states
-from service.console.metric_history import HistoryStep
+from service.console.metric_history import HistoryStep, MetricHistory
+from service.services import Services
 from service.telemetry.feed_consumers import FeedConsumer, KeyUse, merge_consumers, merge_key_uses
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from service.console.metric_history import MetricHistory
-    from service.services import Services
 
 Item = TypeVar("Item")
 

@@ -3,16 +3,13 @@
 There is no modification date that clients could use: the tag is the SHA-256 of the file.
 """
 
-from __future__ import annotations
-
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from multidict import MultiMapping
 
 from service.exports.errors import PreconditionFailed, RangeNotSatisfiable
-
-if TYPE_CHECKING:
-    from multidict import MultiMapping
 
 # One range. Several, other units and malformed ranges are ignored, and the whole file is sent, as the RFC allows.
 _RANGE = re.compile(r"bytes=(?P<first>\d{0,18})-(?P<last>\d{0,18})", re.ASCII | re.IGNORECASE)

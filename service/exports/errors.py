@@ -1,7 +1,5 @@
 """Why a client gets no files: none are published, or its key may not read all of their content."""
 
-from __future__ import annotations
-
 from service.errors import ApiError, EngineUnavailable
 
 

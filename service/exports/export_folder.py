@@ -1,21 +1,16 @@
 """A folder of published files, which workers send themselves."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
+
+from aiohttp import web
 
 from service.exports.file_headers import content_headers
 from service.exports.file_payload import FilePayload
+from service.exports.publications import Delivery, FoundFile
 from service.feed.streaming import StreamedResponse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from aiohttp import web
-
-    from service.exports.publications import Delivery, FoundFile
 
 
 class ExportFolder:

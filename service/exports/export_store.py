@@ -1,12 +1,10 @@
 """An object store of published files: the service redirects to URLs that it signs, and sends no byte of them."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -14,11 +12,7 @@ from service.exports.errors import StoreUnavailable
 from service.exports.file_headers import content_headers
 from service.exports.manifest import LATEST_NAME
 from service.exports.object_store import QUICK, open_store, reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.exports.publications import Delivery, FoundFile
+from service.exports.publications import Delivery, FoundFile
 
 # Requests to the store at a time. Each holds a slot of requests for single records, which must not wait for a store
 # that does not respond.

@@ -1,18 +1,13 @@
 """The audit of a download: a key that is sent bytes of a file counts as having all of its records."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from mappings.resource import Resource
 from service.audit.request_audit import NOT_AUDITED
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
-    from service.exports.publications import FoundFile, Publications
-    from service.request_context import RequestContext
+from service.exports.publications import FoundFile, Publications
+from service.request_context import RequestContext
 
 # Noted at once; the event loop does other work in between.
 _IDENTIFIERS = 2000

@@ -1,16 +1,10 @@
 """The headers of responses on a published file."""
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING
 
-from service.exports.manifest import MEDIA_TYPES
+from service.exports.byte_ranges import FileSlice
+from service.exports.manifest import MEDIA_TYPES, PublishedFile
 from service.http.headers import OPERATION_HEADERS
-
-if TYPE_CHECKING:
-    from service.exports.byte_ranges import FileSlice
-    from service.exports.manifest import PublishedFile
 
 
 def entity_tag(file: PublishedFile) -> str:

@@ -5,29 +5,22 @@ BROKERAGE_STALL_SECONDS they take what BROKERAGE_LEAST_BYTES_PER_SECOND asks for
 of the file is kept in this process, so there is no bound on unread ones.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
+import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from aiohttp import ClientConnectionResetError
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
 from aiohttp.payload import Payload
 
-from service.http.send_monitor import STALLED
+from service.exports.byte_ranges import FileSlice
+from service.http.send_monitor import STALLED, SendLimits
+from service.limits.admission_lane import AdmissionSlot
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_writer import StreamWriter
-
-    from service.exports.byte_ranges import FileSlice
-    from service.http.send_monitor import SendLimits
-    from service.limits.admission_lane import AdmissionSlot
 
 # Bytes of one call: few threads change for many bytes, and a thread reads a cold disk for a moment only.
 _CALL_BYTES = 1_048_576

@@ -4,8 +4,6 @@ A publication is one company's records of one resource at one moment. Its files 
 `<company>/<resource>/` and begin with its name; `manifest.json` is a copy of the manifest of the latest one.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from cluster.settings import SettingError
 
+ObjectStore: TypeAlias = "AzureStore | GCSStore | S3Store"
+
 if TYPE_CHECKING:
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Store
-
-    ObjectStore = AzureStore | GCSStore | S3Store
 
 EXPORTS_SETTING = "BROKERAGE_EXPORTS"
 URL_SECONDS_SETTING = "BROKERAGE_EXPORTS_URL_SECONDS"

@@ -1,9 +1,6 @@
 """`/exports/{resource}` and its files: copies of whole companies that were published beforehand (decision 49)."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import msgspec
@@ -11,36 +8,33 @@ from aiohttp import web
 from aiohttp.payload import Payload
 
 from mappings.fields import View
+from mappings.resource import Resource
 from service.errors import InvalidRequest, NotLoaded
 from service.exports.byte_ranges import requested_slice
 from service.exports.errors import FilesForbidden, NotPublished
 from service.exports.file_audit import record_download
 from service.exports.file_headers import entity_tag, validators
+from service.exports.manifest import Manifest, PublishedFile
 from service.exports.publication_chain import chained_files, token_position
-from service.exports.publications import Delivery
+from service.exports.publications import Delivery, FoundFile, Publications
 from service.exports.whole_company import company_view
 from service.feed import token
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.parameters import FeedTokens
 from service.feed.published_mark import published_mark
+from service.feed.token import FeedPosition
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
 from service.http.responses import json_response
 from service.keys.authentication import authenticate, bearer_tokens
+from service.keys.record import ApiKey
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.groups import ParentScope
+from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER
+from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
-    from service.exports.manifest import Manifest, PublishedFile
-    from service.exports.publications import FoundFile, Publications
-    from service.feed.token import FeedPosition
-    from service.keys.record import ApiKey
-    from service.request_context import RequestContext
-    from service.services import Services
 
 
 class ExportParameters(ParentScope):

@@ -1,7 +1,5 @@
 """The spelling of columns in published Parquet files."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,19 +1,13 @@
 """The files of changes that lead from a consumer's token to the latest publication."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from mappings.resource import Resource
 from service.errors import InvalidRequest
+from service.exports.manifest import Manifest, PublishedFile
+from service.exports.publications import Publications
 from service.feed import token
+from service.feed.token import FeedPosition
 from service.feed.token_expired import FeedTokenExpired
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
-    from service.exports.manifest import Manifest, PublishedFile
-    from service.exports.publications import Publications
-    from service.feed.token import FeedPosition
-    from service.feed.view import FeedView
+from service.feed.view import FeedView
 
 
 async def chained_files(

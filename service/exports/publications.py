@@ -1,29 +1,24 @@
 """Publications, as the service reads them: by company, resource and name, never by a path of a request."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from aiohttp import web
 
 from cluster.zstd import zstd
+from service.exports.byte_ranges import FileSlice
 from service.exports.manifest import (
     FILE_NAME,
     LATEST_NAME,
     Manifest,
+    PublishedFile,
     decode_manifest,
     identifiers_name,
     manifest_name,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from aiohttp import web
-
-    from service.exports.byte_ranges import FileSlice
-    from service.exports.manifest import PublishedFile
-    from service.http.send_monitor import SendLimits
-    from service.limits.admission_lane import AdmissionSlot
+from service.http.send_monitor import SendLimits
+from service.limits.admission_lane import AdmissionSlot
 
 _log = logging.getLogger("service")
 

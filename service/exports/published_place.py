@@ -1,17 +1,12 @@
 """Where published files are read: a folder or an object store."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from service.exports.export_folder import ExportFolder
 from service.exports.export_store import ExportStore
 from service.exports.object_store import is_store_url
 from service.exports.publications import Publications
-
-if TYPE_CHECKING:
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 
 def open_publications(settings: ServiceSettings) -> Publications | None:

@@ -1,9 +1,5 @@
 """The view of a key without restrictions on one company: what its snapshot has, files have."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -11,12 +7,9 @@ from service.feed.parameters import FeedFilters
 from service.feed.view import FeedView
 from service.limits.admission import RequestKind
 from service.request_context import RequestContext
-from service.scope import Scope
+from service.scope import CompanyDirectory, Scope
+from service.services import Services
 from service.telemetry.timing import Timer
-
-if TYPE_CHECKING:
-    from service.scope import CompanyDirectory
-    from service.services import Services
 
 
 def company_view(services: Services, directory: CompanyDirectory, company: str) -> FeedView:

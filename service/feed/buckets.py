@@ -1,27 +1,21 @@
 """Digests of a scope's records by identifier bucket, aggregated by Elasticsearch (decision 12)."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from cluster.control_index import Mark
 from mappings.digest import Digest
+from mappings.resource import Resource
+from mappings.shown_content import ShownContent
 from service.errors import InvalidRequest
 from service.feed.hash_sums import HashSums, sum_aggregations
 from service.feed.json_lines import content_hex
-from service.search.query import match_any, scope_clauses, term
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from mappings.shown_content import ShownContent
-    from service.feed.view import FeedView
-    from service.search.query import Body, Clause
+from service.feed.view import FeedView
+from service.search.query import Body, Clause, match_any, scope_clauses, term
 
 # Hexadecimal digits of a bucket: the first two bytes of a hash.
 BUCKET_DIGITS = 4

@@ -1,20 +1,15 @@
 """Long polling for published changes: marks are read twice a second while requests wait, once for all of them."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from cluster.control_index import Mark
+from mappings.resource import Resource
+from service.feed.token import FeedPosition, FeedPositions
+from service.search.cached_value import CachedValue
 
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.feed.token import FeedPosition, FeedPositions
-    from service.search.cached_value import CachedValue
-
-    # The positions of requests that can be compared with the marks together.
-    _SleepersKey = tuple[tuple[Resource, FeedPosition], ...]
+# The positions of requests that can be compared with the marks together.
+_SleepersKey = tuple[tuple[Resource, FeedPosition], ...]
 
 _POLL_SECONDS = 0.5
 # Requests woken before other requests get a turn of the event loop.

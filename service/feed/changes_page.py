@@ -1,27 +1,19 @@
 """A page of changes: documents stamped after a position in each resource's sequence and published by now."""
 
-from __future__ import annotations
-
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
+from mappings.resource import Resource
 from service.feed import hit_parser, json_lines
 from service.feed.encoded_page import ChangesPage
+from service.feed.hit_parser import Hit
 from service.feed.published_mark import published_mark
+from service.feed.token import FeedPosition, FeedPositions
 from service.feed.token_expired import FeedTokenExpired
-from service.feed.view import header_identifier
+from service.feed.view import FeedView, header_identifier
+from service.request_context import RequestContext
 from service.search.query import scope_clauses
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.feed.hit_parser import Hit
-    from service.feed.token import FeedPosition, FeedPositions
-    from service.feed.view import FeedView
-    from service.request_context import RequestContext
-
 
 # The marks that a page is read up to, of the resources that have one.
 FeedMarks = dict["Resource", "Mark"]

@@ -1,12 +1,8 @@
 """An encoded page of changes, which several requests may share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from service.feed.token import FeedPositions
+from service.feed.token import FeedPositions
 
 # Of the objects of a page.
 _OVERHEAD_BYTES = 2048

@@ -1,17 +1,13 @@
 """Sums of record hashes computed by Elasticsearch, in halves of 32 bits: its sums are exact up to 2**53."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
+from mappings.shown_content import ShownContent
 from service.search.display import HIDDEN_ADDRESS
-
-if TYPE_CHECKING:
-    from mappings.shown_content import ShownContent
-    from service.search.query import Body, Clause
+from service.search.query import Body, Clause
 
 _HALF_MODULUS = 2**32
 _MODULUS = 2**64

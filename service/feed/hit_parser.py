@@ -1,9 +1,8 @@
 """Documents of a search response: search fields decoded, the record cut out between its delimiters."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import orjson
@@ -12,16 +11,10 @@ from mappings.display import ADDRESS_SWITCH, refuses
 from mappings.shown_content import WHOLE_CONTENT, ShownContent
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
 from service.errors import RebuildDue
+from service.http.payload import JsonBytes
 from service.search.engine_failures import malformed_response
 from service.search.search_response import parse_hits as parsed_hits
 from service.telemetry.counters import UNMARKED_RESPONSES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from service.http.payload import JsonBytes
-
-    DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
 
 # Neither occurs in the search fields, whose strings have escaped quotes; records are skipped.
 SOURCE_KEY = b'"_source":'
@@ -43,6 +36,9 @@ class DocumentHeader(msgspec.Struct, gc=False):
     status: str | None = None
     deactivated: int | None = None  # milliseconds since 1970
     content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
+
+
+DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
 
 
 class Hit(NamedTuple):

@@ -4,20 +4,15 @@
 companies has changed.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.feed.hit_parser import DocumentHeader
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
+from service.feed.hit_parser import DocumentHeader
+from service.http.payload import JsonBytes
+from service.records.projection import Variant
 
 _HASH_MODULUS = 2**64
 _EPOCH = dt.date(1970, 1, 1)

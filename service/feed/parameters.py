@@ -1,7 +1,5 @@
 """Parameters of the feed: tokens, resource names, bucket prefixes and filters."""
 
-from __future__ import annotations
-
 import re
 
 from marshmallow import ValidationError

@@ -1,33 +1,25 @@
 """Consistent reads of an index page by page, with Elasticsearch's point in time (PIT)."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import orjson
 
+from mappings.digest import Digest
+from mappings.shown_content import ShownContent
 from mappings.stored_document import feed_key_range
 from service.errors import ApiError
 from service.feed import hash_sums
+from service.search.engine import SearchEngine
 from service.search.engine_failures import status_failure
-from service.search.query import scope_clauses, term
-from service.search.shards.served_shards import EVERYTHING
+from service.search.query import Body, Clause, Selection, scope_clauses, term
+from service.search.shards.served_shards import EVERYTHING, Reach, ServedShards
 from service.search.shards.shard_table import gone
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
-
-    from mappings.digest import Digest
-    from mappings.shown_content import ShownContent
-    from service.search.engine import SearchEngine
-    from service.search.query import Body, Clause, Selection
-    from service.search.shards.served_shards import Reach, ServedShards
 
 # The PIT expires this long after its last search.
 KEEP_ALIVE_SECONDS = 120

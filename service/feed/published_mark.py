@@ -1,13 +1,8 @@
 """The mark that an operation of the feed reads up to, refused if it does not describe what is served."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
+from cluster.control_index import Mark
+from mappings.resource import Resource
+from service.request_context import RequestContext
 
 
 async def published_mark(call: RequestContext, resource: Resource) -> Mark | None:

@@ -3,22 +3,18 @@
 The cost per record limits a snapshot: decoding and encoding the headers took four times as long.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from binascii import hexlify
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mappings.shown_content import ShownContent
 from mappings.stored_document import RECORD_DELIMITER, feed_key
 from service.feed import hit_parser, json_lines
 from service.feed.hit_parser import SOURCE_KEY
 from service.http.payload import JsonBytes
-
-if TYPE_CHECKING:
-    from mappings.shown_content import ShownContent
-    from service.records.projection import Variant
+from service.records.projection import Variant
 
 # Strings with an escape, and keys in another order, are left to the decoder.
 _RECORD_PREFIX = (

@@ -1,27 +1,22 @@
 """A snapshot: every record of a scope at one point in time, one per line, between a head line and a tail line."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import AsyncGenerator
+from typing import NamedTuple
 
 import msgspec
 
+from cluster.control_index import Mark
 from mappings.index_body import schema_fingerprint
+from mappings.resource import Resource
 from mappings.stored_document import feed_key
 from service.errors import EngineUnavailable
 from service.feed import json_lines, snapshot_page, token
 from service.feed.point_in_time import open_point_in_time
 from service.feed.token import FeedPosition
+from service.feed.view import FeedView
 from service.search.query import Selection
 from service.search.shards.scope_reach import scope_reach
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.feed.view import FeedView
 
 # Records. Three pages of some 3 MB are held at a time; pages of twice the size cost Elasticsearch a tenth less.
 PAGE_SIZE = 500

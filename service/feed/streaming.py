@@ -1,13 +1,13 @@
 """A response body that is produced and compressed while it is sent; a failure aborts the connection."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from aiohttp import ClientConnectionResetError, web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from isal import isal_zlib
 
@@ -15,14 +15,8 @@ from cluster.zstd import zstd
 from service.errors import ApiError
 from service.http.compression import GZIP_LEVEL, GZIP_WINDOW_BITS, ZSTD_LEVEL
 from service.http.negotiation import ContentCoding
+from service.limits.admission_lane import AdmissionSlot
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
-
-    from aiohttp.abc import AbstractStreamWriter
-
-    from service.limits.admission_lane import AdmissionSlot
 
 NDJSON = "application/x-ndjson"
 # More than a connection accepts before it waits for the client.

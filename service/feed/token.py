@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from cluster.control_index import Mark
 from mappings import RESOURCES
+from mappings.resource import Resource
 from service.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
 
 # Increase it when tokens of the previous layout can no longer be read.
 _TOKEN_VERSION = 1

@@ -1,7 +1,5 @@
 """The error that asks a consumer to take a new snapshot."""
 
-from __future__ import annotations
-
 from service.errors import ApiError
 
 

@@ -5,11 +5,9 @@ since longer numbers would make longer tokens. Equal positions give equal tokens
 its entity tag; AES-SIV needs no nonce and shows no more than that equality.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -18,10 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys
 from service.errors import EngineUnavailable, InvalidRequest
 from service.feed.token_expired import FeedTokenExpired
-
-if TYPE_CHECKING:
-    from service.search.cached_value import CachedValue
-    from service.search.engine import SearchEngine
+from service.search.cached_value import CachedValue
+from service.search.engine import SearchEngine
 
 # Increase it when tokens of the previous layout can no longer be opened. Tokens were not sealed before 2: those begin
 # with the code of an array in MessagePack.

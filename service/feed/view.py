@@ -1,30 +1,23 @@
 """The records that a consumer replicates, and the reason when one leaves the copy (decision 12)."""
 
-from __future__ import annotations
-
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from mappings import LISTING, RESOURCES
 from mappings.display import LISTING_SWITCH, refuses
 from mappings.fields import View
 from mappings.legends import ON_MARKET_STATUSES
+from mappings.resource import Resource
+from mappings.shown_content import ShownContent
 from mappings.stored_document import TombstoneReason, sorted_companies, split_document_id
+from service.feed.hit_parser import DocumentHeader, Hit
 from service.feed.token import view_fingerprint
-from service.request_context import UNDERSCORE_PARAMETER
+from service.records.projection import Variant
+from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.search.display import displayed
 from service.search.query import Clause, lacks_field, terms
 from service.search.used_fields import used_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from mappings.resource import Resource
-    from mappings.shown_content import ShownContent
-    from service.feed.hit_parser import DocumentHeader, Hit
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
 
 ON_MARKET = "on-market"
 _ON_MARKET = frozenset(ON_MARKET_STATUSES)

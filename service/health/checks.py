@@ -4,23 +4,18 @@ They require `view_index_metadata` on the indices, and `monitor` on the cluster 
 privilege the state of the finding is `unknown`.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from cluster.connection import ConnectionSettings
 from cluster.supported_versions import unsupported_versions
 from mappings import RESOURCES
 from service.errors import ApiError, DeadlineExceeded
 from service.search.used_fields import MissingFields
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from cluster.connection import ConnectionSettings
 
 # For a single request of a check.
 _REQUEST_TIMEOUT_SECONDS = 2.0

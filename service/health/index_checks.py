@@ -1,39 +1,32 @@
 """Checks of all indices that the service reads: a single request, unless one is missing or not readable."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cluster.control_index import mark_id
+from cluster.connection import ConnectionSettings
+from cluster.control_index import Mark, mark_id
 from mappings import RESOURCES
+from mappings.resource import Resource
 from service.errors import EngineUnavailable
 from service.health.checks import (
     CONTROL_SUBJECT,
     KEYS_SUBJECT,
     Finding,
     FindingState,
+    StatusReader,
     cluster_findings,
     get_within_timeout,
     missing_privilege,
 )
 from service.health.live_index import LiveIndex
 from service.health.replaced_data import replaced_finding, replacement
+from service.search.cached_value import CachedValue
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from cluster.connection import ConnectionSettings
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.health.checks import StatusReader
-    from service.search.cached_value import CachedValue
-
-    CachedMarks = Mapping[str, CachedValue[Mark | None]]
-
-    # By requested name: the indices behind it, or None without the privilege to read them.
-    IndicesByName = Mapping[str, Mapping[str, Any] | None]
+CachedMarks = Mapping[str, CachedValue[Mark | None]]
+# By requested name: the indices behind it, or None without the privilege to read them.
+IndicesByName = Mapping[str, Mapping[str, Any] | None]
 
 _PRIVILEGE = "`view_index_metadata` on the aliases, `api_keys` and `control`"
 

@@ -1,24 +1,17 @@
 """Checks of the live index of a resource: one index, open, with the search fields of this version."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings.index_body import index_mapping, index_settings, mapped_names, schema_fingerprint
-from mappings.search_fields import SYSTEM_FIELDS
-from mappings.shards.ranges import read_ranges
+from mappings.resource import Resource
+from mappings.search_fields import SYSTEM_FIELDS, SearchField
+from mappings.shards.ranges import ShardRanges, read_ranges
 from mappings.stored_document import EXACT
 from service.health.checks import Finding, FindingState
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from mappings.resource import Resource
-    from mappings.search_fields import SearchField
-    from mappings.shards.ranges import ShardRanges
-
-    Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
+Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
 
 _REFRESH = "index.refresh_interval"
 # A setting that only closed indices have.

@@ -1,28 +1,21 @@
 """Monitors Elasticsearch: the findings determine readiness, and which requests are refused."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from cluster.connection import ConnectionSettings
 from mappings import RESOURCES
 from service.errors import ApiError, NotElasticsearch
 from service.health.checks import ENGINE_SUBJECT, Finding, FindingState, blocked_resources, missing_fields
-from service.health.index_checks import run_checks
+from service.health.index_checks import CachedMarks, IndexInventory, run_checks
 from service.health.replaced_data import replaced_aliases
+from service.search.engine import SearchEngine
+from service.settings import ServiceSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from cluster.connection import ConnectionSettings
-    from service.health.index_checks import CachedMarks, IndexInventory
-    from service.search.engine import SearchEngine
-    from service.settings import ServiceSettings
-
-    ReadCheck = Callable[[], Awaitable[None]]
+ReadCheck = Callable[[], Awaitable[None]]
 
 # Lower limit, however small BROKERAGE_FRESH_SECONDS is.
 _MIN_INTERVAL_SECONDS = 0.25

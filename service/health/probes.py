@@ -3,17 +3,12 @@
 They need no key, so they reveal no index, node, version or address; `brokerage doctor` and the log do.
 """
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from service.health.checks import Finding
 from service.health.monitor import HealthMonitor
-
-if TYPE_CHECKING:
-    from service.health.checks import Finding
 
 DRAINING = web.AppKey("draining", asyncio.Event)
 HEALTH_MONITOR = web.AppKey("watch", HealthMonitor)

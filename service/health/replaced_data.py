@@ -1,25 +1,19 @@
 """Checks whether the data behind an alias are those that the indexer's mark describes (decision 18)."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
+from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, mark_id
 from cluster.index_identity import index_identity, is_another
 from mappings import RESOURCES
-from service.health.checks import Finding, FindingState, get_within_timeout
+from mappings.resource import Resource
+from service.health.checks import Finding, FindingState, StatusReader, get_within_timeout
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cluster.connection import ConnectionSettings
-    from mappings.resource import Resource
-    from service.health.checks import StatusReader
-
-    Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
+Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
 
 
 async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> dict[str, Mark]:

@@ -4,20 +4,14 @@ A browser that is tricked by DNS rebinding sends a name of the attacker in `Host
 that operators have allowed.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 
 from cluster.settings import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from aiohttp.typedefs import Handler, Middleware
 
 ALLOWED_HOSTS_SETTING = "BROKERAGE_METRICS_ALLOWED_HOSTS"
 

@@ -1,16 +1,11 @@
 """The address of a client, also behind trusted proxies."""
 
-from __future__ import annotations
-
 import ipaddress
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+
+from aiohttp import web
 
 from cluster.settings import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp import web
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -3,8 +3,6 @@
 Libraries, levels and the use of threads are measured: docs/decisions/0003-compression.md.
 """
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import threading

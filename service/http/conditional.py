@@ -7,17 +7,11 @@ same content. It reveals nothing else about records, counts or keys.
 changes and when the time window moves, none of which has a timestamp; and whole seconds are too coarse.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import xxhash
 from aiohttp import web
 
 from service.http.negotiation import ContentCoding
-
-if TYPE_CHECKING:
-    from service.http.payload import BufferListPayload
+from service.http.payload import BufferListPayload
 
 _ETAG = "ETag"
 # A 304 has no body that they could describe.

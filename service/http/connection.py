@@ -8,11 +8,13 @@ names its own version. The hooks used here are internal to aiohttp; `test_malfor
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import select
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aiohttp import HttpVersion10, HttpVersion11, web
 
@@ -35,10 +37,6 @@ from service.telemetry.request_observer import (
     RequestObserver,
     observe_cancellation,
 )
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable, Callable
 
 CONNECTION_OPTIONS: dict[str, Any] = {
     "keepalive_timeout": 75,

@@ -4,20 +4,14 @@ Credentials are never allowed: a key is a header that the script must set itself
 browser stored for another one.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from cluster.settings import SettingError
 from service.http.headers import NEXT_WATERMARK, REQUEST_ID
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from aiohttp.typedefs import Handler, Middleware
 
 CORS_ORIGINS_SETTING = "BROKERAGE_CORS_ORIGINS"
 ANY_ORIGIN = "*"

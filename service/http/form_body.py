@@ -1,7 +1,5 @@
 """Parameters in the body of a GET, as some clients of the compatible profile send them: read only for those keys."""
 
-from __future__ import annotations
-
 import re
 
 from aiohttp import web

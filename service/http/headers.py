@@ -1,13 +1,8 @@
 """Header names, and the headers that do not depend on a response's content (`/docs/transfer`, Caching)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from aiohttp import web
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 API_KEY_HEADER = "x-api-key"
 API_KEY_PARAMETER = "api-key"  # in the query string

@@ -1,14 +1,11 @@
 """Content negotiation: `Accept-Encoding` and `Accept` by RFC 9110, sections 12.5.3 and 12.5.1."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from multidict import MultiMapping
+from multidict import MultiMapping
 
 JSON = "application/json"
 GEOJSON = "application/geo+json"

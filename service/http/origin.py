@@ -1,18 +1,11 @@
 """The origin by which a client reached the service."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from service.http.client_address import is_trusted_proxy
+from aiohttp import web
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp import web
-
-    from service.http.client_address import IpNetwork
+from service.http.client_address import IpNetwork, is_trusted_proxy
 
 _SCHEMES = frozenset({"http", "https"})
 # Every row of a page of events repeats it (a name has at most 253 characters, RFC 1035, section 2.3.4).

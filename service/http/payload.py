@@ -1,17 +1,12 @@
 """A response body in buffers, sent as slices of Elasticsearch's response without joining them first."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from aiohttp import ClientConnectionResetError
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
 from aiohttp.payload import Payload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.http_writer import StreamWriter
 
 # Below this size a join costs less than writing the buffers one by one.
 _MIN_SCATTERED_BYTES = 65_536

@@ -1,9 +1,7 @@
 """Static responses: compressed once per coding, with an entity tag for conditional requests."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xxhash
 from aiohttp import web
@@ -11,9 +9,6 @@ from aiohttp import web
 from service.http.compression import compress
 from service.http.conditional import not_modified
 from service.http.negotiation import ContentCoding
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

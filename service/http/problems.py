@@ -1,18 +1,18 @@
 """Error responses: the outermost middleware renders every failure as RFC 9457 `application/problem+json`."""
 
-from __future__ import annotations
-
 import logging
 import re
 import secrets
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from service.errors import (
     ApiError,
@@ -31,11 +31,6 @@ from service.http.request_limits import MAX_URL_BYTES, check_request, refuse_bod
 from service.keys.redaction import mask_keys
 from service.limits.refusal_pacing import REFUSAL_PACER
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from aiohttp.typedefs import Handler, Middleware
 
 _log = logging.getLogger("service")
 # Characters: a path with an identifier of 128, each of which may be percent-encoded in UTF-8, has less.

@@ -1,17 +1,13 @@
 """The compatible profile: what existing clients of a platform of this shape expect in responses (decision 35)."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from multidict import MultiMapping
 
 from service.http.negotiation import MAX_ELEMENTS, joined_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from multidict import MultiMapping
 
 COMPATIBLE = "compatible"
 # Those clients take a cookie from the first response and fail without one. It identifies no one.

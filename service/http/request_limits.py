@@ -1,19 +1,13 @@
 """Requests that are refused before any operation sees them: invalid HTTP, or over a limit (`/docs/limits`)."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from http import HTTPStatus
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
 
 from service.errors import ApiError, HttpError, InternalError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp import web
 
 MAX_URL_BYTES = 8_192
 # Of the request line. Above the limits on URLs, so that an error can report how long a URL is.

@@ -1,17 +1,11 @@
 """Tag and compress the responses of operations."""
 
-from __future__ import annotations
+from aiohttp import web
 
-from typing import TYPE_CHECKING
-
+from service.http.compression import CompressionCache
 from service.http.conditional import entity_tag, not_modified
 from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
 from service.http.payload import BufferListPayload
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from service.http.compression import CompressionCache
 
 # A smaller response fits into one TCP segment, compressed or not.
 MIN_COMPRESSED_BYTES = 1024

@@ -1,22 +1,14 @@
 """Build HTTP responses from encoded records: bodies by concatenation, links."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from aiohttp import web
+from yarl import URL
 
 from service.http.headers import API_KEY_PARAMETER, LINK, OPERATION_HEADERS
 from service.http.negotiation import JSON
-from service.http.payload import BufferListPayload
+from service.http.payload import BufferListPayload, JsonBytes
 from service.keys.redaction import mask_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from yarl import URL
-
-    from service.http.payload import JsonBytes
 
 
 def json_response(

@@ -3,15 +3,8 @@
 aiohttp looks up every prefix of a path: 65 KB of slashes would block the event loop for half a second.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from aiohttp import web
-from aiohttp.web_urldispatcher import MatchInfoError
-
-if TYPE_CHECKING:
-    from aiohttp.web_urldispatcher import UrlMappingMatchInfo
+from aiohttp.web_urldispatcher import MatchInfoError, UrlMappingMatchInfo
 
 # Slashes of a path without doubled ones; operations have up to three.
 MAX_PATH_DEPTH = 32

@@ -1,20 +1,14 @@
 """Run the application on its sockets, with a graceful shutdown that loses no request."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from service.http.connection import CONNECTION_OPTIONS, HttpConnection, HttpServer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # Time to send a response that was ready at its deadline.
 _MARGIN_SECONDS = 1.0

@@ -14,15 +14,13 @@ import struct
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
 from service.limits.limit_errors import UnreadResponses
+from service.settings import ServiceSettings
 from service.telemetry.counters import ABORTED_CONNECTIONS, LIMIT_REFUSALS
-
-if TYPE_CHECKING:
-    from service.settings import ServiceSettings
 
 _SWEEP_SECONDS = 1.0
 # `tcpi_bytes_acked` of `struct tcp_info`, since Linux 4.1: bytes that the client has received.

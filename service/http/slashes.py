@@ -1,15 +1,10 @@
 """Ignore trailing and doubled slashes in paths (decisions, Trailing slash)."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from yarl import URL
-
-if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler
 
 _SLASHES = re.compile(r"/{2,}")
 

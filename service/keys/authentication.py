@@ -1,25 +1,19 @@
 """Authentication by the API key in the `x-api-key` header or the `api-key` query parameter (spec, Authentication)."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hmac
 import re
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from service.errors import Unauthorized
 from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
 from service.http.profile import COMPATIBLE, accepts_profile
 from service.keys.basic_credentials import key_from_basic
-from service.keys.key_text import parse_key
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from service.keys.key_text import KeyText
-    from service.keys.record import ApiKey
-    from service.keys.ring import KeyRing
-    from service.limits.admission_lane import AdmissionLane
+from service.keys.key_text import KeyText, parse_key
+from service.keys.record import ApiKey
+from service.keys.ring import KeyRing
+from service.limits.admission_lane import AdmissionLane
 
 # RFC 6750, section 2.1: for clients that support no other header, on operations that accept it.
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)

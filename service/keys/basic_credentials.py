@@ -1,16 +1,12 @@
 """Keys as HTTP Basic credentials (RFC 7617), for keys and requests with the compatible profile."""
 
-from __future__ import annotations
-
 import binascii
 import re
 from base64 import b64decode
-from typing import TYPE_CHECKING
+
+from multidict import MultiMapping
 
 from service.keys.key_text import KEY_ID_PATTERN, KEY_PREFIX
-
-if TYPE_CHECKING:
-    from multidict import MultiMapping
 
 _BASIC = re.compile(r"Basic +([A-Za-z0-9+/]+={0,2})", re.ASCII | re.IGNORECASE)
 _KEY_ID = re.compile(KEY_ID_PATTERN, re.ASCII)

@@ -4,8 +4,6 @@ The prefix is for secret scanners (`bk_[a-z0-9]{10}_[A-Za-z0-9]{36}`), the id is
 and the checksum detects typos without a lookup.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -1,18 +1,13 @@
 """Field permissions: the field groups hidden from a key, and the parameters that would reveal them."""
 
-from __future__ import annotations
+from collections.abc import Collection, Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING
+from marshmallow import Schema
 
 from mappings import FIELD_GROUPS
 from service.errors import Forbidden, ParameterFault
 from service.parameters.types import Parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any
-
-    from marshmallow import Schema
 
 
 def withheld_groups(granted: Collection[str] | None) -> frozenset[str]:

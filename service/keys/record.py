@@ -1,7 +1,5 @@
 """The stored documents of keys and of their last use, and the index definitions."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import dataclass
 from typing import Annotated, Any

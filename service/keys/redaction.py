@@ -5,16 +5,12 @@ standard error (uncaught exceptions, also of threads and finalizers, and warning
 members that a caller adds to a record with `extra`, and `print`.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from types import TracebackType
+from typing import Any
 
 # The form of `service.keys.key_text`, including truncated and percent-encoded keys. The public id is kept.
 _KEY = re.compile(r"(bk(?:_|%5F)[a-z0-9]{10})(?:_|%5F)[A-Za-z0-9%]+", re.ASCII | re.IGNORECASE)

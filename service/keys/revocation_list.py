@@ -4,8 +4,6 @@ One key id per line; text after `#` is ignored. A complete key counts as its id.
 number and do not affect the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

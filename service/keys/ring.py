@@ -1,25 +1,19 @@
 """The in-memory set of all keys, read at startup and refreshed every few seconds."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
 from service.background import keep_running
 from service.keys.record import ApiKey, DamagedKey, decode_key
+from service.keys.revocation_list import RevocationList
+from service.keys.usage import KeyUsage
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.document_set import DocumentSet, DocumentSetReader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from service.keys.revocation_list import RevocationList
-    from service.keys.usage import KeyUsage
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 # Lower limit, however small BROKERAGE_FRESH_SECONDS is.
 _MIN_REFRESH_SECONDS = 0.25

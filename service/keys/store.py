@@ -1,28 +1,21 @@
 """Keys in Elasticsearch: create, list, rotate, expire and revoke, for the command line."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from elasticsearch import ConflictError, NotFoundError
+from elasticsearch import AsyncElasticsearch, ConflictError, NotFoundError
 
 from cluster.control_index import ensure_index
 from cluster.write_blocks import BlockedWrites
+from mappings.display import DisplayLicence
 from service.keys.key_text import KeyText, generate_key
 from service.keys.record import KEYS_INDEX_BODY, USAGE_INDEX_BODY, ApiKey, DamagedKey, decode_key
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from elasticsearch import AsyncElasticsearch
-
-    from mappings.display import DisplayLicence
-
-    Change = Callable[[dict[str, Any]], dict[str, Any]]
+Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 # The largest that Elasticsearch allows by default; a key takes less than a kilobyte.
 _PAGE_SIZE = 10_000

@@ -4,19 +4,13 @@ The service needs the privilege `index` on the alias of the usage index, but can
 with the first key. Writes require an alias, so that they never create an index.
 """
 
-from __future__ import annotations
-
 import asyncio
+import datetime as dt
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
+from service.search.engine import SearchEngine
 from service.telemetry.counters import KEY_USAGE_FAILURES
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from service.search.engine import SearchEngine
 
 _WRITE_INTERVAL_SECONDS = 60.0
 # For each write, and for all of them at shutdown.

@@ -4,18 +4,12 @@ More requests in flight than Elasticsearch can process do not raise throughput, 
 deadlines expire and the work is wasted. A refusal costs about an eightieth of a page. What there is, keys share.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from service.limits.admission_lane import AdmissionLane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 # Requests with keys that are not in memory, for the fraction of a second in which the keys are read again.
 _STRANGERS = 32

@@ -3,19 +3,12 @@
 Checked only after a key was found invalid: clients with valid keys behind the same NAT are unaffected.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from service.http.client_address import client_network
+from service.http.client_address import IpAddress, client_network
 from service.limits.limit_errors import AuthFailuresLimited
 from service.limits.local_buckets import LocalBuckets
 from service.limits.rate_policy import RatePolicy
 from service.limits.rate_state import RateLimitState
 from service.telemetry.counters import LIMIT_REFUSALS
-
-if TYPE_CHECKING:
-    from service.http.client_address import IpAddress
 
 _MAX_ADDRESSES = 10_000
 

@@ -1,12 +1,7 @@
 """A queue that alternates between keys: a key with many waiting requests delays its own, not those of other keys."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 Turn = asyncio.Future[None]
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from aiohttp import web
+
 from service.http.headers import EXTRA_HEADERS
+from service.keys.record import ApiKey
 from service.limits.limit_errors import ConcurrencyLimited, RateLimited
 from service.limits.local_buckets import LocalBuckets
-from service.limits.rate_policy import key_policy, read_tiers
+from service.limits.rate_policy import RatePolicy, key_policy, read_tiers
 from service.limits.rate_state import RateLimitState
+from service.settings import ServiceSettings
 from service.telemetry.counters import LIMIT_FAIL_OPENS, LIMIT_HITS, LIMIT_REFUSALS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from aiohttp import web
-
-    from service.keys.record import ApiKey
-    from service.limits.rate_policy import RatePolicy
     from service.limits.redis_buckets import RedisBuckets
-    from service.settings import ServiceSettings
 
 _MAX_KEYS = 100_000
 

@@ -1,7 +1,5 @@
 """The errors with status 429."""
 
-from __future__ import annotations
-
 from service.errors import ApiError
 
 

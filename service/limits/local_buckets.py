@@ -1,12 +1,8 @@
 """Rate buckets in this process's memory: the generic cell rate algorithm, with one number per name."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from service.limits.rate_policy import RatePolicy
+from service.limits.rate_policy import RatePolicy
 
 
 class LocalBuckets:

@@ -1,18 +1,12 @@
 """Rate policies: the rate and burst of a key, from its record and the configured tiers."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from cluster.settings import SettingError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from service.keys.record import ApiKey
+from service.keys.record import ApiKey
 
 TIERS_SETTING = "BROKERAGE_TIERS"
 

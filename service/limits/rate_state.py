@@ -1,13 +1,9 @@
 """The state of a key's rate limit, and its response headers (draft-ietf-httpapi-ratelimit-headers-10)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from service.limits.rate_policy import RatePolicy
+from service.limits.rate_policy import RatePolicy
 
 _SECOND_MICROSECONDS = 1_000_000
 

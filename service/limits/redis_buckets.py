@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.asyncio import ConnectionPool
@@ -21,8 +22,6 @@ from cluster.settings import SettingError
 from service.limits.redis_url import REDIS_URL_SETTING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from redis.asyncio.connection import AbstractConnection
 
 _RESPONSE_TIMEOUT_SECONDS = 0.1

@@ -1,7 +1,5 @@
 """Validation of the Redis URL without the Redis client, which is slow to import and an optional dependency."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from urllib.parse import parse_qs, urlsplit
 

@@ -5,24 +5,17 @@ behind theirs. Only refusals wait, never other responses, so a client that makes
 that shares an address with others delays only their refusals.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from service.http.client_address import client_address, client_network
+from service.http.client_address import IpNetwork, client_address, client_network
 from service.limits.local_buckets import LocalBuckets
 from service.limits.rate_policy import RatePolicy, default_burst
 from service.telemetry.counters import DELAYED_REFUSALS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.http.client_address import IpNetwork
-    from service.telemetry.observation import RequestObservation
+from service.telemetry.observation import RequestObservation
 
 # Less than the deadline of a request.
 _LONGEST_SECONDS = 8.0

@@ -1,19 +1,13 @@
 """The name, summary and description of an operation, from its declaration."""
 
-from __future__ import annotations
-
 import inspect
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mappings.fields import View
 from service.http.negotiation import GEOJSON
+from service.operation import Operation
 from service.records.geojson import has_coordinates
 from service.resources.response import BRIEF, UPDATED_SINCE, Envelope, ResourceResponse, response_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.operation import Operation
 
 _PAGE_NUMBER = "page_number"
 

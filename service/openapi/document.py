@@ -1,10 +1,9 @@
 """The OpenAPI document, assembled by apispec."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from apispec import APISpec
@@ -15,7 +14,7 @@ from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
 from service.http.negotiation import GEOJSON, JSON
 from service.openapi import export_schemas, feed_schemas, problem_responses
 from service.openapi.descriptions import operation_names
-from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, feature_bodies
+from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, FeatureBody, feature_bodies
 from service.openapi.header_components import (
     CACHE_HEADERS,
     COMMON_HEADERS,
@@ -28,17 +27,11 @@ from service.openapi.header_components import (
 )
 from service.openapi.nested_schemas import SCHEMA_REFERENCE, extract_titled_schemas
 from service.openapi.parameter_schemas import parameter_plugin, path_parameters
-from service.openapi.response_bodies import response_bodies
+from service.openapi.response_bodies import ResponseBody, response_bodies
 from service.openapi.service_paths import PROBE_STATE_SCHEMA, SERVICE_PATHS, SERVICE_TAG
+from service.operation import Operation
 from service.resources import OPERATIONS
 from service.resources.response import UPDATED_SINCE, Envelope, response_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.openapi.feature_bodies import FeatureBody
-    from service.openapi.response_bodies import ResponseBody
-    from service.operation import Operation
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 

@@ -1,18 +1,13 @@
 """`/v1/openapi.json`: the document, built and compressed once per process."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from service.http.negotiation import ContentCoding, negotiate_coding
 from service.http.precompressed import PrecompressedBody, precompress
 from service.openapi.document import encoded_document
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from aiohttp import web
 
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 

@@ -3,22 +3,18 @@
 `python -m tests.openapi.regenerate` rewrites `examples.json`.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from functools import cache
 from importlib import resources
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from mappings.fields import View
+from mappings.resource import Resource
 from service.records.projection import Variant
 from service.records.timestamps_only import encode_timestamps
-
-if TYPE_CHECKING:
-    from mappings.fields import View
-    from mappings.resource import Resource
 
 EXAMPLES_FILE = "examples.json"
 

@@ -1,8 +1,6 @@
 """The responses of the operations on published files (decision 49)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.exports.manifest import MEDIA_TYPES
 from service.http.negotiation import JSON
@@ -16,9 +14,7 @@ from service.openapi.header_components import (
     header_references,
 )
 from service.openapi.nested_schemas import SCHEMA_REFERENCE
-
-if TYPE_CHECKING:
-    from service.operation import Operation
+from service.operation import Operation
 
 Schema = dict[str, Any]
 

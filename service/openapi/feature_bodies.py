@@ -1,21 +1,16 @@
 """The GeoJSON bodies of 200: every full record form with coordinates, as a feature or a collection."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from service.openapi import examples
 from service.openapi.nested_schemas import SCHEMA_REFERENCE
-from service.openapi.response_bodies import response_bodies
+from service.openapi.response_bodies import ResponseBody, response_bodies
+from service.operation import Operation
 from service.records import geojson
 from service.resources.response import response_of
-
-if TYPE_CHECKING:
-    from service.openapi.response_bodies import ResponseBody
-    from service.operation import Operation
 
 _COORDINATES = {
     "type": "array",

@@ -1,7 +1,5 @@
 """The responses of the feed, as schemas with examples (decision 12)."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The headers of responses, described once each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 _TEXT = {"type": "string"}

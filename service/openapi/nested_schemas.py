@@ -1,7 +1,5 @@
 """Extracts nested objects into named schemas, after which generated clients name their types."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Schema = dict[str, Any]

@@ -3,10 +3,9 @@
 `tests/openapi/test_parameter_schemas.py` compares schema and parser value by value.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from apispec.ext.marshmallow import MarshmallowPlugin
 
@@ -33,9 +32,6 @@ from service.parameters.types import (
     Uuid,
     WholeNumber,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Schema = dict[str, Any]
 

@@ -1,14 +1,10 @@
 """Error responses: one shape, and the statuses with their meanings (decisions, Errors)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.openapi.header_components import COMMON_HEADERS, RATE_LIMIT_HEADERS, header_references
+from service.operation import Operation
 from service.scope import COMPANY_PARAMETER
-
-if TYPE_CHECKING:
-    from service.operation import Operation
 
 _TEXT = {"type": "string"}
 _FAULT = {

@@ -4,24 +4,19 @@ The forms follow from the operation's response and parameters: `underscore_respo
 `timestamps_only` the short form, and the response names its envelopes.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings.fields import View
 from mappings.json_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
+from mappings.resource import Resource
 from service.openapi import examples
+from service.operation import Operation
 from service.request_context import UNDERSCORE_PARAMETER
 from service.resources.listing_pages import FINAL_PAGE, RECORDS
 from service.resources.response import BRIEF, Envelope, response_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.resource import Resource
-    from service.operation import Operation
 
 # The suffixes of body schema names.
 _SUFFIXES = {

@@ -1,7 +1,5 @@
 """The paths that need no key: the probes, and the document itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from service.openapi import problem_responses

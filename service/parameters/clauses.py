@@ -1,17 +1,12 @@
 """Clause builders: the Elasticsearch clause for a parameter's value, as in `clause=at_least("list_price")`."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.search import query
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from service.search.query import Clause
+from service.search.query import Clause
 
 _DAY_SECONDS = 24 * 3600
 # The values of absent parameters; a flag sent as false does not filter either.

@@ -1,14 +1,9 @@
 """The query of a client of the compatible profile: with the pairs of its form, and without what it repeats."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote_plus
 
 from service.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # The parameters that repeat the identifier in a path, by its variable. Listings and offices declare theirs.
 _REPEATED = {

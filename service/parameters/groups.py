@@ -1,7 +1,5 @@
 """Query parameters that several operations share."""
 
-from __future__ import annotations
-
 from marshmallow import Schema
 
 from service.parameters.types import Boolean, Cursor, QualifiedText, Text, UnixSecond, Uuid, WholeNumber

@@ -1,23 +1,17 @@
 """Parses a query string into typed values, or raises one error that lists the faults."""
 
-from __future__ import annotations
-
 import difflib
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from aiohttp import web
 from marshmallow import INCLUDE, Schema, ValidationError
 from webargs.aiohttpparser import AIOHTTPParser
 
 from service.errors import MAX_FAULTS, MAX_NAME_LENGTH, InvalidRequest, ParameterFault
 from service.http.headers import API_KEY_PARAMETER
 from service.parameters.url_checks import url_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from aiohttp import web
-
 
 # What jQuery and others add to URLs with `cache: false`.
 _CACHE_BUSTER = "_"

@@ -3,21 +3,16 @@
 marshmallow's own number and boolean fields accept too much for a query string: `1_000`, ` 3 `, Arabic digits, `yes`.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from marshmallow import ValidationError, fields
 
 from mappings.identifiers import MAX_CHARACTERS
 from mappings.legends import PROPERTY_TYPES
 from mappings.values.text_forms import TEXT_PATTERN, TEXT_RULE, UUID_RULE, TextForm
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from service.parameters.clauses import ClauseBuilder
+from service.parameters.clauses import ClauseBuilder
 
 # The year 2100: a later value is most likely in milliseconds.
 MAX_UNIX_SECOND = 4_102_444_800

@@ -4,20 +4,15 @@ The URL decoder keeps broken escapes and replaces invalid UTF-8 by U+FFFD; witho
 the result.
 """
 
-from __future__ import annotations
-
 import re
 from binascii import a2b_qp
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from urllib.parse import unquote_plus
+
+from aiohttp import web
 
 from service.errors import ParameterFault
 from service.parameters.types import INVALID_TEXT_MESSAGE, is_valid_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from aiohttp import web
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})", re.ASCII)
 _INVALID_ESCAPE_MESSAGE = "has a percent escape that is broken or not valid UTF-8."

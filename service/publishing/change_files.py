@@ -4,23 +4,18 @@ They have what `/changes` sends to a key without restrictions. A consumer whose 
 them: what it has applied already comes in the same state again.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
+from mappings.resource import Resource
+from service.exports.manifest import PublishedFile
 from service.exports.publication_chain import token_position
 from service.feed.changes_page import PageRequest, read_changes_page
 from service.feed.token_expired import FeedTokenExpired
+from service.feed.view import FeedView
 from service.parameters.groups import MAX_PAGE_SIZE
-
-if TYPE_CHECKING:
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.exports.manifest import PublishedFile
-    from service.feed.view import FeedView
-    from service.publishing.publication_files import PublicationFiles
+from service.publishing.publication_files import PublicationFiles
 
 
 async def write_changes(request: PageRequest, files: PublicationFiles, most: int) -> tuple[PublishedFile, ...] | None:

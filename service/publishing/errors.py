@@ -1,12 +1,7 @@
 """Errors that end a publication; the text is a sentence for operators."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class PublishError(Exception):

@@ -1,18 +1,12 @@
 """Deletion of earlier publications, of what killed runs have left, and of companies that no longer exist."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
 
 from mappings import RESOURCES
 from service.exports.manifest import LATEST_NAME, PUBLICATION
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from service.publishing.publish_target import PublishTarget
+from service.publishing.publish_target import PublishTarget
 
 # Files of publications, and parts of manifests; nothing else is ever deleted.
 _PUBLISHED = re.compile(rf"(?P<publication>{PUBLICATION})[-.].*|{re.escape(LATEST_NAME)}(?:\.part)?")

@@ -1,25 +1,20 @@
 """The files of one publication, written page by page: a frame for each page, and a new file above a size."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import orjson
 
 from cluster.zstd import zstd
 from mappings.stored_document import feed_key
 from service.exports.manifest import NDJSON_ZSTD, PublishedFile, identifiers_name
+from service.publishing.publish_target import PublishTarget
 from service.publishing.seekable_frames import FrameWriter
 from service.publishing.target_folder import flush_to_disk
 from service.publishing.typed_files import TypedFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from service.publishing.publish_target import PublishTarget
-    from service.publishing.typed_tables import OpenTables
+from service.publishing.typed_tables import OpenTables
 
 # Bytes after which a file is complete; the frame that exceeds it is the last.
 FILE_BYTES = 256_000_000

@@ -1,28 +1,20 @@
 """A publication run by itself, with a client of its own: what `brokerage index publish` does."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from cluster.connection import connect
+from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from service.app import build_services
+from service.exports.manifest import Manifest
 from service.health.monitor import HealthMonitor
-from service.publishing.publisher import Publisher
+from service.publishing.publish_target import PublishTarget
+from service.publishing.publisher import PublishDisplay, Publisher
+from service.services import Services
+from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
-
-    from cluster.connection import ConnectionSettings
-    from service.exports.manifest import Manifest
-    from service.publishing.publish_target import PublishTarget
-    from service.publishing.publisher import PublishDisplay
-    from service.services import Services
-    from service.settings import ServiceSettings
 
 _CONNECTIONS = 8
 # Of one search: no client waits for a response meanwhile.

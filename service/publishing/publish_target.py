@@ -1,21 +1,16 @@
 """What a publication is written to: a folder, or an object store that whole files are copied to."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, Protocol
 
 from service.exports.object_store import is_store_url
+from service.exports.publications import Publications
+from service.publishing.run_log import RunLog
 from service.publishing.target_folder import TargetFolder
 from service.publishing.target_store import TargetStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    from service.exports.publications import Publications
-    from service.publishing.run_log import RunLog
-    from service.publishing.typed_tables import OpenTables
+from service.publishing.typed_tables import OpenTables
 
 
 class PublishTarget(Protocol):

@@ -1,47 +1,41 @@
 """A run that publishes all companies: one publication after another, each of one moment, each visible once whole."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import secrets
+from collections.abc import Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from cluster.control_index import Mark
 from mappings import RESOURCES
+from mappings.resource import Resource
 from service.errors import ApiError, EngineUnavailable, NotLoaded
 from service.exports.manifest import (
     FORMAT_VERSION,
     LATEST_NAME,
     NDJSON_ZSTD,
     Manifest,
+    PublishedFile,
     encode_manifest,
     manifest_name,
 )
 from service.exports.whole_company import company_view
 from service.feed.published_mark import published_mark
 from service.feed.snapshot_stream import stream_snapshot
+from service.feed.view import FeedView
 from service.publishing.change_files import changes_since, write_changes
 from service.publishing.errors import PublishError, PublishUnavailable, report_target_errors
 from service.publishing.pruning import prune_companies, prune_publications
 from service.publishing.publication_files import PublicationFiles
-from service.publishing.run_log import UnkeptRunLog
+from service.publishing.publish_target import PublishTarget
+from service.publishing.run_log import RunLog, UnkeptRunLog
 from service.publishing.threaded_writer import ThreadedWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.exports.manifest import PublishedFile
-    from service.feed.view import FeedView
-    from service.publishing.publish_target import PublishTarget
-    from service.publishing.run_log import RunLog
-    from service.scope import CompanyDirectory
-    from service.services import Services
+from service.scope import CompanyDirectory
+from service.services import Services
 
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0

@@ -1,12 +1,8 @@
 """What a run has published so far, so that the next one resumes it after a kill."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Protocol
 
 LOG_NAME = ".publishing"
 # Seconds after which a run that was killed is not resumed: its publications would be too old.

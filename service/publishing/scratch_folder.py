@@ -1,19 +1,14 @@
 """A private folder on this host for files that are not uploaded yet. What killed runs have left is deleted."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from service.publishing.errors import PublishError, report_target_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PREFIX = f"brokerage-publish-{os.getuid()}-"
 _ATTEMPTS = 10

@@ -4,17 +4,12 @@ Any decoder of zstd reads such a file from its start, because it skips the table
 at any frame.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import IO
 
 from cluster.zstd import zstd
-
-if TYPE_CHECKING:
-    from typing import IO
 
 # Of the dictionary search; a higher one takes twice the time for a tenth fewer bytes.
 _LEVEL = 3

@@ -1,15 +1,10 @@
 """Errors of an object store that end a publication."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from service.exports.object_store import reason
 from service.publishing.errors import PublishError, PublishUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

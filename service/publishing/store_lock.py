@@ -12,19 +12,16 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from service.exports.object_store import reason
+from service.exports.object_store import ObjectStore, reason
 from service.publishing.errors import PublishError, PublishLocked
 from service.publishing.store_errors import report_store_errors
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
     from obstore import PutMode, UpdateVersion
-
-    from service.exports.object_store import ObjectStore
 
 _NAME = ".lock"
 # The owner renews three times in it; a write takes at most a third of it (`service.exports.object_store.QUICK`).

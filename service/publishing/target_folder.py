@@ -1,23 +1,18 @@
 """The folder that publications are written to: its lock, its new files, and their modes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 from cluster.private_files import open_private
 from service.exports.export_folder import ExportFolder
 from service.exports.publications import Publications
 from service.publishing.errors import PublishLocked, report_target_errors
 from service.publishing.run_log import FolderRunLog
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-    from pathlib import Path
-
-    from service.publishing.typed_tables import OpenTables
+from service.publishing.typed_tables import OpenTables
 
 _LOCK_NAME = ".lock"
 _PRIVATE = 0o700

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -11,20 +12,16 @@ from typing import IO, TYPE_CHECKING
 from cluster.private_files import open_private
 from service.exports.export_store import ExportStore
 from service.exports.manifest import media_type
-from service.exports.object_store import PATIENT, QUICK, open_store
+from service.exports.object_store import PATIENT, QUICK, ObjectStore, open_store
 from service.exports.publications import Publications
 from service.publishing.run_log import LOG_NAME, RESUME_SECONDS
 from service.publishing.scratch_folder import scratch_folder
 from service.publishing.store_errors import report_store_errors
 from service.publishing.store_lock import StoreLock
+from service.publishing.typed_tables import OpenTables
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-
     from obstore import ObjectMeta
-
-    from service.exports.object_store import ObjectStore
-    from service.publishing.typed_tables import OpenTables
 
 # Parts of a file that are sent at a time, of five megabytes each.
 _PARTS = 4

@@ -1,14 +1,11 @@
 """Writes pages of lines to the files of a publication in a thread."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from service.publishing.publication_files import PublicationFiles
+from service.publishing.publication_files import PublicationFiles
 
 # Some 40 MB. A row group of Parquet is written at once, every tenth page or so; reading continues meanwhile.
 _WAITING_PAGES = 12

@@ -1,21 +1,15 @@
 """The typed tables of the records of one file: a file for each table, written next to it."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from service.exports.manifest import PARQUET, PublishedFile
 from service.publishing.errors import PublishError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from service.publishing.publish_target import PublishTarget
-    from service.publishing.typed_tables import OpenTables
+from service.publishing.publish_target import PublishTarget
+from service.publishing.typed_tables import OpenTables
 
 
 class TypedFiles:

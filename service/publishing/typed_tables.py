@@ -1,11 +1,7 @@
 """What writes typed tables. It needs a library that not every installation has, so the command brings it."""
 
-from __future__ import annotations
-
-from typing import IO, TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import IO, Protocol
 
 
 class TypedTables(Protocol):

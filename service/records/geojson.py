@@ -3,26 +3,20 @@
 The bytes of a record go into its feature unchanged; only the identifier and the coordinates are decoded.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from multidict import MultiMapping
 
 from mappings.casing import underscore
+from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.http.negotiation import joined_lines, prefers_geojson
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from multidict import MultiMapping
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
+from service.http.payload import JsonBytes
+from service.records.projection import Variant
 
 LATITUDE, LONGITUDE = "Latitude", "Longitude"
 _COORDINATES = frozenset({LATITUDE, LONGITUDE})

@@ -3,24 +3,19 @@
 Listings are stored in their default index variant: its bytes pass through unchanged.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
 
 from mappings.display import ADDRESS_SWITCH, refuses
+from mappings.fields import Field, View
+from mappings.resource import Resource
+from service.http.payload import JsonBytes
 from service.records.record_layout import LayoutOptions, RecordLayout
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.fields import Field, View
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
 
 Record = dict[str, Any]
 _ENCODER = msgspec.json.Encoder()

@@ -10,20 +10,16 @@ Strings, integers and booleans are decoded, which is faster than skipping them; 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mappings.casing import underscore
-from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from mappings.fields import Field
+from mappings.fields import Field, FieldKind
 
 # Without fractions: 1e3 would be encoded as 1000.0.
 _Plain = str | int | bool | None

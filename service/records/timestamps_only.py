@@ -3,20 +3,15 @@
 Search responses are decoded into types for the doc values only, compiled from the resource's declaration.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mappings.casing import underscore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mappings.resource import Resource
+from mappings.resource import Resource
 
 # Doc values come as lists, even single ones, and are absent if the document has none.
 _TextValues = tuple[str | None, ...]

@@ -1,21 +1,15 @@
 """`$metadata` as CSDL XML, from the declarations of the entity sets, and the service document."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import EVENT_PROPERTIES, FILTERABLE_PROPERTIES
 from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.entity_sets.edm_types import EdmType
+from service.reso.entity_sets.entity_set import EntitySet
 from service.reso.expand.navigation import navigations
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from service.reso.entity_sets.edm_types import EdmType
-    from service.reso.entity_sets.entity_set import EntitySet
 
 NAMESPACE = "org.reso.metadata"
 _EDMX = "http://docs.oasis-open.org/odata/ns/edmx"

@@ -1,17 +1,13 @@
 """`$metadata` as CSDL JSON (OData 4.01), converted from the XML document, so that both say the same."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import orjson
 
 from service.reso.metadata_document import NAMESPACE, metadata_document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _Member = tuple[str, Any]
 # The default type is not written.

@@ -1,11 +1,9 @@
 """The operations of the RESO Web API, with keys as bearer tokens and absolute links."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import orjson
 from aiohttp import web
@@ -15,11 +13,14 @@ from service.http.negotiation import joined_lines
 from service.http.origin import request_origin
 from service.http.responses import json_response
 from service.keys.authentication import authenticate
+from service.keys.record import ApiKey
 from service.limits.admission import RequestKind
 from service.operation import Operation
+from service.request_context import RequestContext
 from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
 from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.entity_sets.entity_set import EntitySet
 from service.reso.expand.expand_option import EXPANDABLE_COLLECTION_OPTIONS, EXPANDABLE_ENTITY_OPTIONS
 from service.reso.expand.navigation import navigations
 from service.reso.metadata_document import metadata_document, service_document
@@ -40,15 +41,8 @@ from service.reso.query_options import (
     VALUE_OPTIONS,
     refuse_unimplemented,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from service.keys.record import ApiKey
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_set import EntitySet
-    from service.services import Services
-    from service.telemetry.timing import Timer
+from service.services import Services
+from service.telemetry.timing import Timer
 
 _TEXT = "text/plain"
 _METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}

@@ -1,22 +1,17 @@
 """The rows that a request for an entity set selects, by the kind of the entity set."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from service.request_context import RequestContext
 from service.reso.child_sets import child_query
 from service.reso.child_sets.child_set import ChildSet
 from service.reso.entity_sets import entity_query
+from service.reso.entity_sets.entity_set import EntitySet
 from service.reso.expand.expanded_rows import expand
+from service.reso.paging.collection_response import PageSource
 from service.reso.static_sets import static_query
 from service.reso.static_sets.static_set import StaticSet
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_set import EntitySet
-    from service.reso.paging.collection_response import PageSource
 
 
 def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:

@@ -1,14 +1,14 @@
 """The supported OData query options as parameters, and the names of those refused as not implemented."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from marshmallow import Schema, ValidationError
 
 from service.parameters.types import Parameter
+from service.reso.filter.expression import FilterExpression
 from service.reso.filter.filter_parser import parse_filter
 from service.reso.filter.tokenizer import MalformedFilter
 from service.reso.protocol.odata_errors import OptionNotImplemented
@@ -23,11 +23,6 @@ from service.reso.protocol.option_names import (
     TOP,
     OrderBy,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from service.reso.filter.expression import FilterExpression
 
 MAX_SKIP = 10_000
 # Names in `$select`, and in `$orderby`: no entity set has so many properties, or so many to order by.

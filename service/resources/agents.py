@@ -1,16 +1,16 @@
 """`/agents` and `/agents/{guid}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mappings import AGENT
 from service.errors import NotFound
+from service.http.payload import JsonBytes
 from service.operation import Operation
 from service.parameters.clauses import is_true, since
 from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
 from service.parameters.types import Boolean, Text, UnixSecond
+from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.resources.deactivation import ACTIVITY
 from service.resources.numbered import PageResponse
 from service.resources.record_show import RecordResponse
@@ -18,11 +18,6 @@ from service.resources.references import office_rule
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import window_start
 from service.search.references import find_agents, guid_clauses, require_unique
-
-if TYPE_CHECKING:
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
 
 
 class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):

@@ -1,7 +1,5 @@
 """`/companies` and `/companies/{platform_company_id}`."""
 
-from __future__ import annotations
-
 from marshmallow import Schema
 
 from mappings import COMPANY

@@ -1,16 +1,11 @@
 """The filter by `deactivated`: active records, or deactivated ones (decisions, `deactivated`)."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from service.request_context import RequestContext
 from service.resources.filters import FilterRule
 from service.search.query import Clause, at_or_after, lacks_field, window_start
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from service.request_context import RequestContext
 
 
 def deactivation_clause(sent: Mapping[str, Any]) -> Clause:

@@ -1,23 +1,17 @@
 """The filters of a request: the clauses of its parameters, and rules that combine parameters or need a lookup."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+
+from marshmallow import Schema
 
 from service.collected_faults import CollectedFaults
+from service.parameters.clauses import ClauseBuilder
 from service.parameters.types import Parameter
+from service.request_context import RequestContext
 from service.search.display import with_shown_address
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from marshmallow import Schema
-
-    from service.parameters.clauses import ClauseBuilder
-    from service.request_context import RequestContext
-    from service.search.query import Clause
+from service.search.query import Clause
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,32 +1,26 @@
 """Pages of a feed, with the last identifier as the cursor."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from aiohttp import web
+from marshmallow import Schema
+
+from mappings.resource import Resource
 from service.http.headers import NEXT_WATERMARK, TWO_MEDIA_TYPE_HEADERS
 from service.http.negotiation import GEOJSON
+from service.http.payload import JsonBytes
 from service.http.responses import json_array, json_response, link_header
 from service.records import geojson
+from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.resources.filters import filter_clauses
 from service.resources.response import BRIEF, UPDATED_SINCE, Envelope, ResourceResponse
 from service.resources.watermarks import with_true_watermark
 from service.scope import COMPANY_PARAMETER
-from service.search.pagination import walk_page
+from service.search.pagination import WalkPage, walk_page
 from service.telemetry.observation import CURRENT_OBSERVATION, FeedPage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
-    from service.search.pagination import WalkPage
 
 CURSOR = "last_platform_listing_id"
 # The members of a page in both spellings: whether it is the last one, and its records.

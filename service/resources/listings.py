@@ -1,23 +1,17 @@
 """`/listings` and `/listings/{platform_listing_id}`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from mappings import LISTING
 from mappings.legends import COMING_SOON, ON_MARKET_STATUSES
 from service.operation import Operation
 from service.parameters.clauses import any_of, is_true
 from service.parameters.groups import AgentReferences, CursorPaging, ParentScope, TimestampsOption, UnderscoreOption
 from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond
+from service.request_context import RequestContext
 from service.resources.filters import FilterRule
 from service.resources.listing_pages import WalkResponse
 from service.resources.record_show import RecordResponse
 from service.resources.references import agent_rule, office_rule
 from service.search.query import Clause, at_or_after, match_any, match_none, term, terms, window_start
-
-if TYPE_CHECKING:
-    from service.request_context import RequestContext
 
 _MARKET_STATUS_CLAUSES: dict[str, list[Clause]] = {
     "on-market": [terms("status", ON_MARKET_STATUSES)],

@@ -1,22 +1,18 @@
 """Numbered pages of a collection."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from aiohttp import web
+from marshmallow import Schema
 
 from service.http.responses import json_array, json_response
+from service.request_context import RequestContext
 from service.resources.filters import filter_clauses
 from service.resources.listing_pages import next_watermark
 from service.resources.response import BRIEF, ENVELOPE, UPDATED_SINCE, Envelope, ResourceResponse
 from service.resources.watermarks import with_true_watermark
 from service.search.pagination import numbered_page
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from service.request_context import RequestContext
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """`/offices` and `/offices/{platform_office_id}`."""
 
-from __future__ import annotations
-
 from mappings import OFFICE
 from service.operation import Operation
 from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption

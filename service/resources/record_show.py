@@ -1,28 +1,24 @@
 """One record, by the identifier in the path."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from aiohttp import web
+from marshmallow import Schema
 
 from mappings.fields import View
 from service.errors import InvalidRequest, NotFound
 from service.http.headers import TWO_MEDIA_TYPE_HEADERS
 from service.http.negotiation import GEOJSON
+from service.http.payload import JsonBytes
 from service.http.responses import json_response
 from service.records import geojson
+from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import single_record
 from service.search.query import by_id, match_any, spellings, term
 from service.search.reads.record_lookup import batched_record
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,12 @@
 """Filters by reference: records of an agent or office, which must exist (decisions, agent and office filters)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from service.request_context import RequestContext
 from service.resources.filters import FilterRule
 from service.search.query import Clause, match_any, term, term_in_any_spelling
 from service.search.references import referenced_agents, referenced_office
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from service.request_context import RequestContext
 
 _BUYER_SIDE = "include_buyer_listings"
 _AGENT_PARAMETERS = ("agent_uuid", "platform_agent_id", "source_agent_id")

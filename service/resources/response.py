@@ -4,26 +4,21 @@ An operation declares its response, `Operation("/offices", OfficesParameters(), 
 both serves requests and describes the operation in the OpenAPI document.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from aiohttp import web
+from marshmallow import Schema
 
 from mappings.casing import underscore
 from mappings.fields import View
-from service.request_context import UNDERSCORE_PARAMETER
+from mappings.resource import Resource
+from service.operation import Operation
+from service.request_context import UNDERSCORE_PARAMETER, RequestContext
+from service.resources.filters import FilterRule
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from mappings.resource import Resource
-    from service.operation import Operation
-    from service.request_context import RequestContext
-    from service.resources.filters import FilterRule
 
 BRIEF = "timestamps_only"
 ENVELOPE = "envelope"

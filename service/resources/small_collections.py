@@ -1,21 +1,17 @@
 """Small collections: all records at once, or pages on request."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from aiohttp import web
+from marshmallow import Schema
 
 from service.http.responses import json_array, json_response
 from service.parameters.groups import DEFAULT_PAGE_SIZE
+from service.request_context import RequestContext
 from service.resources.filters import filter_clauses
 from service.resources.response import Envelope, ResourceResponse
 from service.search.pagination import all_records, numbered_page
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from marshmallow import Schema
-
-    from service.request_context import RequestContext
 
 
 @dataclass(frozen=True)

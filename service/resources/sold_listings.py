@@ -1,7 +1,5 @@
 """`/sold_listings` and `/sold_listings/{platform_listing_id}`."""
 
-from __future__ import annotations
-
 from mappings import SOLD_LISTING
 from service.operation import Operation
 from service.parameters.clauses import any_of, since, since_day, until

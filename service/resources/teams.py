@@ -1,7 +1,5 @@
 """`/teams` and `/teams/{platform_team_id}`."""
 
-from __future__ import annotations
-
 from mappings import TEAM
 from service.operation import Operation
 from service.parameters.groups import CompanyScope, OptionalPaging

@@ -1,17 +1,12 @@
 """Watermarks of readers by time that a restore or a repair of the clock has voided (decisions 18, 20 and 25)."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
+from mappings.resource import Resource
+from service.request_context import RequestContext
 from service.resources.response import UPDATED_SINCE
-
-if TYPE_CHECKING:
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
 
 _SECOND = 1_000  # milliseconds
 _AHEAD = 3_600_000  # milliseconds; the clocks of hosts that work together differ by less

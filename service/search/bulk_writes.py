@@ -1,20 +1,15 @@
 """Writes of the service in the background: documents through an alias that exists, and why they were not accepted."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import orjson
 
 from cluster.write_blocks import write_block
 from service.errors import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 # Written, or rejected because the same or a later version is there.
 _SUCCESS_STATUSES = {200, 201, 409}

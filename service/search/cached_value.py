@@ -1,19 +1,15 @@
 """Values read from Elasticsearch and cached for a few seconds: refreshed in the background, kept during an outage."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from service.errors import ApiError, EngineUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
 
 Value = TypeVar("Value")
 

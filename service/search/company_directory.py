@@ -1,16 +1,11 @@
 """Read the company directory from the companies index."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from service.scope import CompanyDirectory, ListedCompany
 from service.search.document_set import DocumentSet, DocumentSetReader
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 _READ = ("id", "numeric_id", "parent_company_id", "deleted")
 

@@ -7,26 +7,20 @@ same as with `from` alone. An update between two of the searches shifts the page
 pages.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from mappings.digest import BUCKETS
-from service.search.query import page_body
+from service.search.query import Body, Clause, Selection, page_body
 from service.search.search_response import parse_hits, total_hits
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from service.search.query import Body, Clause, Selection
-
-    Search = Callable[[Body], Awaitable[bytes]]
+Search = Callable[[Body], Awaitable[bytes]]
 
 # From this offset on, three cheap searches cost less than one that collects all records before it.
 DEEP_OFFSET = 10_000

@@ -1,15 +1,8 @@
 """Clauses by which a display licence withholds listings, and hides addresses from filters (decision 36)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from mappings.display import ADDRESS_HIDDEN, WITHHELD
+from mappings.display import ADDRESS_HIDDEN, WITHHELD, DisplayLicence
+from mappings.resource import Resource
 from service.search.query import Clause, match_none, term
-
-if TYPE_CHECKING:
-    from mappings.display import DisplayLicence
-    from mappings.resource import Resource
 
 HIDDEN_ADDRESS: Clause = term(ADDRESS_HIDDEN, value=True)
 

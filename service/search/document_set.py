@@ -8,18 +8,15 @@ a whole every time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from service.errors import EngineUnavailable
+from service.search.engine import SearchEngine
+from service.search.query import Body
 from service.search.search_response import parse_hits, shard_count, sum_of, total_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from service.search.engine import SearchEngine
-    from service.search.query import Body
 
 Document = TypeVar("Document")
 

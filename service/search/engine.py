@@ -1,14 +1,14 @@
 """The only module that calls Elasticsearch for requests; errors of the client never leave it."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 from elastic_transport import (
+    AsyncTransport,
     ConnectionError,  # noqa: A004 - the client's name for it
     ConnectionTimeout,
     TlsError,
@@ -16,6 +16,7 @@ from elastic_transport import (
 )
 
 from service.errors import (
+    ApiError,
     DataReplaced,
     DeadlineExceeded,
     EngineUnavailable,
@@ -24,28 +25,18 @@ from service.errors import (
     ResourceUnavailable,
 )
 from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
+from service.search.query import Selection
+from service.search.reads.documents import Document
 from service.search.retry_budget import RetryBudget
 from service.search.search_response import document_source, require_complete
-from service.search.shards.served_shards import EVERYTHING
+from service.search.shards.served_shards import EVERYTHING, Reach
 from service.search.shards.shard_table import ShardTable, gone
 from service.search.single_flight import SingleFlight
-from service.search.used_fields import used_fields
-from service.telemetry.attempts import Attempts
+from service.search.used_fields import MissingFields, used_fields
+from service.settings import ServiceSettings
+from service.telemetry.attempts import Attempts, StartSpan
 from service.telemetry.counters import SHARED_SEARCHES
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from elastic_transport import AsyncTransport
-
-    from service.errors import ApiError
-    from service.search.query import Selection
-    from service.search.reads.documents import Document
-    from service.search.shards.served_shards import Reach
-    from service.search.used_fields import MissingFields
-    from service.settings import ServiceSettings
-    from service.telemetry.attempts import StartSpan
 
 # Elasticsearch times out this long before the request's deadline, so that its own error arrives in time.
 _ENGINE_MARGIN_SECONDS = 0.5

@@ -1,7 +1,5 @@
 """Map failures of Elasticsearch to API errors, and count them (docs/reliability.md)."""
 
-from __future__ import annotations
-
 import re
 from typing import TypeVar
 

@@ -1,17 +1,11 @@
 """Records with a source's exact numbers in the place of rounded ones, for the compatible profile (decision 39)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import msgspec
 
+from service.http.payload import JsonBytes
 from service.search.engine_failures import malformed_response
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from service.http.payload import JsonBytes
 
 _Members = dict[str, msgspec.Raw]
 

@@ -1,15 +1,9 @@
 """Read the marks that the indexer publishes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from cluster.control_index import Mark, mark_id
-
-if TYPE_CHECKING:
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 
 async def read_mark(engine: SearchEngine, control_index: str, alias: str) -> Mark | None:

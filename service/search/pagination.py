@@ -1,19 +1,21 @@
 """Pagination: by cursor, after the last identifier, and by page number."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.http.headers import LINK
+from service.http.payload import JsonBytes
 from service.http.responses import json_array, link_header
 from service.keys.redaction import mask_keys
-from service.records.projection import record_identifier
+from service.records.projection import Variant, record_identifier
 from service.records.timestamps_only import doc_values, encode_timestamps
+from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.deep_pages import DEEP_OFFSET, search_deep_page
 from service.search.exact_values import extract_exact_records
@@ -21,14 +23,6 @@ from service.search.query import Selection, numbered_body, page_body, walk_body
 from service.search.search_response import extract_records, total_hits
 from service.search.shards.record_batches import RecordBatch, note_records
 from service.search.shards.shard_order import rows_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
 
 _BATCH_SIZE = 1_000
 

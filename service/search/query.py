@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mappings.resource import Resource
 from mappings.stored_document import companies_query, feed_key, feed_key_range
 from mappings.values.text_forms import TextForm
+from service.scope import Scope
 from service.search.reads.matching import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mappings.resource import Resource
-    from service.scope import Scope
 
 Clause = dict[str, object]
 Body = dict[str, object]

@@ -1,18 +1,14 @@
 """Resolve agents and offices that parameters refer to into the identifiers that listings hold."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings import AGENT, OFFICE
 from service.collected_faults import CollectedFaults
 from service.errors import InvalidRequest
+from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import Clause, Selection, by_id, match_any, page_body, spellings, term, term_in_any_case
 from service.search.search_response import parse_hits
-
-if TYPE_CHECKING:
-    from service.request_context import RequestContext
 
 # Enough to detect that an identifier is not unique.
 _MATCHES = 10

@@ -4,17 +4,13 @@ Only a broken connection is retried: the retry goes to another node if there is 
 Retrying a timeout or a rejection would only add load.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from service.search.engine_failures import NodeLost
 from service.telemetry.counters import RETRIES
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 Result = TypeVar("Result")
 

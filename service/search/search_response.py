@@ -1,19 +1,15 @@
 """Read raw search responses: check that they are complete, and extract the records."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
 from service.errors import DeadlineExceeded, EngineUnavailable
+from service.http.payload import JsonBytes
 from service.search.engine_failures import count_failure, malformed_response
 from service.telemetry.counters import UNMARKED_RESPONSES
-
-if TYPE_CHECKING:
-    from service.http.payload import JsonBytes
 
 # Elasticsearch writes these members first and in this order; any other response is parsed. Skipped shards count as
 # successful.

@@ -1,18 +1,13 @@
 """Pages that many readers ask for at the same time: read and encoded once for all of them."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from service.search.single_flight import SingleFlight
 from service.telemetry.counters import SHARED_SEARCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
-    from typing import Any
 
 # A herd of readers asks for a few different pages. Each is kept until it is the least recently used one.
 _MAX_BYTES = 16 * 1024**2

@@ -1,14 +1,10 @@
 """Request coalescing: one search for all concurrent requests that need the same."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 

@@ -3,13 +3,8 @@
 With a field that the index lacks a search would match nothing, or return no value, unless Elasticsearch refuses it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 # Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.
 _FIELD_QUERIES = frozenset({"term", "terms", "range", "wildcard"})

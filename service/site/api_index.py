@@ -1,19 +1,13 @@
 """`/` and `/v1`: where the documentation and the resources are. `/` leads a browser to the documentation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from service.site.discovery import API_CATALOG_PATH
 from service.site.pages import DOCS_ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from aiohttp.typedefs import Handler
 
 _HEADERS = {
     "Cache-Control": "public, max-age=300",

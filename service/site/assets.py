@@ -1,7 +1,5 @@
 """The assets of pages. Each URL contains a digest of the content, so that clients may cache it for ever."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

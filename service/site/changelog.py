@@ -1,15 +1,10 @@
 """The API changelog: the entries of the changelog marked *API*."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from service.site.pages import SITE_FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHANGELOG_FILE = "CHANGELOG.md"
 _MARK = "- *API* "

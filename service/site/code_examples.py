@@ -1,15 +1,10 @@
 """Examples of requests in several languages, from the curl commands of the texts."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # What pages fill with the service's own address and the reader's key.
 ADDRESS, KEY = "https://api.example.com/v1", "bk_…"

@@ -1,25 +1,18 @@
 """Where programs look first: `/.well-known/api-catalog`, `/.well-known/security.txt` and `/llms.txt`."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import orjson
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from service.contact import CONTACT_SETTING, contact_uri
 from service.errors import NotFound
+from service.http.client_address import IpNetwork
 from service.http.origin import request_origin
 from service.reso.protocol.root import RESO_ROOT
 from service.site.pages import DOCS_ROOT, PAGE_GROUPS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp.typedefs import Handler
-
-    from service.http.client_address import IpNetwork
 
 API_CATALOG_PATH = "/.well-known/api-catalog"
 SECURITY_PATH = "/.well-known/security.txt"

@@ -1,15 +1,9 @@
 """The entity sets of the RESO Web API as Markdown tables: each property, its type and its source fields."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from service.reso.entity_sets.declarations import ENTITY_SETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 
 
 def entity_set_tables() -> str:

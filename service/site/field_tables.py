@@ -1,18 +1,12 @@
 """The field dictionary in Markdown, from the declarations of the resources."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mappings import FIELD_GROUPS
 from mappings.fields import Field, FieldKind, View
+from mappings.resource import Resource
 from service.resources import OPERATIONS
 from service.resources.response import response_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.resource import Resource
 
 _TYPE_LABELS = {
     FieldKind.STRING: "string",

@@ -1,21 +1,23 @@
 """The HTML of a page: its rendered text inside the common template."""
 
-from __future__ import annotations
-
 from functools import cache
 from html import escape
 from importlib.metadata import version
 from string import Template
-from typing import TYPE_CHECKING
 
 from service.site.assets import site_assets
-from service.site.markdown import render_markdown, slug
+from service.site.markdown import PageSection, render_markdown, slug
 from service.site.page_text import page_text
-from service.site.pages import FIELDS_PAGE, MAP_PAGE, PAGE_BY_PATH, PAGE_GROUPS, REFERENCE_PAGE, SITE_FILES, WIDE_PAGES
-
-if TYPE_CHECKING:
-    from service.site.markdown import PageSection
-    from service.site.pages import SitePage
+from service.site.pages import (
+    FIELDS_PAGE,
+    MAP_PAGE,
+    PAGE_BY_PATH,
+    PAGE_GROUPS,
+    REFERENCE_PAGE,
+    SITE_FILES,
+    WIDE_PAGES,
+    SitePage,
+)
 
 # Pages with more headings list the main ones.
 _MAX_CONTENTS = 24

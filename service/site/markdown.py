@@ -1,25 +1,20 @@
 """Markdown to HTML: headings with anchors, highlighted code, scrollable tables and code blocks."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from service.site.code_examples import ADDRESS, KEY, javascript_example, parse_curl, python_example
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from markdown_it.renderer import RendererHTML
-    from markdown_it.token import Token
-    from markdown_it.utils import EnvType, OptionsDict
 
 _NON_WORD = re.compile(r"[^a-z0-9_]+")
 # `tabindex` makes horizontal scrolling reachable by keyboard.

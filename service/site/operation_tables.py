@@ -1,23 +1,16 @@
 """The tables of operations and parameters in Markdown, from their declarations."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from mappings import COMPANY
 from mappings.fields import View
 from service.openapi.examples import example_record
-from service.parameters.types import Choice
+from service.operation import Operation
+from service.parameters.types import Choice, Parameter
 from service.resources import OPERATIONS
 from service.resources.response import Envelope, response_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.operation import Operation
-    from service.parameters.types import Parameter
 
 _PAGE_SIZE, _PAGE_NUMBER = "page_size", "page_number"
 _VARIABLE = re.compile(r"\{\w+\}")

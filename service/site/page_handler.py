@@ -1,9 +1,8 @@
 """The handler of `/docs`: pages and assets are rendered on first use and cached in compressed form."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from service.contact import contact_uri
 from service.errors import NotFound
@@ -11,9 +10,6 @@ from service.http.negotiation import ContentCoding, negotiate_coding
 from service.http.precompressed import PrecompressedBody, precompress
 from service.http.slashes import collapse_slashes
 from service.site.pages import DOCS_ROOT, PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 SITE_PATHS = (DOCS_ROOT, DOCS_ROOT + "/{name:.*}")
 

@@ -1,19 +1,13 @@
 """The Markdown of a page, with the sections that are generated from declarations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from service.site.changelog import api_changelog
 from service.site.entity_set_tables import entity_set_tables
 from service.site.field_tables import field_group_table, field_tables
 from service.site.operation_tables import operations, parameters
+from service.site.pages import SitePage
 from service.site.problem_table import problem_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from service.site.pages import SitePage
 
 # Placeholders in texts, and the functions that generate their content.
 GENERATED_SECTIONS: dict[str, Callable[[], str]] = {

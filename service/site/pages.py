@@ -1,7 +1,5 @@
 """The pages of the site, in navigation order. Their texts are in `text/`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import resources
 

@@ -1,13 +1,8 @@
 """The table of problem codes, from the error classes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from service.errors import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def problem_codes() -> dict[str, type[ApiError]]:

@@ -1,10 +1,8 @@
 """The search index of the site: sections of pages, fields, parameters and problems, as JSON for the browser."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -12,9 +10,6 @@ from service.site.field_tables import field_anchor, field_entries, field_type, r
 from service.site.markdown import render_markdown
 from service.site.page_text import page_text
 from service.site.pages import FIELDS_PAGE, PAGE_BY_PATH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable
+from typing import Protocol, Self
 
 from service.telemetry.histogram import Histogram
 from service.telemetry.observation import NO_LABEL
 from service.telemetry.traffic import status_class
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    # Starts a span for the method and target of a request; None outside a trace.
-    StartSpan = Callable[[str, str], "AttemptSpan | None"]
+# Starts a span for the method and target of a request; None outside a trace.
+StartSpan = Callable[[str, str], "AttemptSpan | None"]
 
 
 class AttemptSpan(Protocol):

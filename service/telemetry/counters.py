@@ -1,7 +1,5 @@
 """Prometheus counters of the service."""
 
-from __future__ import annotations
-
 from prometheus_client import Counter
 
 UNMARKED_RESPONSES = Counter(

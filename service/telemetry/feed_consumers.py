@@ -3,19 +3,14 @@
 Both tables are bounded and evict the least recently seen entry. They contain key ids, never keys.
 """
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from service.telemetry.observation import FeedPage, RequestObservation
+from service.telemetry.observation import FeedPage, RequestObservation
 
 # An entry takes about 400 bytes.
 _MAX_ENTRIES = 1_000

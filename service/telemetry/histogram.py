@@ -1,14 +1,9 @@
 """A histogram of plain numbers: adding a value costs one binary search and two additions."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
+from collections.abc import Mapping
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Seconds: the range of page latencies, up to the longest reasonable deadline.
 REQUEST_BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -1,7 +1,5 @@
 """Log formats: JSON, one object per line, or readable text."""
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import os
@@ -9,16 +7,14 @@ import select
 import sys
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from prometheus_client import Counter
 
 from cluster.terminal_text import printable
+from service.telemetry.access_log import EmitLine
 from service.telemetry.observation import CURRENT_OBSERVATION
-
-if TYPE_CHECKING:
-    from service.telemetry.access_log import EmitLine
 
 DROPPED_LINES = Counter(
     "brokerage_access_lines_dropped", "Lines of the access log dropped because the reader was too slow."

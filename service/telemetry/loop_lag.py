@@ -1,7 +1,5 @@
 """Event loop lag: work that blocks the loop delays every request of the process."""
 
-from __future__ import annotations
-
 import asyncio
 
 from service.telemetry.histogram import LAG_BOUNDS, Histogram

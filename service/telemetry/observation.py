@@ -3,18 +3,12 @@
 Only the feed page contains text sent by a client: a route is a template, a key its public id.
 """
 
-from __future__ import annotations
-
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from service.telemetry.timing import Layer
-
-if TYPE_CHECKING:
-    from service.telemetry.timing import Timer
+from service.telemetry.timing import Layer, Timer
 
 # The label of a request without a route, key or tier.
 NO_LABEL = "none"

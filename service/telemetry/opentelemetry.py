@@ -7,9 +7,9 @@ spans contain no text sent by a client. `traceparent` is read; `tracestate` and 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -18,9 +18,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from service.telemetry.access_log import known_method
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation
-
-if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler
 
 _PARENT_HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()

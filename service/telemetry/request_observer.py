@@ -1,24 +1,18 @@
 """Observes the end of every request, from the client's connection: counts it and writes the access log."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from service.telemetry.access_log import AccessLog
+from service.telemetry.feed_consumers import ConsumerRegistry
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+from service.telemetry.traffic import TrafficTotals
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from service.telemetry.access_log import AccessLog
-    from service.telemetry.feed_consumers import ConsumerRegistry
-    from service.telemetry.traffic import TrafficTotals
-
-    Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 # The status that nginx logs when the client has left before the end of the response; it is never sent.
 CLIENT_CLOSED_REQUEST = 499

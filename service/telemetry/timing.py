@@ -1,15 +1,10 @@
 """Request time per layer: for the `Server-Timing` header, and as totals for the metrics."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Layer(StrEnum):

@@ -3,18 +3,14 @@
 OpenTelemetry is imported only if it is enabled.
 """
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from aiohttp.typedefs import Middleware
 
-    from aiohttp.typedefs import Middleware
-
-    from service.telemetry.attempts import StartSpan
+from service.telemetry.attempts import StartSpan
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 

@@ -3,16 +3,11 @@
 The labels are bounded: path templates, the statuses that the service returns, and configured tiers.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from service.telemetry.histogram import Histogram
-
-if TYPE_CHECKING:
-    from service.telemetry.observation import RequestObservation
+from service.telemetry.observation import RequestObservation
 
 
 def status_class(status: int) -> str:

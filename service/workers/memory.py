@@ -4,8 +4,6 @@ By default, glibc returns freed memory to the system, which clears it again for 
 a page of 200 listings, a third of the CPU time that the service spends on it (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 

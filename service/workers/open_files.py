@@ -1,13 +1,9 @@
 """The limit on open files: each connection is one. The usual soft limit of 1,024 is for programs that use `select`."""
 
-from __future__ import annotations
-
 import logging
 import resource
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 # Connections to Elasticsearch, idle and refused clients, log files, listening sockets.
 _OTHER_FILES = 512

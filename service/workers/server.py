@@ -1,34 +1,27 @@
 """The application in one process: listen, wait for a stop signal, drain, close."""
 
-from __future__ import annotations
-
 import asyncio
 import os
+import socket
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import uvloop
 from aiohttp import web
 
+from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.console.routes import create_operators_app
 from service.health.probes import DRAINING
 from service.http.runner import ServiceRunner
 from service.keys.redaction import install_redaction
+from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
 from service.telemetry.tracing import load_tracing
 from service.workers.memory import retain_freed_memory, tune_garbage_collector
 from service.workers.open_files import raise_file_limit
 from service.workers.shutdown import ShutdownRequest
-from service.workers.sockets import ListenError, bind_sockets
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-
-    from cluster.connection import ConnectionSettings
-    from service.settings import ServiceSettings
-    from service.workers.sockets import ListenSockets
+from service.workers.sockets import ListenError, ListenSockets, bind_sockets
 
 _READINESS_POLL_SECONDS = 0.2
 

@@ -1,7 +1,5 @@
 """Shutdown signals of a service process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,18 +1,13 @@
 """A worker slot: restarts its worker after a crash, and replaces it on request."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from cluster.connection import ConnectionSettings
+from service.settings import ServiceSettings
 from service.workers.sockets import ListenError, ListenSockets, bind_worker_sockets
 from service.workers.worker import WorkerConfig, WorkerExited, WorkerProcess
-
-if TYPE_CHECKING:
-    from cluster.connection import ConnectionSettings
-    from service.settings import ServiceSettings
 
 # A worker that dies sooner than this is restarted with backoff.
 _EARLY_DEATH_SECONDS = 10.0

@@ -4,19 +4,14 @@ Each worker has its own socket with SO_REUSEPORT, so that the kernel distributes
 connections, one worker got up to 64 with a shared socket, and at most 40 with separate ones.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.settings import ServiceSettings
+from service.settings import ServiceSettings
 
 # Errors of a machine without IPv6, where a name such as localhost may still resolve to an IPv6 address.
 _UNAVAILABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)

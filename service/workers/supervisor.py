@@ -1,20 +1,14 @@
 """Supervisor of several worker processes on one port: restarts, rolling replacement and graceful shutdown."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from service.workers.shutdown import SIGNAL_EXIT_CODE_OFFSET
 from service.workers.slot import ReplacementFailed, WorkerPoolConfig, WorkerSlot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from service.workers.sockets import ListenSockets
+from service.workers.sockets import ListenSockets
 
 # From the start of a worker, including imports, until it is ready.
 _READY_SECONDS = 30.0

@@ -1,7 +1,5 @@
 """One worker process: its entry point, and the supervisor's handle on it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import multiprocessing
@@ -11,18 +9,14 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import TYPE_CHECKING
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
+from cluster.connection import ConnectionSettings
+from service.settings import ServiceSettings
 from service.workers.server import run_server
 from service.workers.shutdown import REPLACED_SIGNAL
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
-
-    from cluster.connection import ConnectionSettings
-    from service.settings import ServiceSettings
-    from service.workers.sockets import ListenSockets
+from service.workers.sockets import ListenSockets
 
 # A fresh interpreter for each worker: it inherits no state or signal handlers, and imports the code from disk again.
 _CONTEXT = multiprocessing.get_context("spawn")

@@ -1,17 +1,11 @@
 """Results as a run would leave them, with numbers that are easy to compare."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from bench import arms
+from bench.arms import Arm
 from bench.results import Environment, Measured, Results, Round, Walk
 from bench.spread import spread
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bench.arms import Arm
 
 ROUNDS = 3
 

@@ -1,18 +1,13 @@
 """Processor time and memory of process trees, as the system counts them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from bench.accounting import forget_peaks, peak_bytes, processor_seconds, resident_bytes, tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Each line that is read is a piece of work, done by the process itself and by a child that it started.
 _WORKER = """

@@ -1,9 +1,7 @@
 """The tap between a client and Elasticsearch during a run changes nothing."""
 
-from __future__ import annotations
-
 import gzip
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -12,9 +10,6 @@ from aiohttp import web
 from bench.tap import Heard, tapped
 from embedded.ports import free_ports
 from tests.bench.servers import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 async def _echo(request: web.Request) -> web.Response:

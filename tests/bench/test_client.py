@@ -1,9 +1,7 @@
 """The load client reads whole answers of real servers, however they are framed and cut."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -11,9 +9,6 @@ from aiohttp import web
 from bench.client import Pool, UnexpectedStatus, get, post
 from bench.framing import FramingError
 from tests.bench.servers import serving, writing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Name: value\r\n\r\n5\r\nhello\r\n7;a=b\r\n, world\r\n0\r\n\r\n"

@@ -1,7 +1,5 @@
 """Measured runs of commands."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.commands import MeasuredCommand

@@ -1,7 +1,5 @@
 """Figures come from medians of one run; what is missing is never compared with something else."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench import arms

@@ -1,18 +1,12 @@
 """Loaded data is used again, is one segment, and can be removed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from elasticsearch import AsyncElasticsearch
 
 from bench.facts import companies, identifiers
 from bench.loading import load, unload
 from bench.progress import Progress
+from cluster.connection import ConnectionSettings
 from mappings import LISTING
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 LISTINGS = 60
 

@@ -1,15 +1,10 @@
 """What `make newcomer` measured replaces what it wrote into a page before."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.newcomer import write_between_marks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_last_measurement_is_replaced(tmp_path: Path) -> None:

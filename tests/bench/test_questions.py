@@ -1,7 +1,5 @@
 """Arms of a round ask for the same places, rounds for different ones, and a request keeps its length."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 

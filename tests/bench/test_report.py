@@ -1,8 +1,6 @@
 """The page is written from the results alone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from bench import results as kept
 from bench.figures import figures
 from bench.report import BEGIN, END, ReportError, between_marks, report
 from tests.bench.made import EVERYONE, results
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_results_come_back_as_they_were_written(tmp_path: Path) -> None:

@@ -1,20 +1,13 @@
 """Earlier measurements are kept with new ones if both are of the same data and programs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from bench import arms
-from bench.results import begun, write
+from bench.results import Results, begun, write
 from tests.bench.made import results
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from bench.results import Results
 
 
 @pytest.fixture

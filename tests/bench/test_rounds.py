@@ -1,11 +1,9 @@
 """Rounds over real servers: arms alternate, warm-up is dropped, and an arm that fails loses no other."""
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -16,16 +14,12 @@ from bench.client import Pool
 from bench.measure import CLIENT, Meter
 from bench.options import SMALLEST, Options
 from bench.progress import Progress
+from bench.results import Measured, Results
 from bench.rounds import Rounds
 from bench.tap import Heard
 from bench.templates import Templates
 from tests.bench.made import results
 from tests.bench.servers import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from bench.results import Measured, Results
 
 SIZE = replace(SMALLEST, requests=2, requests_each=2, warm_up=1, rounds={"latency": 4})
 OPTIONS = Options(listings=10, size=SIZE, docs=Path("docs"), page=2)

@@ -1,7 +1,5 @@
 """The smallest run, from nothing to the page, on a real node: every arm is there, every stage has its numbers."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

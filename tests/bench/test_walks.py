@@ -1,8 +1,6 @@
 """A walk finds the cursor in each answer, meets every record once, and says when it does not."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -10,9 +8,6 @@ from aiohttp import web
 from bench.client import Answer, Pool
 from bench.walks import Company, ServiceWay, WalkError, walk, walk_all
 from tests.bench.servers import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 IDENTIFIERS = [f"{number:08x}-aaaa" for number in range(10)]
 ONE = Company("one", len(IDENTIFIERS), IDENTIFIERS[-1])

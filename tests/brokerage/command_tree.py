@@ -1,17 +1,12 @@
 """Every command of the `brokerage` command, found by walking its tree, and what a line of words would call."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from brokerage.command import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PROGRAM = "brokerage"
 

@@ -1,16 +1,14 @@
 """The `brokerage` command as its users run it: a process of its own, its output, its exit code."""
 
-from __future__ import annotations
-
 import os
 import selectors
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -19,9 +17,6 @@ from brokerage.command import main
 from embedded.cache_folders import cache_folder
 from tests.processes import workers_of
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 _PATIENCE_SECONDS = 120

@@ -1,18 +1,14 @@
 """The document of rights as tests read it: the role of each part, and what each call that it makes needs."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _DOCUMENT = Path(__file__).parents[2] / "docs/elasticsearch-rights.md"
 _ROW = re.compile(r"^\| `([A-Z]+ /[^`]*)` \| (?:`(\w+)`|nothing) \| (?:`([^`]+)` |the cluster |)\|$", re.MULTILINE)

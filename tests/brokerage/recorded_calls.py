@@ -1,14 +1,14 @@
 """What each part of the product asks of Elasticsearch, over TLS: recorded from real runs, without names and ids."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,10 +24,6 @@ from tests.records import envelope, write
 from tests.service.index_sandbox import OPERATION_PATHS
 from tests.tls import Authority
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _ALIASES = "|".join(resource.alias for resource in RESOURCES)
 _HEAD = re.compile(r"(?P<method>[A-Z]+) (?P<path>/[^ ?]*)\S* HTTP/1\.1")

@@ -1,21 +1,15 @@
 """Elasticsearch's security before a real node, which has none here: users and their privileges are scripted."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from tests.brokerage.documented_privileges import privileges
 from tests.network.bulk_proxy import RequestProxy
-from tests.network.http import Reply
+from tests.network.http import Reply, Request
 from tests.network.threads import in_thread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.network.http import Request
 
 _UNKNOWN = {"error": {"type": "security_exception", "reason": "unable to authenticate"}}
 _USER = {"username": "reader", "roles": ["brokerage"], "authentication_type": "realm"}

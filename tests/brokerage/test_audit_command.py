@@ -1,26 +1,21 @@
 """`brokerage audit`: who was sent a record, in which state, who read its removal, and what is not known."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from click.testing import CliRunner
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.command import main
+from cluster.connection import ConnectionSettings
 from service.audit.audit_rows import GAP, SESSION
 from service.audit.audit_store import AuditStore
 from service.keys.store import KeyStore
 from tests.feed.feed_client import deleted_listing, listing
 from tests.service.audit.conftest import AuditedService, audited, bench
-
-if TYPE_CHECKING:
-    import pytest
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 __all__ = ["audited", "bench"]
 

@@ -1,7 +1,5 @@
 """The audit of an index of several shards: each record that is sent is recorded once, and none that is not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.brokerage.test_audit_command import SINCE, who

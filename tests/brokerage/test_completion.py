@@ -1,7 +1,5 @@
 """Completion, asked as the shells ask: by the script that they are given."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The service without the right to write a file or to gain privileges, as its image runs."""
 
-from __future__ import annotations
-
 import os
 import re
 import resource

@@ -1,7 +1,5 @@
 """The demo from start to Ctrl-C, as a newcomer meets it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -11,15 +9,14 @@ import socket
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from elasticsearch import AsyncElasticsearch
 
 from embedded import NodeOptions
 from embedded.data_folder import DataFolder
 from tests.brokerage.conftest import RunningCommand, run, running
 from tests.neighbours import steady_port
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 LAST_LINE = "Ctrl-C stops"
 

@@ -1,18 +1,13 @@
 """All of the product over TLS on a real Elasticsearch; and the document of rights names every call that it makes."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from mappings import RESOURCES
 from tests.brokerage.documented_privileges import documented_roles
 from tests.brokerage.recorded_calls import record_calls, run_audit_commands, run_indexer, run_key_commands, run_service
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCUMENTED = documented_roles()
 

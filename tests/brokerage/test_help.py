@@ -1,7 +1,5 @@
 """What the help of every command holds: examples that can be typed, exit codes that exist, colours on terminals."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

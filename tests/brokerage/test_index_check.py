@@ -1,15 +1,10 @@
 """`brokerage index check` as a process: its report as text, JSON and HTML, and its exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 START = "from brokerage.command import main; main(prog_name='brokerage')"
 MAP = """resource = "listings"

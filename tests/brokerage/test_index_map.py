@@ -1,14 +1,9 @@
 """`brokerage index map` as a process: the map on standard output or in a file, the guesses on standard error."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 START = "from brokerage.command import main; main(prog_name='brokerage')"
 

@@ -1,25 +1,19 @@
 """`brokerage index verify` as an operator meets it: sentences, JSON, exit codes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
-from elasticsearch import Elasticsearch
+from elasticsearch import AsyncElasticsearch, Elasticsearch
 
 from mappings import COMPANY, TEAM
 from tests.brokerage.conftest import invoke, run
 from tests.records import deletion, envelope, write
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    Verify = Callable[..., subprocess.CompletedProcess[str]]
+Verify = Callable[..., subprocess.CompletedProcess[str]]
 
 NEW = "2026-02-01T00:00:00Z"
 TEAMS = [envelope(TEAM, {"uuid": f"t{number}"}) for number in range(5)]

@@ -1,7 +1,5 @@
 """Tables that are printed line by line: columns that align, fold and hold no control characters."""
 
-from __future__ import annotations
-
 import pytest
 from rich.cells import cell_len
 

@@ -1,20 +1,15 @@
 """`/metrics` of `brokerage serve`: on a port of its own, one for each worker."""
 
-from __future__ import annotations
-
 import json
 import socket
 import urllib.request
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.brokerage.conftest import run, running
 from tests.brokerage.test_serve import _status, _wait_for
 from tests.neighbours import neighbours, steady_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _text(port: int, path: str = "/metrics") -> str:

@@ -1,21 +1,15 @@
 """A rebuild that publishes what it has made live, if a setting says so."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 import pytest
+from elasticsearch import AsyncElasticsearch
 
 from mappings import COMPANY, TEAM
 from tests.brokerage.conftest import run
 from tests.conftest import remove_indices
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """`brokerage serve` and `brokerage settings` as processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,19 +1,12 @@
 """An unknown variable keeps every command from starting."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from brokerage.command import main
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 AWAY = {"ELASTICSEARCH_URL": "http://127.0.0.1:9"}
 UNKNOWN_NAME = {**AWAY, "BROKERAGE_DEADLIN_SECONDS": "2"}

@@ -1,13 +1,11 @@
 """`brokerage serve` with several workers: what it does when they die, hang, or are to be replaced."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import socket
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,6 @@ from tests.brokerage.conftest import RunningCommand, running
 from tests.brokerage.test_serve import _answer, _wait_for
 from tests.processes import is_running, is_stopped, workers_of
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _port(service: RunningCommand) -> int:

@@ -3,8 +3,6 @@
 Progress goes to standard error and the table to standard output. The exit code is 1 when anything was violated.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,12 +1,10 @@
 """Alias swaps between two generations of the listings during reads."""
 
-from __future__ import annotations
-
 import copy
 import tempfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -16,14 +14,10 @@ from mappings import LISTING
 from tests.chaos.expected_pages import ExpectedFeeds
 from tests.chaos.index_faults import live, point
 from tests.chaos.page_oracle import PageOracle
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenario_run import run_scenario
 from tests.chaos.walk_specs import mixed_walks
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
 
 _MISSING = 10  # each tenth listing of the first generation is not in the second
 

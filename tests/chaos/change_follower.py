@@ -1,21 +1,15 @@
 """A consumer that keeps copies of both feeds by `/snapshot` and `/changes`, through every fault."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
 
-from mappings import LISTING, SOLD_LISTING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mappings import Resource
+from mappings import LISTING, SOLD_LISTING, Resource
 
 _PAUSE_SECONDS = 0.3
 _PAGE = "50"

@@ -1,26 +1,20 @@
 """Clients that request large pages and disconnect: no search or connection of theirs may remain."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from tests.chaos.loaded_service import load_cluster
+from tests.chaos.loaded_service import LoadedCluster, RunningServe, load_cluster
 from tests.chaos.scenario_result import ScenarioResult
+from tests.network.proxy import Proxy
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.chaos.loaded_service import LoadedCluster, RunningServe
-    from tests.network.proxy import Proxy
 
 # How long a client stays where nothing holds its search.
 _PATIENCE_SECONDS = 0.05

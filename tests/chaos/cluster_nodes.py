@@ -1,22 +1,17 @@
 """Three real nodes that can be killed, suspended and restarted."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elasticsearch import ApiError, AsyncElasticsearch, TransportError
 
 from embedded import EmbeddedCluster, NodeOptions
 from embedded.readiness import is_cluster_ready
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
 
 HEAP_MB = 512
 _LOOK_SECONDS = 0.1

@@ -1,17 +1,10 @@
 """One cluster of three, shared by the tests of a module and started by the first."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.chaos.scenario_cluster import SHORT, scenario_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_cluster import SHORT, ScenarioCluster, scenario_cluster
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,9 @@
 """CPUs reserved for Elasticsearch, as if it ran on a different machine."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 @contextmanager

@@ -1,19 +1,14 @@
 """Full disks: Elasticsearch refuses writes, and reads continue."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 from elasticsearch import ApiError
 
 from tests.chaos.index_faults import live
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenario_run import run_scenario
-
-if TYPE_CHECKING:
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
 
 _WATERMARK = "cluster.routing.allocation.disk.watermark."
 _STAGES = ("low", "high", "flood_stage")

@@ -4,26 +4,21 @@ The indexer can pause between any two of its steps while consumers read. `machin
 see; `machine_walks` checks every page.
 """
 
-from __future__ import annotations
-
+import asyncio
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Coroutine
+from typing import Any, ClassVar
 
 from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from mappings import LISTING, SOLD_LISTING
+from tests.chaos.machine_environment import MachineEnvironment
 from tests.chaos.machine_model import ENDS, FORMS, OTHERS
 from tests.chaos.machine_queries import STYLES
 from tests.chaos.machine_readers import MachineReaders
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine
-
-    from tests.chaos.machine_environment import MachineEnvironment
-    from tests.chaos.machine_run import Change, MachineRun
+from tests.chaos.machine_run import Change, MachineRun
 
 _OPEN_WALKS = 3
 _REBUILDS = 2  # in one run: they cost as much as all the rest

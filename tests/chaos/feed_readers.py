@@ -1,22 +1,16 @@
 """Consumers that walk their feeds repeatedly, honour `Retry-After`, and continue after their last record."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import aiohttp
 
+from tests.chaos.expected_pages import FeedWalkSpec
 from tests.chaos.page_oracle import PageOracle, ReceivedPage, WalkProgress
 from tests.chaos.request_totals import GOOD, RequestTotals
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from tests.chaos.expected_pages import FeedWalkSpec
 
 _REPORTED = (503, 504)  # statuses that must come with Retry-After
 _UNTOLD_SECONDS = 1.0  # the wait after a broken connection

@@ -1,26 +1,18 @@
 """Faults of aliases and indices: deleted, swapped, closed, outdated, with an unassigned shard."""
 
-from __future__ import annotations
-
 import time
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from elasticsearch.helpers import async_bulk, async_scan
 
 from mappings import LISTING
 from mappings.index_body import index_body
-from tests.chaos.request_totals import GOOD
-from tests.chaos.scenario_run import run_scenario
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from contextlib import AbstractAsyncContextManager
-
-    from tests.chaos.request_totals import ObservedRequest
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
-    from tests.chaos.scenario_run import ScenarioRun
+from tests.chaos.request_totals import GOOD, ObservedRequest
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.scenario_run import ScenarioRun, run_scenario
 
 # Shared searches are up to a second old, and running requests take some time.
 _SETTLED_SECONDS = 1.5

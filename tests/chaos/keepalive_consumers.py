@@ -1,28 +1,21 @@
 """Consumers with persistent connections that honour `Connection: close` and never retry."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 
-from bench.client import Connection, get
+from bench.client import Answer, Connection, get
 from bench.questions import COMPANY
 from bench.walks import ServiceWay
+from tests.chaos.loaded_service import LoadedCluster, RunningServe
 from tests.chaos.scenario_result import ScenarioResult
 from tests.contract.world import read_source, source_identifiers
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from bench.client import Answer
-    from tests.chaos.loaded_service import LoadedCluster, RunningServe
 
 _PAGE_SIZE = 25
 _FEED = f"/v1/listings?platform_company_id={COMPANY}&market_status=all&updated_since=1&page_size={_PAGE_SIZE}"

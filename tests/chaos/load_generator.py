@@ -4,26 +4,21 @@ It sends requests when they are due, whether or not earlier ones have ended, lik
 each other. Bodies are counted and not read. What came of each request goes to the file, a `Report`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random
 import resource
 import sys
 import time
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import uvloop
 
 from bench.client import Connection, Pool, get
 from bench.walks import ServiceWay
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
 
 PAGE, SHOW = "page", "show"
 OK, REFUSED, WRONG, FAILED = "ok", "refused", "wrong", "failed"

@@ -1,31 +1,24 @@
 """The environment of a scenario: data behind its own index prefix, a key, and services as separate processes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.programs import Program, ending
 from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
 from tests.conftest import remove_indices
 from tests.neighbours import steady_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from mappings import Resource
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 _START_SECONDS = 180  # a busy machine is not a defect

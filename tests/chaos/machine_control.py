@@ -1,19 +1,15 @@
 """Deterministic control of a run: a settable clock, a pausable indexer, delayed responses."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from aiohttp.test_utils import TestClient
+from elastic_transport import AsyncTransport
 
 from service.search.cached_value import CacheAges
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from elastic_transport import AsyncTransport
-
-    from service.services import Services
+from service.services import Services
 
 _FOR_EVER = math.inf
 

@@ -4,20 +4,22 @@ Nothing makes a run differ from its repetition: the indexer's clock moves only o
 stopped between two of its requests.
 """
 
-from __future__ import annotations
-
 import math
 import random
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from aiohttp.test_utils import TestClient, TestServer
+from elasticsearch import AsyncElasticsearch
 
-from cluster.connection import connect
+from cluster.connection import ConnectionSettings, connect
 from indexer import IndexerSettings
 from indexer.build import resource_build
+from indexer.build.build_job import BuildJob
 from indexer.documents.coverage import EVERY_COMPANY
 from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.shards.ranges import ShardRanges, cut_evenly
@@ -31,15 +33,6 @@ from tests.conftest import remove_indices
 from tests.indexer.conftest import Bench
 from tests.records import envelope, write
 from tests.waiting import Hurry
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from indexer.build.build_job import BuildJob
 
 RESOURCES = (LISTING, SOLD_LISTING)
 # Long enough for a busy machine: timeouts are not tested here.

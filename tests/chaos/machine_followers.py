@@ -1,19 +1,15 @@
 """Consumers that keep a copy by a snapshot and its changes: only a void token makes them start over."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from mappings import LISTING, SOLD_LISTING
+from tests.chaos.machine_control import ControlledReplica
 from tests.chaos.machine_model import CHILDREN, LONE
 from tests.chaos.machine_queries import FeedQuery
-
-if TYPE_CHECKING:
-    from tests.chaos.machine_control import ControlledReplica
-    from tests.indexer.expected_state import TeamState
+from tests.indexer.expected_state import TeamState
 
 # One loses records that move to another company, the other those that leave the market.
 FOLLOWED = {

@@ -4,8 +4,6 @@ A state is that of `tests.indexer.expected_state`; its name contains all that a 
 and the last change. Returned records have it as their `ListingID`, in every shape.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from dataclasses import dataclass, field

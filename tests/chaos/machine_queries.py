@@ -1,18 +1,12 @@
 """The queries of walks: key, companies and shape, and the records that match each."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mappings import LISTING, SOLD_LISTING, Resource
 from mappings.legends import ON_MARKET_STATUSES
 from tests.chaos.machine_model import CHILDREN, LONE, NUMBERS, PARENT, STATUSES, form_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.indexer.expected_state import TeamState
+from tests.indexer.expected_state import TeamState
 
 _MARKETS = {
     "all": frozenset(STATUSES),

@@ -1,26 +1,19 @@
 """Readers during a run: open walks, and consumers that poll."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
 
+from mappings import Resource
+from tests.chaos.machine_control import ControlledReplica
+from tests.chaos.machine_environment import MachineEnvironment
 from tests.chaos.machine_followers import FOLLOWED, SnapshotFollower
 from tests.chaos.machine_model import ENDS
-from tests.chaos.machine_queries import FEED_QUERIES, POLLED
+from tests.chaos.machine_queries import FEED_QUERIES, POLLED, FeedQuery
 from tests.chaos.machine_run import MachineRun
 from tests.chaos.machine_walks import FeedWalk, PollingCopy
 from tests.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from mappings import Resource
-    from tests.chaos.machine_control import ControlledReplica
-    from tests.chaos.machine_environment import MachineEnvironment
-    from tests.chaos.machine_queries import FeedQuery
-
-    Way = tuple[int, dict[str, str]]  # the page size and the form of the answer
+Way = tuple[int, dict[str, str]]  # the page size and the form of the answer
 
 _TO_THE_END = 1_000  # pages
 

@@ -1,16 +1,17 @@
 """What happens to the records of one run of the machine: changes at their source, and the indexer's work on them."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer import rollback
 from indexer.documents.coverage import EVERY_COMPANY
+from mappings import Resource
 from mappings.stored_document import is_move
+from tests.chaos.machine_environment import MachineEnvironment
 from tests.chaos.machine_model import (
     ENDS,
     LONE,
@@ -26,13 +27,7 @@ from tests.indexer.conftest import assert_nothing_refused, live_ranges
 from tests.indexer.expected_state import BEGIN, TeamState
 from tests.records import write
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-
-    from mappings import Resource
-    from tests.chaos.machine_environment import MachineEnvironment
-
-    Change = tuple[int, RecordForm | str]  # a record's place among the identifiers, and what becomes of it
+Change = tuple[int, RecordForm | str]  # a record's place among the identifiers, and what becomes of it
 
 _MOMENTS = 1_000  # seconds between two changes at the source, so that there is room for late ones
 

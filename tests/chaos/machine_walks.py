@@ -1,19 +1,15 @@
 """Consumers of a feed: walks page by page, the invariants of every page, and copies kept by polling."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.chaos.machine_control import ControlledReplica
-    from tests.chaos.machine_model import MachineModel
-    from tests.chaos.machine_queries import FeedQuery
-    from tests.indexer.expected_state import TeamState
+from tests.chaos.machine_control import ControlledReplica
+from tests.chaos.machine_model import MachineModel
+from tests.chaos.machine_queries import FeedQuery
+from tests.indexer.expected_state import TeamState
 
 EVER = 1  # second
 

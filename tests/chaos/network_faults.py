@@ -1,26 +1,18 @@
 """Network faults between the service and its nodes: slow, broken, silent, closed."""
 
-from __future__ import annotations
-
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from bench.accounting import resident_bytes
 from tests.chaos.probes import ready_status, search_tasks
 from tests.chaos.request_totals import GOOD
-from tests.chaos.scenario_run import run_scenario
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.scenario_run import ScenarioRun, run_scenario
 from tests.network.cuts import at_random
-from tests.network.proxy import proxied
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
-    from tests.chaos.scenario_run import ScenarioRun
-    from tests.network.proxy import Proxy
+from tests.network.proxy import Proxy, proxied
 
 _LONG_SECONDS = 30.0  # far beyond any deadline
 _SLOW_SECONDS = 1.0

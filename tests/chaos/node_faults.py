@@ -1,18 +1,12 @@
 """Killed and suspended nodes."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from mappings import LISTING
 from tests.chaos.request_totals import GOOD
-from tests.chaos.scenario_run import run_scenario
-
-if TYPE_CHECKING:
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
-    from tests.chaos.scenario_run import ScenarioRun
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.scenario_run import ScenarioRun, run_scenario
 
 _FAILED_SHARE = 0.005  # of the requests of the 30 seconds that follow
 _BACK_SECONDS = 5.0  # after the cluster's own recovery

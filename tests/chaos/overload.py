@@ -7,22 +7,29 @@ import statistics
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from bench.accounting import forget_peaks, peak_bytes, processor_seconds
 from bench.questions import COMPANY
-from tests.chaos.load_generator import FAILED, OK, PAGE, REFUSED, SHOW, WRONG, LoadPhase, LoadPlan, LoadReport
+from tests.chaos.load_generator import (
+    FAILED,
+    OK,
+    PAGE,
+    REFUSED,
+    SHOW,
+    WRONG,
+    LoadPhase,
+    LoadPlan,
+    LoadReport,
+    SentRequest,
+)
+from tests.chaos.loaded_service import LoadedCluster, RunningServe
 from tests.chaos.scenario_result import ScenarioResult
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.chaos.load_generator import SentRequest
-    from tests.chaos.loaded_service import LoadedCluster, RunningServe
 
 PAGE_SIZE = 200
 TIMES = 4

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.chaos.expected_pages import ExpectedFeeds, ExpectedWalk, FeedWalkSpec, Record
+from tests.chaos.expected_pages import ExpectedFeeds, ExpectedWalk, FeedWalkSpec, Record
 
 _SHOWN = 20  # findings that are kept word for word
 

@@ -1,13 +1,7 @@
 """Single probes of the service and of Elasticsearch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import aiohttp
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import AsyncElasticsearch
 
 _NANOSECONDS = 1e9
 # The client warns of its own method for tasks, which is in preview.

@@ -1,18 +1,13 @@
 """The memory of processes over time, and its growth."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.accounting import tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 EVERY_SECONDS = 5.0
 _SETTLING_SECONDS = 300.0  # the first minutes fill caches and pools

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from tests.chaos.expected_pages import shown
-from tests.chaos.page_oracle import PageOracle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.chaos.expected_pages import FeedWalkSpec, Record
-    from tests.chaos.page_oracle import ReceivedPage, WalkProgress
-    from tests.contract.world import Envelope
+from tests.chaos.expected_pages import FeedWalkSpec, Record, shown
+from tests.chaos.page_oracle import PageOracle, ReceivedPage, WalkProgress
+from tests.contract.world import Envelope
 
 # A request may share a search that began up to a second before it, and wait for it.
 _LINGERS_SECONDS = 5.0

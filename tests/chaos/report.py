@@ -1,18 +1,12 @@
 """Writes docs/reliability.md: the tables between the markers come from the results; the text around them stays."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from bench.report import between_marks
 from tests.chaos import results as stored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from tests.chaos.results import ChaosResults, ResultRow
-    from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.results import ChaosResults, ResultRow
+from tests.chaos.scenario_result import ScenarioResult
 
 _HEAD = ("fault", "requests", "wrong", "failed", "longest outage")
 

@@ -1,7 +1,5 @@
 """The requests of consumers: when each ended, how long it took, and its outcome."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from bisect import bisect_left

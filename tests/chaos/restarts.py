@@ -1,22 +1,16 @@
 """Restarts during reads: replaced workers, a process that takes over, killed workers."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.chaos.keepalive_consumers import pages_of, port_of, reading
+from tests.chaos.loaded_service import LoadedCluster
+from tests.chaos.scenario_result import ScenarioResult
 from tests.processes import workers_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.chaos.loaded_service import LoadedCluster
-    from tests.chaos.scenario_result import ScenarioResult
 
 _ROLL_SECONDS = 300
 _LOOK_SECONDS = 0.02

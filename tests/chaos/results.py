@@ -7,17 +7,14 @@ import os
 import platform
 import shlex
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from embedded import VERSION
 from tests.chaos.scenario_result import ScenarioResult
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PACKAGES = ("brokerage-server", "aiohttp", "elasticsearch", "uvloop")
 

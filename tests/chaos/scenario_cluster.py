@@ -1,20 +1,12 @@
 """The cluster and the limits that every scenario is given."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from tests.chaos.cluster_nodes import three_nodes
+from tests.chaos.cluster_nodes import ClusterNodes, three_nodes
 from tests.chaos.expected_pages import ExpectedFeeds
-from tests.chaos.loaded_service import load_cluster
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.cluster_nodes import ClusterNodes
-    from tests.chaos.loaded_service import LoadedCluster
+from tests.chaos.loaded_service import LoadedCluster, load_cluster
 
 
 @dataclass(frozen=True, kw_only=True)

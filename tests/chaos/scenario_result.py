@@ -1,7 +1,5 @@
 """The result of a scenario: a row of docs/reliability.md."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

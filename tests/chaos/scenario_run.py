@@ -1,28 +1,22 @@
 """A running scenario: its own service, its consumers, and its notes for the report."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.chaos.feed_readers import reading
+from tests.chaos.expected_pages import FeedWalkSpec
+from tests.chaos.feed_readers import FeedReaders, reading
+from tests.chaos.loaded_service import RunningServe
 from tests.chaos.page_oracle import PageOracle
+from tests.chaos.request_totals import RequestTotals
+from tests.chaos.scenario_cluster import ScenarioCluster
 from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.walk_specs import mixed_walks
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from tests.chaos.expected_pages import FeedWalkSpec
-    from tests.chaos.feed_readers import FeedReaders
-    from tests.chaos.loaded_service import RunningServe
-    from tests.chaos.request_totals import RequestTotals
-    from tests.chaos.scenario_cluster import ScenarioCluster
 
 _COMPLAINTS = re.compile(r"^.*\b(?:ERROR|CRITICAL)\b.*$|^Traceback .*$|^.*\bfailed$", re.MULTILINE)
 # What the service logs if a check of Elasticsearch takes longer than two seconds.

@@ -1,9 +1,7 @@
 """All scenarios, in the order in which they run. Add new ones here."""
 
-from __future__ import annotations
-
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tests.chaos import index_faults, network_faults, sharded_faults
 from tests.chaos.alias_swaps import swapped
@@ -13,14 +11,10 @@ from tests.chaos.disk_faults import disks_full
 from tests.chaos.node_faults import frozen, killed, killed_master
 from tests.chaos.overload import overload
 from tests.chaos.restarts import killed_workers, rolled, taken_over
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
-
-    Scenario = Callable[[ScenarioCluster], Awaitable[ScenarioResult]]
+Scenario = Callable[[ScenarioCluster], Awaitable[ScenarioResult]]
 
 
 async def _overload_apart(ground: ScenarioCluster) -> ScenarioResult:

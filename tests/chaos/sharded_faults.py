@@ -1,25 +1,17 @@
 """Faults of nodes while feeds in five shards are built, swapped, walked, compacted and moved."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from cluster import index_wear
-from indexer import CompactionOutcome, RunStage, compact
+from indexer import CompactionOutcome, ResourceReport, RunStage, compact
 from indexer.maintenance import cluster_load
 from indexer.maintenance.merge_tasks import MergeTasks
-from tests.chaos.sharded_feeds import FEEDS, SHARDS, changing_feeds, in_shards
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from indexer import ResourceReport
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
-    from tests.chaos.sharded_feeds import ShardedFeeds
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.sharded_feeds import FEEDS, SHARDS, ShardedFeeds, changing_feeds, in_shards
 
 _WEARING_RUNS = 3
 _WHAT = f"feeds in {SHARDS} shards are read and updated"

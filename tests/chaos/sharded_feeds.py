@@ -1,14 +1,12 @@
 """Feeds in several shards, which change while they are read; at the end every record is compared with the source."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import tempfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cluster.connection import connect
 from indexer import IndexerContext, IndexerSettings, open_source
@@ -18,14 +16,9 @@ from tests.chaos.change_follower import following
 from tests.chaos.expected_pages import ExpectedFeeds
 from tests.chaos.loaded_service import load_cluster
 from tests.chaos.record_history import ChangingOracle, RecordHistory
-from tests.chaos.scenario_run import run_scenario
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_run import ScenarioRun, run_scenario
 from tests.chaos.source_changes import SourceChanger, write_lines
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_run import ScenarioRun
 
 SHARDS = 5
 FEEDS = (LISTING, SOLD_LISTING)

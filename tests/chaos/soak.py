@@ -3,18 +3,16 @@
 One node, one service of two workers, twenty walkers, updates all the time and a rebuild every few minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import os
 import random
 import sys
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -29,14 +27,9 @@ from tests.chaos.record_history import ChangingOracle, RecordHistory
 from tests.chaos.report import concluded
 from tests.chaos.results import ChaosResults
 from tests.chaos.scenario_cluster import FULL, ScenarioCluster
-from tests.chaos.scenario_run import run_scenario
+from tests.chaos.scenario_result import ScenarioResult
+from tests.chaos.scenario_run import ScenarioRun, run_scenario
 from tests.chaos.source_changes import SourceChanger
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.scenario_result import ScenarioResult
-    from tests.chaos.scenario_run import ScenarioRun
 
 _REBUILD_SECONDS = 180.0
 _SEED = 20261121

@@ -1,29 +1,23 @@
 """A continuously changing source: batches of updates, deletions and inserts, and full rebuilds."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import datetime as dt
+import random
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from indexer import open_source, reindex, update
+from indexer import IndexerContext, OnProgress, RunSummary, open_source, reindex, update
 from indexer.reporting.report import ignore_progress
 from mappings import LISTING, SOLD_LISTING
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Mapping
-
-    from indexer import IndexerContext, OnProgress, RunSummary
-    from tests.chaos.record_history import RecordHistory
-    from tests.contract.world import Envelope
+from tests.chaos.record_history import RecordHistory
+from tests.contract.world import Envelope
 
 _BATCH = 40  # records
 _DELETED = 0.2  # of the records of a batch; as many are new

@@ -1,7 +1,5 @@
 """A short run of the scenario of disconnecting clients."""
 
-from __future__ import annotations
-
 from tests.chaos.client_disconnects import hang_ups
 from tests.network.proxy import proxied
 

@@ -1,10 +1,8 @@
 """Runs of the state machine: `python -m pytest --soak tests/chaos/test_feed_machine.py` runs them in full."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,9 +11,6 @@ from hypothesis.stateful import run_state_machine_as_test
 from cluster.connection import ConnectionSettings
 from tests.chaos.feed_machine import FeedMachine
 from tests.chaos.machine_environment import MachineEnvironment, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(scope="module", params=[1, 3, 7])

@@ -1,15 +1,8 @@
 """A short real overload: responses are correct, excess requests are refused, and shows succeed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.chaos.load_generator import OK, PAGE, REFUSED, SHOW, LoadPhase
 from tests.chaos.loaded_service import load_cluster
-from tests.chaos.overload import load
-
-if TYPE_CHECKING:
-    from tests.chaos.overload import LoadRun
+from tests.chaos.overload import LoadRun, load
 
 LISTINGS = 1_000
 # More clients than slots and queue, on any machine.

@@ -1,9 +1,8 @@
 """The page oracle detects every kind of wrong page."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
@@ -13,10 +12,7 @@ from tests.chaos.expected_pages import ExpectedFeeds, FeedWalkSpec
 from tests.chaos.page_oracle import PageOracle, ReceivedPage, WalkProgress
 from tests.chaos.walk_specs import mixed_walks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Falsify = Callable[[dict[str, Any]], object]
+Falsify = Callable[[dict[str, Any]], object]
 
 SIZE = 10
 

@@ -1,10 +1,8 @@
 """The oracle of changing records: it accepts exactly the states that may have been visible."""
 
-from __future__ import annotations
-
 import copy
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +11,7 @@ from tests.chaos import record_history as module
 from tests.chaos.expected_pages import ExpectedFeeds, FeedWalkSpec, shown
 from tests.chaos.page_oracle import ReceivedPage, WalkProgress
 from tests.chaos.record_history import ChangingOracle, RecordHistory
-
-if TYPE_CHECKING:
-    from tests.contract.world import Envelope
+from tests.contract.world import Envelope
 
 WALK = FeedWalkSpec(company="summit-crest", market_status="on-market", page_size=10)
 

@@ -1,17 +1,12 @@
 """The page shows new and earlier results, and a violation sets the exit code."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.chaos.report import concluded
 from tests.chaos.results import ChaosResults, read
 from tests.chaos.scenario_result import ScenarioResult
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _found(name: str, **changes: object) -> ChaosResults:

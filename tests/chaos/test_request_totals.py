@@ -1,7 +1,5 @@
 """The figures of the report follow from the requests."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.chaos.request_totals import GOOD, ObservedRequest, RequestTotals

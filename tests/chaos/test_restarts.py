@@ -1,7 +1,5 @@
 """A short run of the restarts: every fault happens, and no machine-dependent figure is checked."""
 
-from __future__ import annotations
-
 from tests.chaos.loaded_service import load_cluster
 from tests.chaos.restarts import killed_workers, rolled
 

@@ -1,17 +1,12 @@
 """Short runs of the scenarios: every fault happens and no page is wrong. `make chaos` checks the times."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.chaos.scenario_cluster import ScenarioCluster
+from tests.chaos.scenario_result import ScenarioResult
 from tests.chaos.scenarios import SCENARIOS
-
-if TYPE_CHECKING:
-    from tests.chaos.scenario_cluster import ScenarioCluster
-    from tests.chaos.scenario_result import ScenarioResult
 
 
 def _sound(outcome: ScenarioResult) -> None:

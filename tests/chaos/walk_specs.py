@@ -1,16 +1,10 @@
 """The walks of the suite: every company, both feeds, mixed page sizes and shapes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
 
-from tests.chaos.expected_pages import FeedWalkSpec
+from tests.chaos.expected_pages import ExpectedFeeds, FeedWalkSpec
 from tests.contract.world import PARENT
-
-if TYPE_CHECKING:
-    from tests.chaos.expected_pages import ExpectedFeeds
 
 _SIZES = (7, 20, 50, 3, 200)
 

@@ -1,16 +1,12 @@
 """The service on sample data, and a client of each language generated from its document once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.clients.generated_client import GeneratedClient, python_client, typescript_client
 from tests.contract.conftest import world
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
+from tests.contract.world import World
 
 __all__ = ["world"]
 

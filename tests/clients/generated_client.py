@@ -1,20 +1,15 @@
 """Clients generated from the served document, with the programs of `/docs/clients`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "service/site/text/clients.md"

@@ -1,10 +1,8 @@
 """OData clients that are not ours read the RESO Web API: python-odata, and @odata/client of npm."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from odata import ODataService  # type: ignore[import-untyped]
@@ -12,10 +10,8 @@ from odata.exceptions import ODataError  # type: ignore[import-untyped]
 from requests import Session
 
 from tests.clients.generated_client import HERE, NODE, run
+from tests.contract.world import World
 from tests.odata.expected_entities import expected_entities
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
 
 _BOUND = 500_000
 

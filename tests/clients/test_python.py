@@ -1,29 +1,23 @@
 """The Python client: it is generated without a warning, its types hold, and it walks a feed."""
 
-from __future__ import annotations
-
 import datetime as dt
 import importlib
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.clients.conftest import COMPANY
 from tests.clients.generated_client import PACKAGE, GeneratedClient
 from tests.contract.request_variants import request_paths
-from tests.contract.world import source_identifiers
+from tests.contract.world import World, source_identifiers
 from tests.openapi.document_validators import GET_OPERATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from types import ModuleType
-
-    from service.operation import Operation
-    from tests.contract.world import World
 
 _WRONG_USES = f"""
 from {PACKAGE} import AuthenticatedClient

@@ -1,18 +1,14 @@
 """The TypeScript client: its types are there and hold, and it walks a feed."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.clients import generated_client
 from tests.clients.generated_client import HERE, MODULES, NODE, GeneratedClient, ProcessResult, typescript_client
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _COMPILER = MODULES / "typescript" / "bin" / "tsc"
 _EXPECTED = re.compile(r"^ *// @ts-expect-error.*\n", re.MULTILINE)

@@ -1,9 +1,7 @@
 """The client of the cluster: refused without an address, never retrying by itself, named behind the prefix."""
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from elasticsearch import ApiError, TransportError
@@ -12,11 +10,8 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import mark_id
 from cluster.settings import SettingError
 from mappings import RESOURCES, SOLD_LISTING
-from tests.network.http import HANG_UP, Reply, http
+from tests.network.http import HANG_UP, Reply, Request, http
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from tests.network.http import Request
 
 UNAVAILABLE = Reply(status=503)
 

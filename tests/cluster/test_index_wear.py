@@ -1,7 +1,5 @@
 """The wear of an index, from statistics of the copies of its shards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

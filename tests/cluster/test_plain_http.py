@@ -1,7 +1,5 @@
 """Credentials do not cross a network unencrypted unless that is allowed: to Elasticsearch, a source or the service."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,17 +1,12 @@
 """Settings from the environment: read once, refused by name, shown without secrets."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from cluster.connection import ConnectionSettings
 from cluster.settings import SettingError, describe_settings, load_settings, setting
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)

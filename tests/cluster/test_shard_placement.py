@@ -1,7 +1,5 @@
 """What is said of shards, from rows as `_cat/shards` sends them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which versions of Elasticsearch are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from cluster.supported_versions import unsupported_versions

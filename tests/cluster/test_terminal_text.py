@@ -1,7 +1,5 @@
 """Texts of records and servers reach a terminal with their control characters visible."""
 
-from __future__ import annotations
-
 import ast
 import io
 import json

@@ -1,7 +1,5 @@
 """Certificates by an authority's file, by a fingerprint, by both: believed, or refused with what to change."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime as dt
@@ -10,10 +8,12 @@ import socket
 import ssl
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from elastic_transport import TlsError
+from trustme import LeafCert
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
@@ -21,15 +21,9 @@ from cluster.http.typed_node import TypedNode
 from cluster.settings import SettingError
 from cluster.tls import TlsContext
 from tests.cluster.http.http_responses import with_length
+from tests.loops import Run
 from tests.network.server import answering, serving
 from tests.tls import Authority, fingerprint
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trustme import LeafCert
-
-    from tests.loops import Run
 
 ANSWER = with_length(b"{}").replace(
     b"\r\n\r\n", b"\r\nx-elastic-product: Elasticsearch\r\ncontent-type: application/json\r\n\r\n", 1

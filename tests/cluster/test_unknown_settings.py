@@ -1,7 +1,5 @@
 """Variables that are named like settings and are none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pytest

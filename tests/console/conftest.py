@@ -1,8 +1,6 @@
 """A service over a stand-in that holds two listings, without caches."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import to_builtins
@@ -12,12 +10,8 @@ from cluster.control_index import Mark
 from service.search.cached_value import CacheAges
 from tests.console.console_service import ConsoleService, MovableClock, serve_console
 from tests.service.conftest import stand_in as empty_stand_in
+from tests.service.stand_in import StandIn
 from tests.site.conftest import browser
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.service.stand_in import StandIn
 
 __all__ = ["browser", "empty_stand_in"]
 

@@ -1,28 +1,22 @@
 """The service with its private port, as it is run, and a clock that a test can move."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import ClientSession
+from multidict import CIMultiDictProxy
 
+from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
 from service.console.routes import create_operators_app
+from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
+from service.services import Services
 from service.settings import ServiceSettings
 from tests.service.raw_http import listening
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from multidict import CIMultiDictProxy
-
-    from cluster.connection import ConnectionSettings
-    from service.health.monitor import HealthMonitor
-    from service.services import Services
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
 

@@ -1,27 +1,17 @@
 """The console in a real Chromium."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, Page, expect
 
 from service.telemetry.feed_consumers import STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST
-from tests.console.console_service import FEED
-from tests.service.stand_in import refusal
-from tests.site.test_browser import NARROW, WIDE, open_visit
+from tests.console.console_service import FEED, ConsoleService
+from tests.service.stand_in import StandIn, refusal
+from tests.site.test_browser import NARROW, WIDE, Looks, open_visit
 from tests.site.test_stored_markup import MARKUP
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
-
-    from tests.console.console_service import ConsoleService
-    from tests.service.stand_in import StandIn
-    from tests.site.test_browser import Looks
 
 _ONE = f"{FEED}&page_size=1"
 # The columns of the tiles, and the pixels that they take.

@@ -1,9 +1,5 @@
 """The exact content of `/console/data.json`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import orjson
 import pytest
 
@@ -12,12 +8,8 @@ from service.console.figures import compute_figures
 from service.console.metric_history import STEP_COUNT, STEP_SECONDS
 from service.telemetry.feed_consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
-from tests.console.console_service import FEED
-from tests.service.stand_in import Reply, refusal
-
-if TYPE_CHECKING:
-    from tests.console.console_service import ConsoleService
-    from tests.service.stand_in import StandIn
+from tests.console.console_service import FEED, ConsoleService
+from tests.service.stand_in import Reply, StandIn, refusal
 
 ALIASES = ",".join(resource.alias for resource in RESOURCES)
 _ONE = f"{FEED}&page_size=1"

@@ -1,26 +1,19 @@
 """The console over a real node shows what the indexer made."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from cluster.control_index import read_mark
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from indexer.maintenance.status import status
 from mappings import LISTING, RESOURCES
 from sample import write_source
 from tests.console.console_service import serve_console
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 
 @pytest.mark.usefixtures("at_once")

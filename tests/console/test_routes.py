@@ -1,9 +1,5 @@
 """The private port: what is there, and how it is sent."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -12,9 +8,7 @@ from cluster.settings import SettingError
 from service.console.routes import _FILES
 from service.http.allowed_hosts import allowed_hosts_middleware
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from tests.console.console_service import ConsoleService
+from tests.console.console_service import ConsoleService
 
 _DATA = ("/console/data.json", "/console/worker.json")
 

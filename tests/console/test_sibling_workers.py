@@ -1,10 +1,8 @@
 """Several workers of a host as one: each console shows all, and which do not respond."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -27,9 +25,7 @@ from tests.console.conftest import NOON
 from tests.console.console_service import FEED, MovableClock, serve_console
 from tests.neighbours import neighbours
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import StandIn
 
 _ONE = f"{FEED}&page_size=1"
 

@@ -1,16 +1,16 @@
 """A stand-in service, a copy of it, and `brokerage pull` as a process of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3
 import subprocess
 import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -20,16 +20,11 @@ from brokerage.command import main
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.feed import Feed
+from brokerage_feed.pull_status import PullStatus
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator
-
-    from brokerage_feed.pull_status import PullStatus
 
 COMMAND = str(Path(sys.executable).with_name("brokerage"))
 

@@ -1,20 +1,16 @@
 """Listings and offices of three companies as their source knows them, and what happens to them, at random."""
 
-from __future__ import annotations
-
 import datetime as dt
+import random
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from mappings import COMPANY, LISTING, OFFICE, Resource
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    import random
-    from collections import Counter
-    from collections.abc import Callable
 
 COMPANIES = ("a", "b", "c")
 _NUMBER = {LISTING: "ListPrice", OFFICE: "phone"}

@@ -1,27 +1,20 @@
 """`brokerage pull --follow` as a process that is killed again and again, and what came of it."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sqlite3
+from asyncio.subprocess import Process
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 
+from mappings import Resource
 from tests.consumer.conftest import COMMAND
-from tests.consumer.service_process import ON_MARKET, environment
+from tests.consumer.service_process import ON_MARKET, Held, environment
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.consumer.service_process import Held
 
 
 @dataclass

@@ -1,31 +1,24 @@
 """`brokerage serve` as a process, and what it says it holds."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import aiohttp
 import msgspec
 import orjson
 
 from brokerage_feed.messages import SnapshotRecord
-from mappings import LISTING, OFFICE
+from mappings import LISTING, OFFICE, Resource
 from tests.consumer.conftest import COMMAND
 from tests.feed.feed_client import ConsumerCopy
+from tests.indexer.conftest import Bench
 from tests.neighbours import steady_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.indexer.conftest import Bench
 
 FOLLOWED = (LISTING, OFFICE)
 ON_MARKET = {"market_status": "on-market"}

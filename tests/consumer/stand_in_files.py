@@ -1,23 +1,17 @@
 """Published files of the stand-in service: sent in parts, cut on request."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from brokerage_feed.files.zstd import zstd
 from brokerage_feed.record_hashes import RunningDigest
-from tests.network.http import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from tests.network.http import Request
+from tests.network.http import Reply, Request
 
 _FRAME_LINES = 100
 

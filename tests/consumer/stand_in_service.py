@@ -1,27 +1,21 @@
 """A small service with records in memory and faults on request: the fault injector."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import zlib
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from brokerage_feed.record_hashes import RunningDigest, bucket_of
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
 from tests.consumer.stand_in_files import PublishedStandIn, publish
-from tests.network.http import HANG_UP, Reply
+from tests.network.http import HANG_UP, Reply, Request
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from tests.network.http import Request
-
-    Fault = Callable[[Request], Awaitable[Reply | None]]
+Fault = Callable[[Request], Awaitable[Reply | None]]
 
 KEY = "bk_0123456789_standinstandinstandinstandinstandi"
 TIME = "2026-11-22T05:00:00.123Z"

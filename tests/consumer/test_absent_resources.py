@@ -1,22 +1,15 @@
 """A service that lacks some resources: the others are copied, and those that appear later are picked up."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from brokerage_feed.errors import FeedUnavailable
 from brokerage_feed.pull_loop import PullPlan, pull_once
 from brokerage_feed.pull_status import PullStage, VerificationOutcome
-from tests.consumer.conftest import copied, open_pull, run
+from tests.consumer.conftest import ServedStandIn, copied, open_pull, run
 from tests.consumer.stand_in_service import KEY
 from tests.consumer.test_pull_command import summary
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
 
 
 @pytest.fixture

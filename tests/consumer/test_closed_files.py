@@ -1,10 +1,8 @@
 """A file that is not a database is closed at once, not when the garbage collector finds what failed."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +11,7 @@ from brokerage_feed.errors import CopyError
 from indexer.reso.mirror.mirror_store import Mirror
 from mappings.data_dictionary.loader import load_dictionary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Opened = Callable[[Path], object]
+Opened = Callable[[Path], object]
 
 _OPENED: dict[str, Opened] = {
     "a copy": lambda path: SqliteCopy(path.parent, ("agents",), "{}"),

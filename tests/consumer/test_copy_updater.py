@@ -1,28 +1,22 @@
 """A copy follows a service that changes, forgets, is rolled back and loses things; all of it in one process."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
+from brokerage_feed.copy_updater import CopyUpdater
 from brokerage_feed.errors import CopyError, FeedUnavailable
 from brokerage_feed.messages import ChangeBatch
 from brokerage_feed.pull_loop import PullPlan, pull_once
 from brokerage_feed.pull_status import VerificationOutcome
 from brokerage_feed.record_hashes import bucket_of
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
-from tests.consumer.conftest import change_copy, copied, open_pull
+from tests.consumer.conftest import ServedStandIn, change_copy, copied, open_pull
 from tests.consumer.stand_in_service import TIME
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from brokerage_feed.copy_updater import CopyUpdater
-    from tests.consumer.conftest import ServedStandIn
-    from tests.network.http import Request
+from tests.network.http import Request
 
 MANY = 2_500  # more than a batch, and more than a page
 

@@ -1,7 +1,5 @@
 """Bars are for terminals, and an optional dependency."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

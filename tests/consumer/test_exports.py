@@ -1,21 +1,13 @@
 """The exports that need a package which is an extra."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
+import pytest
 
 from brokerage_feed.copies.export import export_resource
 from brokerage_feed.pull_loop import PullPlan, pull_once
-from tests.consumer.conftest import open_pull, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.consumer.conftest import ServedStandIn
+from tests.consumer.conftest import ServedStandIn, open_pull, run
 
 
 async def test_parquet_holds_what_the_copy_holds(served: ServedStandIn, tmp_path: Path) -> None:

@@ -1,18 +1,13 @@
 """The client alone, against a service that breaks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from brokerage_feed import Feed, FeedRequestRejected, FeedUnavailable, TokenExpired
+from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY, hang_up, respond_with
-from tests.network.http import Reply
-
-if TYPE_CHECKING:
-    from tests.consumer.conftest import ServedStandIn
-    from tests.network.http import Request
+from tests.network.http import Reply, Request
 
 MANY = 500
 

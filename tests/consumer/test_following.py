@@ -3,36 +3,28 @@
 Nothing may be missed on the way: the pull compares itself with the service as it goes, and no difference is repaired.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import shutil
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.connection import connect
 from indexer import rollback
-from mappings import LISTING
+from mappings import LISTING, Resource
 from service.keys.store import KeyGrant, KeyStore
 from tests.consumer.market_source import MarketSource, number_of
 from tests.consumer.pull_process import PullProcess, copied
-from tests.consumer.service_process import FOLLOWED, run_service
-from tests.indexer.conftest import bench
+from tests.consumer.service_process import FOLLOWED, ServiceProcess, run_service
+from tests.indexer.conftest import Bench, bench
 from tests.records import write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.consumer.service_process import ServiceProcess
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 

@@ -1,22 +1,17 @@
 """What the guide says a client does is what the service and the client do."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import subprocess
 import sys
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from brokerage_feed.record_hashes import RunningDigest, bucket_of, record_hash
 from mappings.digest import Digest
 from service.site.pages import PAGE_BY_PATH
+from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY
-
-if TYPE_CHECKING:
-    from tests.consumer.conftest import ServedStandIn
 
 TEXT = PAGE_BY_PATH["/docs/copy"].text
 _ROW = re.compile(r"(?m)^\| `(\w+)` \| `([0-9a-f]{16})` \| `([0-9a-f]{4})` \| `([0-9a-f]{16})` \|$")

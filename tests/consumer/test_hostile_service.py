@@ -1,9 +1,9 @@
 """A service that is broken or hostile: a clear error, never a traceback or a hang, and the copy stays as it was."""
 
-from __future__ import annotations
-
 import gzip
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -16,17 +16,10 @@ from brokerage_feed.errors import NoProgress, ResponseTooLarge
 from brokerage_feed.feed import MAX_EMPTY_PAGES
 from brokerage_feed.pull_loop import PullPlan, pull_once
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
-from tests.consumer.conftest import copied, run
+from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_service import KEY, TIME
-from tests.network.http import Reply, http
+from tests.network.http import Reply, Request, http
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
-    from tests.network.http import Request
 
 # In place of each member: wrong types, sizes, numbers and texts. Each is JSON.
 WRONG = (

@@ -1,23 +1,16 @@
 """A pull that is killed again and again, whatever it does, leaves a copy that fits its token, and ends complete."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import sqlite3
+from asyncio.subprocess import Process
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.consumer.conftest import command, copied, run
+from tests.consumer.conftest import ServedStandIn, command, copied, run
+from tests.consumer.stand_in_service import StandInService
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
-    from tests.consumer.stand_in_service import StandInService
 
 SIGKILLED = -9
 RECORDS = 6_000

@@ -1,9 +1,8 @@
 """Copies, exports, mirrors and dead letters are private to their owner whatever the umask; existing modes stay."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,7 @@ from indexer.reporting.dead_letters import DeadLetters
 from indexer.reso.mirror.mirror_store import Mirror
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary.loader import load_dictionary
-from tests.consumer.conftest import run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
+from tests.consumer.conftest import ServedStandIn, run
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,15 @@
 """A pull that is far behind applies published files of changes, and reads the rest from the service."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from brokerage_feed.files.zstd import zstd
-from tests.consumer.conftest import copied, run
+from tests.consumer.conftest import ServedStandIn, copied, run
+from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.test_published_files import asked, fill
 from tests.consumer.test_pull_command import summary
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
-    from tests.consumer.stand_in_files import PublishedStandIn
 
 CHANGED = 1_500
 

@@ -1,12 +1,11 @@
 """A pull begins with published files: verified, resumed within a file, and followed by the changes."""
 
-from __future__ import annotations
-
 import random
 import re
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,18 +14,11 @@ from brokerage_feed.errors import FeedRequestRejected, NoProgress
 from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_updater import FileUpdater
 from service.site.pages import PAGE_BY_PATH
-from tests.consumer.conftest import command, copied, run
-from tests.consumer.stand_in_service import KEY
+from tests.consumer.conftest import ServedStandIn, command, copied, run
+from tests.consumer.stand_in_files import PublishedStandIn
+from tests.consumer.stand_in_service import KEY, StandInService
 from tests.consumer.test_pull_command import summary
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
-    from tests.consumer.stand_in_files import PublishedStandIn
-    from tests.consumer.stand_in_service import StandInService
 
 RECORDS = 3_000
 

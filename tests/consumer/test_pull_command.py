@@ -1,29 +1,23 @@
 """`brokerage pull` as its users run it: exit codes, streams, files, signals."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pty
 import signal
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.records import RESOURCE_NAMES as RESOURCES
-from tests.consumer.conftest import COMMAND, change_copy, command, copied, run
+from tests.consumer.conftest import COMMAND, ServedStandIn, change_copy, command, copied, run
 from tests.consumer.stand_in_service import KEY, respond_with
 from tests.terminal import read_to_end
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
 
 
 def summary(out: str) -> dict[str, Any]:

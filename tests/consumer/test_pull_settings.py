@@ -1,10 +1,8 @@
 """Settings of a pull: declared once, as options; given by an option, a variable or a file; and never mistyped."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import fields
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -16,9 +14,6 @@ from brokerage_feed.pull.pull_command import pull
 from brokerage_feed.pull.pull_settings import API_KEY, PULL_SETTINGS
 from tests.consumer.conftest import ServedStandIn, copied, run
 from tests.consumer.stand_in_service import KEY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _VARIABLES = {
     "BROKERAGE_API_KEY": "",

@@ -1,9 +1,9 @@
 """The command against the real service over a real Elasticsearch, filled by the real indexer."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestServer
@@ -16,14 +16,8 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.consumer.conftest import change_copy, copied, run
 from tests.consumer.test_pull_command import summary as summarized
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import Bench, bench
 from tests.records import COMPANY_KEY, deletion, envelope, identifier_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 

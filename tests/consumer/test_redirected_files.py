@@ -1,26 +1,18 @@
 """Files that a service redirects to: the client resumes them, and the store gets neither the key nor conditions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from brokerage_feed.errors import FeedRequestRejected
 from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_updater import FileUpdater
-from tests.consumer.conftest import open_pull
+from tests.consumer.conftest import ServedStandIn, open_pull
+from tests.consumer.stand_in_files import PublishedStandIn
 from tests.consumer.stand_in_service import KEY
-from tests.network.http import Reply, http
+from tests.network.http import Reply, Request, http
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.consumer.conftest import ServedStandIn
-    from tests.consumer.stand_in_files import PublishedStandIn
-    from tests.network.http import Request
 
 
 @dataclass

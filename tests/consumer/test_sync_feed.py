@@ -1,22 +1,16 @@
 """The feed without `await`: the same records, changes and errors, also where a loop is running."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
-from brokerage_feed import Feed, FeedRequestRejected, SyncFeed, TokenExpired
+from brokerage_feed import Change, Feed, FeedRequestRejected, SyncFeed, TokenExpired
+from tests.consumer.conftest import ServedStandIn
 from tests.consumer.stand_in_service import KEY, respond_with
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from brokerage_feed import Change
-    from tests.consumer.conftest import ServedStandIn
 
 MANY = 1200
 

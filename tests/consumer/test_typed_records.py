@@ -1,23 +1,16 @@
 """The typed records of the client are those of the declarations, and real records decode into them."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from brokerage_feed import records
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from mappings.record_type import record_type
 from sample import write_source
 from tests.consumer.typed_records import FOLDER, render_modules
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
 
 
 def test_the_modules_are_as_the_declarations_generate_them() -> None:

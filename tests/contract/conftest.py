@@ -1,9 +1,8 @@
 """A small world behind the real service: sample data indexed by the real indexer, keys of every kind of scope."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -15,10 +14,6 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.contract.world import PARENT, World, read_source
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 _LISTINGS = 700
 # No request is given up on a busy machine, and what is refused on purpose is not counted.

@@ -3,8 +3,6 @@
 The fixture is what responses are compared with, so that the declarations cannot testify for themselves.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,15 +1,11 @@
 """How every operation is asked in every form of its answer, so that many and different records come."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from service.openapi.response_bodies import ResponseBody
+from service.operation import Operation
 from service.resources.response import response_of
-
-if TYPE_CHECKING:
-    from service.openapi.response_bodies import ResponseBody
-    from service.operation import Operation
-    from tests.contract.world import World
+from tests.contract.world import World
 
 # What lets an operation answer many and different records.
 _WIDE = {"updated_since": 1, "sold_since": 1, "market_status": "all", "page_size": 50}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 # Steps of an iterator over documents; `match` is a document that had to be looked at to be ruled out or in.
 _STEPS = ("next_doc_count", "advance_count", "match_count")

@@ -1,21 +1,16 @@
 """References to agents: the order of precedence under a parent of many companies, and several faults at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
+from tests.contract.world import World
 from tests.records import COMPANY_KEY, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.contract.world import World
 
 # More companies than the matches that a look-up reads.
 CHILDREN = [f"child-{number:02}" for number in range(15)]

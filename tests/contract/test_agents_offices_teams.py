@@ -1,9 +1,7 @@
 """Agents, offices, teams and companies: parameters, flags and identifiers."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -11,15 +9,13 @@ from yarl import URL
 from tests.contract.world import (
     PARENT,
     Envelope,
+    World,
     default_window_start,
     response_identifiers,
     source_identifiers,
     unix_time,
     updated_after,
 )
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
 
 COMPANY = "summit-crest"
 WIDE: dict[str, Any] = {"updated_since": 1, "page_size": 1000}

@@ -1,10 +1,9 @@
 """Existing clients of a platform of this shape, over the wire: every call returns what the contract's API returns."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -14,13 +13,8 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.contract.wire_clients import DotNetClient, PhpClient, RemoteRefusal, RubyClient, WireClient, basic
-from tests.contract.world import IDENTIFIERS
+from tests.contract.world import IDENTIFIERS, World
 from tests.service.raw_http import exchange_one, listening, request
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.contract.world import World
 
 COMPANY = "summit-crest"
 UNKNOWN_UUID = "00000000-0000-4000-8000-000000000000"

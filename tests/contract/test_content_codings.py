@@ -1,22 +1,16 @@
 """What a client unpacks is what a client that unpacks nothing gets, for every kind of answer from a real engine."""
 
-from __future__ import annotations
-
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import aiohttp
 import pytest
 import zstandard
 
-from tests.contract.world import source_identifiers
+from tests.contract.world import World, source_identifiers
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.contract.world import World
-
-    Ask = Callable[[str, str], Any]
+Ask = Callable[[str, str], Any]
 
 FEED = "/v1/listings?platform_company_id=summit-crest&market_status=all&updated_since=1"
 PATHS = [

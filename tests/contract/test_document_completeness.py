@@ -4,10 +4,9 @@ What is described is read from the served JSON alone. What there is comes from t
 parameters that it does not call unknown, the members of its answers; the contract's tables have the last word.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,11 +18,7 @@ from service.reso.operations import BATCH_PATH, RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths
 from tests.contract.test_fields import GOALS, SOLD_OPEN_HOUSE_LACKS, fields, members_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.contract.world import World
+from tests.contract.world import World
 
 _ROOT = "/v1"
 _NO_PARAMETER = "is not a parameter of this operation."

@@ -1,10 +1,10 @@
 """Acres and baths: exact for existing clients, as the contract says for all others, from the same index."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -16,15 +16,9 @@ from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.contract.conftest import open_world
 from tests.contract.test_compatible_clients import ACCEPT, COMPANY, Compatible
-from tests.contract.world import read_source
+from tests.contract.wire_clients import WireClient
+from tests.contract.world import Envelope, read_source
 from tests.service.raw_http import exchange_one, listening, request
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.contract.wire_clients import WireClient
-    from tests.contract.world import Envelope
 
 _FRACTIONS = {
     "LotSizeAcres": 0.23,

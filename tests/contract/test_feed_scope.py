@@ -1,17 +1,11 @@
 """The feed reads what the indexes read: the same scopes, the same refusals, for every kind of key."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
-from tests.contract.world import PARENT
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
+from tests.contract.world import PARENT, World
 
 _KEYS = ("all", "large", "child", "parent", "two")
 _SCOPES: tuple[dict[str, str], ...] = (

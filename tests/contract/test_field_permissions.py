@@ -3,19 +3,21 @@
 Each guarded field holds a value of its own that nothing else holds, so that it is found wherever it comes out.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from cluster.control_index import ensure_index
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
@@ -24,21 +26,13 @@ from mappings.fields import Field, FieldKind, View
 from service.app import create_app
 from service.keys.key_text import generate_key
 from service.keys.record import KEYS_INDEX_BODY, ApiKey
+from service.operation import Operation
 from service.parameters.types import Boolean
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.mappings.test_fields import GOALS, table
 from tests.records import COMPANY_KEY, UPDATED_AT, envelope, record, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from service.operation import Operation
 
 # Those of no group and of one come first: they are asked with in every run.
 GRANTS = [None, *(some for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count))]

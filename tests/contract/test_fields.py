@@ -1,10 +1,8 @@
 """Every variant's records against the contract's field tables, key by key and type by type."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,10 +10,8 @@ from mappings import AGENT, RESOURCES
 from mappings.casing import underscore
 from mappings.fields import View
 from tests.contract.parse_spec import FIXTURE
+from tests.contract.world import World
 from tests.mappings.test_fields import EXTENSIONS
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
 
 TABLES: dict[str, dict[str, dict[str, str]]] = json.loads(FIXTURE.read_text(encoding="utf-8"))
 

@@ -1,29 +1,21 @@
 """Listings as GeoJSON from a real engine: the same records, pages and headers as in JSON, and places on the map."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
 import pytest
+from multidict import CIMultiDictProxy
 
-from service.openapi.feature_bodies import feature_bodies
+from service.openapi.feature_bodies import FeatureBody, feature_bodies
+from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths
 from tests.contract.test_content_codings import UNPACK
-from tests.contract.world import source_identifiers
+from tests.contract.world import World, source_identifiers
 from tests.openapi.document_validators import GEOJSON, JSON, body_validator
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from multidict import CIMultiDictProxy
-
-    from service.openapi.feature_bodies import FeatureBody
-    from service.operation import Operation
-    from tests.contract.world import World
 
 FEED = "/listings?platform_company_id=summit-crest&market_status=all&updated_since=1&page_size=30"
 _FORMS = [(operation, form) for operation in OPERATIONS for form in feature_bodies(operation)]

@@ -1,19 +1,12 @@
 """HEAD is GET without the body, on every path that the document describes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
+from aiohttp import ClientResponse
 
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths
+from tests.contract.world import World
 from tests.openapi.document_validators import GET_OPERATIONS, absolute_path
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse
-
-    from tests.contract.world import World
 
 _OPERATIONS = {operation.path: operation for operation in OPERATIONS}
 _STREAMED = "/snapshot/{resource}"

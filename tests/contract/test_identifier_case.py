@@ -1,8 +1,8 @@
 """Identifiers in any case: UUIDs in every request that names one, mail addresses of agents, ids within a company."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -10,13 +10,8 @@ import pytest
 from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
+from tests.contract.world import World
 from tests.records import COMPANY_KEY, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.contract.world import World
 
 JANE, TWIN, OTHER_TWIN, FOREIGN = (f"0b0e6d3c-5f0d-4f35-9d3c-aaaaaaaaaaa{digit}" for digit in "0123")
 LOWER_TEAM, UPPER_TEAM = "1f0c2b9e-8a51-4a6f-9d3c-aaaaaaaaaaaa", "2F0C2B9E-8A51-4A6F-9D3C-AAAAAAAAAAAA"

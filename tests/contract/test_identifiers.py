@@ -1,10 +1,10 @@
 """One alphabet: whatever identifier the indexer accepts, every operation finds again."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 from uuid import NAMESPACE_URL, uuid5
 
@@ -17,13 +17,8 @@ from mappings.identifiers import MAX_BYTES, is_identifier
 from service.feed.parameters import FeedKeyParameter
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
+from tests.contract.world import World
 from tests.records import COMPANY_KEY, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from tests.contract.world import World
 
 # The edges of everything that separates, quotes, escapes, folds or orders identifiers somewhere on their way.
 PIECES = [

@@ -1,9 +1,8 @@
 """Each parameter of the listings index against what the source says it must answer."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,17 +11,13 @@ from mappings.legends import PROPERTY_TYPES
 from tests.contract.world import (
     ON_MARKET,
     Envelope,
+    World,
     default_window_start,
     response_identifiers,
     source_identifiers,
     unix_time,
     updated_after,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.world import World
 
 COMPANY = "summit-crest"
 EVER: dict[str, Any] = {"updated_since": 1}

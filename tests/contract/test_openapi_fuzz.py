@@ -3,26 +3,20 @@
 `make fuzz` sends at least 20,000 requests and prints what came of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from cluster.connection import connect
+from cluster.connection import ConnectionSettings, connect
 from service.app import SERVICES
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.conftest import running
 from tests.contract.world import PARENT, World
 from tests.openapi.schemathesis_run import FuzzFindings, FuzzRun, fetch_document
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cluster.connection import ConnectionSettings
 
 # Half of the values of these exist: what is made up alone would hardly reach Elasticsearch.
 _KNOWN = {

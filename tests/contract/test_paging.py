@@ -1,16 +1,11 @@
 """A whole feed, page by page, is exactly the source's set: nothing missing, nothing twice, in order."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from yarl import URL
 
-from tests.contract.world import PARENT, Envelope, response_identifiers, source_identifiers
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
+from tests.contract.world import PARENT, Envelope, World, response_identifiers, source_identifiers
 
 EVER: dict[str, Any] = {"updated_since": 1}
 

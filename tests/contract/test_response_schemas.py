@@ -1,15 +1,13 @@
 """Real answers of every operation, in every form and with every refusal, against the OpenAPI document."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from service.openapi.document import encoded_document
 from service.openapi.response_bodies import ResponseBody, response_bodies
+from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths, response_records
+from tests.contract.world import Reply, World
 from tests.openapi.document_validators import (
     DOCUMENT,
     GET_OPERATIONS,
@@ -18,10 +16,6 @@ from tests.openapi.document_validators import (
     component_validator,
     documented_response,
 )
-
-if TYPE_CHECKING:
-    from service.operation import Operation
-    from tests.contract.world import Reply, World
 
 _FORMS = [(operation, form) for operation in OPERATIONS for form in response_bodies(operation)]
 _operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)

@@ -1,15 +1,10 @@
 """No parameter reaches a record outside the key's scope; the rules of `parent_company_id`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.contract.world import IDENTIFIERS, PARENT, response_identifiers, source_identifiers
-
-if TYPE_CHECKING:
-    from tests.contract.world import Envelope, Reply, World
+from tests.contract.world import IDENTIFIERS, PARENT, Envelope, Reply, World, response_identifiers, source_identifiers
 
 SINCE: dict[str, Any] = {"updated_since": 1, "page_size": 1000}
 

@@ -4,38 +4,30 @@ A page of one company is a seek: what it touches does not grow with its depth. T
 which a test here misses when it is gone: the index sort, the feed key that is not indexed, and the skipper.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
-from mappings import AGENT, COMPANY, LISTING
+from mappings import AGENT, COMPANY, LISTING, Resource
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.resources.deactivation import deactivation_clause
 from service.scope import Scope
 from service.search.deep_pages import deep_page_body, find_page_start, search_deep_page
-from service.search.query import Selection, at_or_after, numbered_body, terms, walk_body, window_start
+from service.search.query import Clause, Selection, at_or_after, numbered_body, terms, walk_body, window_start
 from service.search.search_response import parse_hits, total_hits
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.contract.search_profile import SearchProfile
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from mappings import Resource
-    from service.search.query import Clause
 
 _COMPANIES = ("birch", "cedar", "maple")
 # More than two intervals of the skipper, 4,096 documents each, lie in front of the last page.

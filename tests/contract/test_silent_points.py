@@ -1,8 +1,8 @@
 """Where the contract leaves a choice: what decision 2 says is what is served, for records without data."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,13 +10,8 @@ from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.fields import FieldKind, View
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
+from tests.contract.world import World
 from tests.records import COMPANY_KEY, UUID_OF_A_TEST, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.contract.world import World
 
 CHILD = "child"
 ALL = {"platform_company_id": COMPANY_KEY, "updated_since": 0, "market_status": "all"}

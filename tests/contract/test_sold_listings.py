@@ -1,27 +1,22 @@
 """Each parameter of the sold listings index against what the source says it must answer."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from mappings.legends import PROPERTY_TYPES
 from tests.contract.world import (
     Envelope,
+    World,
     default_window_start,
     response_identifiers,
     source_identifiers,
     unix_time,
     updated_after,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.world import World
 
 COMPANY = "summit-crest"
 EVER: dict[str, Any] = {"updated_since": 1}

@@ -5,8 +5,6 @@ They are written from what is documented of such clients, with none of their cod
 Each sends exactly the bytes that such a client sends, and reads exactly what it reads; neither knows this service.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip

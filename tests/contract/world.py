@@ -1,22 +1,17 @@
 """What contract tests ask and compare with: the service over HTTP, and the source records it was built from."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
+from aiohttp.test_utils import TestClient
+from multidict import CIMultiDictProxy
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from aiohttp.test_utils import TestClient
-    from multidict import CIMultiDictProxy
-
-    from cluster.connection import ConnectionSettings
+from cluster.connection import ConnectionSettings
 
 Envelope = dict[str, Any]
 

@@ -1,9 +1,9 @@
 """The service over an installation that tests publish from, and the folder between both."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,23 +12,16 @@ import service.feed.snapshot_stream
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
 from mappings.display import DisplayLicence
-from service.exports.manifest import decode_manifest
+from service.exports.manifest import Manifest, PublishedFile, decode_manifest
 from service.keys.store import KeyGrant
 from service.publishing.publish_run import publish
+from service.publishing.publisher import PublishProgress
 from service.publishing.target_folder import TargetFolder
+from service.publishing.typed_tables import OpenTables
+from service.settings import ServiceSettings
 from tests.feed.conftest import GRANTS, SETTINGS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing, office
-from tests.indexer.conftest import bench
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-    from pathlib import Path
-
-    from service.exports.manifest import Manifest, PublishedFile
-    from service.publishing.publisher import PublishProgress
-    from service.publishing.typed_tables import OpenTables
-    from service.settings import ServiceSettings
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench, bench
 
 __all__ = ["bench", "exports"]
 

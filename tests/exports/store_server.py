@@ -1,17 +1,12 @@
 """An S3 server as a thread of this process, and the environment that leads to it."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from moto.server import ThreadedMotoServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BUCKET = "exports"
 ENDPOINT = "AWS_ENDPOINT_URL"

@@ -1,31 +1,23 @@
 """The service over an object store that tests publish to."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from service.app import SERVICES, create_app
-from service.exports.object_store import QUICK, open_store
+from service.exports.object_store import QUICK, ObjectStore, open_store
 from service.publishing.publish_run import publish
 from service.publishing.target_store import TargetStore
-from tests.exports.conftest import Silence
+from service.services import Services
+from service.settings import ServiceSettings
+from tests.exports.conftest import Exports, Silence
 from tests.exports.store_server import BUCKET, ENDPOINT, empty_store, running_store, store_environment
 from tests.exports.test_serving import Answer
 from tests.feed.feed_client import FeedClient
+from tests.network.link import Cut
 from tests.network.proxy import Proxy
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from service.exports.object_store import ObjectStore
-    from service.services import Services
-    from service.settings import ServiceSettings
-    from tests.exports.conftest import Exports
-    from tests.network.link import Cut
 
 PLACE = f"s3://{BUCKET}/files"
 

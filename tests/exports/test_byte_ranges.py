@@ -1,7 +1,5 @@
 """Ranges and preconditions, header by header."""
 
-from __future__ import annotations
-
 import pytest
 from multidict import CIMultiDict
 

@@ -1,11 +1,10 @@
 """Files of changes lead from one publication to the next, and a consumer of either reads nothing else."""
 
-from __future__ import annotations
-
 import random
 import re
 from functools import partialmethod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -21,14 +20,10 @@ from service.errors import EngineUnavailable
 from service.publishing import publisher
 from service.publishing.errors import PublishUnavailable
 from tests.consumer.conftest import open_pull
+from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, source_time
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.exports.conftest import Exports
 
 _chance = random.Random(6)  # noqa: S311 - repeatable
 

@@ -1,7 +1,5 @@
 """The threads that send files: their descriptors stay open until they have ended."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,11 +1,10 @@
 """Published files in an object store: redirects, who gets them, and what a store does that is away."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
@@ -25,11 +24,7 @@ from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.exports.test_serving import Answer
 from tests.feed.feed_client import ConsumerCopy, listing
 from tests.network.cuts import in_chunk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.network.link import Cut
+from tests.network.link import Cut
 
 __all__ = ["store_endpoint", "stored"]
 

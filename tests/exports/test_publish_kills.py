@@ -1,28 +1,21 @@
 """A publication that is killed again and again, under updates and rebuilds, is never visible unless it is whole."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import subprocess
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from brokerage_feed.exit_codes import ExitCode
-from service.exports.manifest import decode_manifest
+from service.exports.manifest import Manifest, decode_manifest
 from service.publishing.target_folder import TargetFolder
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
+from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Callable
-
-    from service.exports.manifest import Manifest
-    from tests.exports.conftest import Exports
 
 NAMES = [f"L{at}" for at in range(40)]
 

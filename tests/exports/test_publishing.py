@@ -1,11 +1,9 @@
 """Publications: equal to a snapshot, visible once whole, resumed after a kill, pruned."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import zstandard
@@ -18,10 +16,8 @@ from service.publishing.errors import PublishError, PublishLocked, PublishUnavai
 from service.publishing.publication_files import PublicationFiles
 from service.publishing.run_log import FolderRunLog
 from service.publishing.target_folder import TargetFolder
+from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
-
-if TYPE_CHECKING:
-    from tests.exports.conftest import Exports
 
 
 async def test_files_hold_what_a_snapshot_has(exports: Exports) -> None:

@@ -1,17 +1,16 @@
 """Manifests and files over HTTP: who gets them, in parts, and until when."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import orjson
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from multidict import CIMultiDictProxy
 
 import indexer
 import service.exports.file_payload
@@ -21,14 +20,10 @@ from service.audit.audit_writer import WrittenAudit
 from service.exports.manifest import encode_manifest
 from service.keys.store import KeyStore
 from service.limits.admission import RequestKind
+from service.services import Services
+from tests.exports.conftest import Exports
 from tests.feed.feed_client import listing
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from multidict import CIMultiDictProxy
-
-    from service.services import Services
-    from tests.exports.conftest import Exports
 
 
 class Answer(NamedTuple):

@@ -1,14 +1,12 @@
 """Publications to an object store: whole or invisible, resumed, and one at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import tempfile
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -24,14 +22,9 @@ from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
 from tests.feed.feed_client import listing
-from tests.network.http import Reply, http
+from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.network.http import Request
 
 __all__ = ["store_endpoint", "stored"]
 

@@ -1,19 +1,14 @@
 """The thread that writes the pages of a publication, on a disk that is full."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
+from service.publishing.publication_files import PublicationFiles
 from service.publishing.threaded_writer import ThreadedWriter
-
-if TYPE_CHECKING:
-    from service.publishing.publication_files import PublicationFiles
-
 
 PAGES = 5
 

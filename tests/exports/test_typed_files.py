@@ -1,14 +1,14 @@
 """Typed tables next to the lines of a publication: served, queried, and complete or absent."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 import duckdb
 import pytest
@@ -21,14 +21,9 @@ from brokerage_feed.tables.parquet_tables import ParquetTables
 from service.audit.audit_writer import WrittenAudit
 from service.publishing.errors import PublishError
 from service.site.pages import PAGE_BY_PATH
+from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched, services
 from tests.feed.feed_client import listing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.exports.conftest import Exports
 
 
 def tables(

@@ -1,9 +1,7 @@
 """The service over an installation that tests index into, with a key for each scope."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -13,12 +11,7 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.feed.feed_client import FeedClient, company, listing, office
-from tests.indexer.conftest import bench, module_bench
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench, bench, module_bench
 
 __all__ = ["bench", "feed", "module_bench", "unchanged"]
 

@@ -1,21 +1,15 @@
 """A feed consumer for tests: its requests, and the copy that it maintains."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+from aiohttp.test_utils import TestClient
 
-from mappings import COMPANY, LISTING, OFFICE
+from mappings import COMPANY, LISTING, OFFICE, Resource
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from mappings import Resource
-    from tests.indexer.conftest import Bench
 
 JsonObject = dict[str, Any]
 # What is kept of a record: its content hash and itself.

@@ -1,15 +1,10 @@
 """Snapshots of a test's indices in a folder of the node, and their restore."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from elasticsearch import AsyncElasticsearch
+from elasticsearch import AsyncElasticsearch
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """What changed since a token: in order, once, whole, with what has gone and why."""
 
-from __future__ import annotations
-
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -15,11 +13,8 @@ from mappings import COMPANY, LISTING, OFFICE
 from service.app import SERVICES
 from service.feed import changes_page
 from service.search.cached_value import CacheAges
-from tests.feed.feed_client import company, deleted_listing, listing, office, source_time
+from tests.feed.feed_client import FeedClient, company, deleted_listing, listing, office, source_time
 from tests.indexer.raw_documents import put_document
-
-if TYPE_CHECKING:
-    from tests.feed.feed_client import FeedClient
 
 
 async def test_from_the_beginning_everything_comes_once_in_order(unchanged: FeedClient) -> None:

@@ -1,19 +1,13 @@
 """Digests: what a consumer adds up itself, bucket by bucket, down to the records."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 import pytest
 
 import service.feed.buckets
 from mappings import COMPANY, LISTING
-from tests.feed.feed_client import ConsumerCopy, company, listing
-
-if TYPE_CHECKING:
-    from tests.feed.feed_client import FeedClient, StoredRecord
+from tests.feed.feed_client import ConsumerCopy, FeedClient, StoredRecord, company, listing
 
 _MANY = 300
 

@@ -1,27 +1,20 @@
 """Keys with a display licence: copies follow what sellers opt out of, and are proven by the digest of that view."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import orjson
 import pytest
 
-from mappings import COMPANY, LISTING, SOLD_LISTING
+from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.display import ADDRESS_MEMBERS, DisplayLicence
 from service.keys.store import KeyGrant
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import ConsumerCopy, FeedClient, JsonObject, company, deleted_listing, source_time
 from tests.feed.test_earlier_indices import check_health, earlier_version
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import Bench, bench
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mappings import Resource
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 

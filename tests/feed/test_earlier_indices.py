@@ -1,9 +1,7 @@
 """Indices that were built before documents had all hashes and search fields of this version."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -15,14 +13,9 @@ from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.display import OPT_OUTS
 from mappings.search_fields import SYSTEM_FIELDS, Conversion
+from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
-from tests.feed.feed_client import ConsumerCopy, company, listing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.health.monitor import HealthMonitor
-    from tests.feed.feed_client import FeedClient
+from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
 
 _ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})
 _PATHS = ("changes", "snapshot/listings", "digest/listings")

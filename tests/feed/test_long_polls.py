@@ -1,26 +1,21 @@
 """Herds of requests that wait for changes: all are served, from one search, and no others are woken."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import LISTING, OFFICE
 from service.app import SERVICES, create_app
+from service.feed.change_notifier import ChangeNotifier
 from service.limits.admission import RequestKind
+from service.services import Services
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, listing, office
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from service.feed.change_notifier import ChangeNotifier
-    from service.services import Services
 
 # As few slots as there can be, none of them queued for.
 NARROW = replace(SETTINGS, concurrency=1, queue=0, queue_seconds=0.0, key_concurrency=0, waiting=5000)

@@ -1,9 +1,7 @@
 """Elasticsearch that is away, that came back empty, or that earlier versions have filled: what readers are given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -13,10 +11,8 @@ from service.app import create_app
 from service.health.probes import HEALTH_MONITOR
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
+from tests.indexer.conftest import Bench
 from tests.network.proxy import Proxy
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 _OF_LIVES = ("life", "named_at", "resend_before", "index", "control")
 

@@ -1,8 +1,7 @@
 """Three thousand companies below one parent: answers are complete, whatever Elasticsearch limits."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -10,12 +9,8 @@ from mappings import COMPANY, OFFICE, SOLD_LISTING
 from service.keys.store import KeyGrant
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import FeedClient, company, office
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.indexer.conftest import Bench
 
 CHILDREN = [f"c{number:04}" for number in range(3_000)]
 COMPANIES = ["other", "parent", *CHILDREN]

@@ -1,19 +1,13 @@
 """Points in time: none stays open, whatever happens while it is opened."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
 from service.errors import EngineUnavailable
-from service.feed.point_in_time import open_point_in_time
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from service.feed.point_in_time import PointInTime
-    from service.search.engine import SearchEngine
+from service.feed.point_in_time import PointInTime, open_point_in_time
+from service.search.engine import SearchEngine
 
 
 class _Engine:

@@ -1,11 +1,11 @@
 """Data that were restored from a snapshot of Elasticsearch: no reader continues as if nothing had been undone."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -15,18 +15,12 @@ from brokerage.command import main
 from brokerage_feed.copy_comparison import CopyDifferences, compare_resource
 from indexer import begin_new_lives, status
 from mappings import LISTING
+from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
 from tests.consumer.conftest import open_pull
-from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
+from tests.feed.feed_client import ConsumerCopy, FeedClient, deleted_listing, listing
 from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository
 from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from service.health.monitor import HealthMonitor
-    from tests.feed.feed_client import FeedClient
 
 
 @pytest.fixture(scope="module")

@@ -1,25 +1,19 @@
 """The service in front of several shards: which of them a request asks, and that its answer is that of one shard."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from service.app import SERVICES
+from service.search.engine import SearchEngine
 from tests.feed.conftest import serve_feed
-from tests.feed.feed_client import company, listing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from service.search.engine import SearchEngine
-    from tests.feed.feed_client import FeedClient
-    from tests.indexer.conftest import Bench
+from tests.feed.feed_client import FeedClient, company, listing
+from tests.indexer.conftest import Bench
 
 SHARDS = 7
 NUMBERS = range(40)

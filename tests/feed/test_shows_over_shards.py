@@ -1,28 +1,22 @@
 """Shows are read by identifier, without a search: each record is found once, and only by those who may see it."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from indexer.indices.bulk import BulkSender
 from mappings import COMPANY, LISTING
 from mappings.display import DisplayLicence
+from mappings.shards.ranges import ShardRanges
 from mappings.stored_document import feed_key
 from service.app import SERVICES
 from service.keys.store import KeyGrant
+from service.search.shards.shard_table import ShardTable
 from tests.feed.conftest import GRANTS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
-from tests.indexer.conftest import live_ranges
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mappings.shards.ranges import ShardRanges
-    from service.search.shards.shard_table import ShardTable
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench, live_ranges
 
 COMPANIES = [company(key) for key in "abc"]
 LINES = [listing(f"L{at:02}", "ab"[at // 10], at, price=at) for at in range(20)]

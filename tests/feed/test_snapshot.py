@@ -1,10 +1,8 @@
 """Snapshots: complete, resumable after an interruption, and never mistaken for complete."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
@@ -17,14 +15,11 @@ from service.app import SERVICES
 from service.errors import EngineUnavailable
 from service.feed.point_in_time import PointInTime, open_point_in_time
 from service.limits.admission import RequestKind
+from service.limits.admission_lane import AdmissionLane
 from service.scope import Scope
 from service.search.query import Selection
-from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing, office
+from tests.feed.feed_client import ConsumerCopy, FeedClient, deleted_listing, listing, office
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from service.limits.admission_lane import AdmissionLane
-    from tests.feed.feed_client import FeedClient
 
 
 @pytest.fixture

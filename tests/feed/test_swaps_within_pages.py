@@ -1,8 +1,6 @@
 """A swap between the searches of one page: the page has the records of one generation, without gap or repetition."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -11,14 +9,10 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import COMPANY, LISTING
 from service.app import SERVICES, create_app
 from service.keys.store import KeyStore
+from service.search.engine import SearchEngine
 from tests.feed.conftest import GRANTS, SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from service.search.engine import SearchEngine
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 COMPANIES = [company(key) for key in "abc"]
 NAMES = [f"L{at:02}" for at in range(20)]

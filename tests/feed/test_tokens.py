@@ -1,11 +1,8 @@
 """Tokens: sealed, so that they do not show what other companies change, and readable across rotated keys."""
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 import orjson
@@ -15,10 +12,7 @@ from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, rene
 from service.errors import EngineUnavailable
 from service.feed.token_sealing import TokenSealer, TokenVault
 from service.search.cached_value import CacheAges, CachedValue
-from tests.feed.feed_client import listing
-
-if TYPE_CHECKING:
-    from tests.feed.feed_client import FeedClient, JsonObject
+from tests.feed.feed_client import FeedClient, JsonObject, listing
 
 # As tokens were before they were sealed: version 1, a view and the positions of listings.
 _UNSEALED = base64.urlsafe_b64encode(msgspec.msgpack.encode([1, b"01234567", {4: [0, 7, 7]}])).decode().rstrip("=")

@@ -1,12 +1,10 @@
 """The images, a network with the node and sample data, and the service in it. Everything is removed afterwards."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +12,9 @@ from embedded import EmbeddedCluster, NodeOptions
 from sample import write_source
 from tests.image.image_build import IMAGE, NODE_IMAGE, ImageBuilder
 from tests.image.manifest_flags import pod_flags
-from tests.image.podman import Podman, obstacle
+from tests.image.podman import Container, Podman, obstacle
 from tests.image.site import Site
 from tests.packaging.manifests import PODS, container
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.image.podman import Container
 
 LISTINGS = 400
 

@@ -1,7 +1,5 @@
 """The images that the tests make: a base with Python, the product's, and the stand-in for Elasticsearch."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import shutil
@@ -9,13 +7,10 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embedded import VERSION
 from embedded.elasticsearch_home import prepare_home
-
-if TYPE_CHECKING:
-    from tests.image.podman import Podman
+from tests.image.podman import Podman
 
 ROOT = Path(__file__).parents[2]
 IMAGE = "localhost/brokerage:test"

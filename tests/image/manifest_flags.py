@@ -1,17 +1,11 @@
 """What the manifests of Kubernetes and of compose grant a container, as options of `podman run`."""
 
-from __future__ import annotations
-
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tests.image.podman import LIMIT, clipped
-from tests.packaging.manifests import container, mounts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.packaging.manifests import Document
+from tests.packaging.manifests import Document, container, mounts
 
 _TMP = "/tmp"  # noqa: S108 - in the container
 _POD = {"runAsNonRoot", "runAsUser", "runAsGroup", "fsGroup", "seccompProfile"}

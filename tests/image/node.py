@@ -3,8 +3,6 @@
 The embedded node has no route for `GET /`, by which clients of the official image see that it has started.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from signal import SIGTERM

@@ -8,13 +8,11 @@ import resource
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 PROGRAMS = ("podman", "runc", "conmon", "netavark", "aardvark-dns", "iptables", "mmdebstrap")
 _PATIENCE_SECONDS = 300

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from bench.questions import COMPANY
+from embedded import EmbeddedCluster
 from tests.image.manifest_flags import pod_flags
+from tests.image.podman import Container, Podman
 from tests.packaging.manifests import CRON_JOBS, DEPLOYMENT, PODS, container, template
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from embedded import EmbeddedCluster
-    from tests.image.podman import Container, Podman
 
 PORT = 8080
 PAGE_SIZE = 25

@@ -3,8 +3,6 @@
 Tests what is committed. Arguments are those of pytest, such as `tests/mappings`. Ends with the exit code of pytest.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,22 +1,17 @@
 """compose.yaml as it is written: its services in its order, with its health checks and limits, under podman."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from embedded.ports import free_ports
 from tests.image.manifest_flags import compose_command, compose_flags
+from tests.image.podman import Container, Podman
 from tests.image.site import PAGE, PAGE_SIZE, get
 from tests.packaging.test_supply_chain import SERVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.image.podman import Container, Podman
 
 _NETWORK = "composed"
 

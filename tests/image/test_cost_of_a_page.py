@@ -1,11 +1,9 @@
 """What a page and a show cost in the image, in processor time, next to this checkout; `-s` prints the ratios."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -14,9 +12,6 @@ from bench.paired import block
 from tests.image.manifest_flags import pod_flags
 from tests.image.site import PAGE, Site, address_of, get
 from tests.packaging.manifests import PODS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SETTINGS = {"BROKERAGE_ACCESS_LOG": "none", "BROKERAGE_SHARED_SECONDS": "0"}
 

@@ -1,9 +1,7 @@
 """Commands that end: the jobs of the manifests, keys, and `doctor`, each in a container without rights."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +9,8 @@ from brokerage.exit_codes import ExitCode
 from tests.image.conftest import LISTINGS
 from tests.image.manifest_flags import pod_flags
 from tests.image.podman import PodmanFailed
+from tests.image.site import Site
 from tests.packaging.manifests import PODS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.image.site import Site
 
 
 def test_the_rebuild_of_the_manifests_loads_a_source_that_it_cannot_write(loaded: str) -> None:

@@ -1,16 +1,10 @@
 """The service in its image, confined as the Deployment says: frozen, and with workers of which one is killed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.image.manifest_flags import pod_flags
+from tests.image.podman import Container
 from tests.image.site import PAGE, Site, address_of, get, grace_seconds
 from tests.packaging.manifests import PODS
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from tests.image.podman import Container
 
 
 def test_the_health_check_sees_a_frozen_service(service: Container) -> None:

@@ -1,12 +1,10 @@
 """What the image holds, and that it serves without rights: the part of this tier that `make test` includes."""
 
-from __future__ import annotations
-
 import asyncio
 import mmap
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,15 +12,11 @@ from bench.client import Connection
 from bench.client import get as request_of
 from tests.image.image_build import CANARY, ROOT
 from tests.image.manifest_flags import pod_flags
+from tests.image.podman import Container, Podman
 from tests.image.site import PAGE, PAGE_SIZE, PORT, Site, address_of, get, grace_seconds
 from tests.packaging.manifests import PODS, container
 from tests.packaging.test_supply_chain import SERVICES
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.image.podman import Container, Podman
 
 _CLIENTS = 8
 _ANSWERS_BEFORE = 200

@@ -1,22 +1,16 @@
 """The branch of the tests' engine that starts a container, through podman's socket."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.image.image_build import ROOT
+from tests.image.podman import Podman
 from tests.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.image.podman import Podman
 
 # A few tests that need a real node.
 _TESTS = "tests/feed/test_tokens.py"

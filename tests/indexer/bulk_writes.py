@@ -1,27 +1,22 @@
 """Writes, indices, senders and clients for the tests of bulk requests."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import connect
+from indexer.documents.builder import PendingDocument
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender, BulkWrite
 from mappings import TEAM
 from mappings.index_body import index_body
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
+from tests.network.bulk_proxy import RequestProxy
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from elasticsearch import AsyncElasticsearch
-
-    from indexer.documents.builder import PendingDocument
-    from tests.indexer.conftest import Bench
-    from tests.network.bulk_proxy import RequestProxy
 
 _PATIENCE_SECONDS = 60.0
 

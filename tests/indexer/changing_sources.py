@@ -1,19 +1,14 @@
 """Sources of many small teams that cover everything that can happen to a record between two of them."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope, write
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
-
-    Lines = list[dict[str, Any] | bytes]
+Lines = list[dict[str, Any] | bytes]
 
 FIRST, BEFORE, SECOND, NEWER = (f"2026-01-0{day}T00:00:00Z" for day in (1, 3, 5, 7))
 # Later than any source is read, so that what a source lacks is newer than it, and not too far in the future.

@@ -1,36 +1,29 @@
 """Fixtures that build small sources under a test's own index prefix, and read back what is served."""
 
-from __future__ import annotations
-
 import secrets
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark, read_mark
-from indexer import IndexerContext, IndexerSettings, RunSummary, open_source, reindex, update
+from indexer import IndexerContext, IndexerSettings, RunSummary, Source, open_source, reindex, update
 from indexer.documents.coverage import BY_SOURCE
 from indexer.indices.scan import fetch_documents
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, RESOURCES, Resource
+from mappings.shards.ranges import ShardRanges
 from mappings.shards.visibility import LEFT_QUERY
 from tests.conftest import open_installation
 from tests.indexer.raw_documents import index_ranges
 from tests.records import envelope, write
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from indexer import Source
-    from mappings.shards.ranges import ShardRanges
-
-    Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
+Lines = Mapping[Resource, Iterable[dict[str, Any] | bytes]]
 
 
 def assert_nothing_refused(summary: RunSummary | str) -> None:

@@ -1,14 +1,10 @@
 """Teams updated on a day of January, and their company."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 29)]
 

@@ -1,24 +1,19 @@
 """A model of what must be served after rebuilds and updates, record by record, and updates to test it with."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import os
+import random
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cluster.connection import connect
+from indexer import OnProgress, ResourceReport, RunStage, RunSummary
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import COMPANY_KEY, deletion, envelope, write
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from indexer import OnProgress, ResourceReport, RunStage, RunSummary
-    from tests.indexer.conftest import Bench
 
 _DAYS = 36_500  # these records have no present-day times
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -1,16 +1,12 @@
 """Faults that are put into real responses of Elasticsearch."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import pytest
+from elasticsearch import AsyncElasticsearch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-    from elasticsearch import AsyncElasticsearch
-
-    Fault = Callable[[dict[str, Any]], None]
+Fault = Callable[[dict[str, Any]], None]
 
 
 class FaultyResponses:

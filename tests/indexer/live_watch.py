@@ -1,19 +1,13 @@
 """Watches what is served while it changes, as partners do: first the mark, then the index."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from cluster.control_index import Mark
 from mappings import TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from cluster.control_index import Mark
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 _PAUSE_SECONDS = 0.02
 

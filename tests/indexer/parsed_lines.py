@@ -1,20 +1,16 @@
 """Single lines, parsed into pending documents without Elasticsearch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.settings import IndexerSettings
 from indexer.source.lines import SourceLine
+from mappings import Resource
 from tests.records import COMPANY_KEY
-
-if TYPE_CHECKING:
-    from indexer.documents.builder import PendingDocument
-    from mappings import Resource
 
 COMPANIES = Companies(
     keys={COMPANY_KEY, "other"},

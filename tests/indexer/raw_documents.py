@@ -1,13 +1,10 @@
 """Documents written, read and deleted behind the indexer's back, in whichever shard of an index they are."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from elasticsearch import AsyncElasticsearch
 
 from mappings.shards.ranges import ShardRanges, read_ranges
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 
 async def index_ranges(client: AsyncElasticsearch, index: str) -> ShardRanges:

@@ -1,15 +1,10 @@
 """The indexer's clock, shifted in the process of the test."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from unittest.mock import patch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 YEAR_AND_MORE = 400 * 86_400.0
 

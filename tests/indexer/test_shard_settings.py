@@ -1,7 +1,5 @@
 """Numbers of shards and replicas, by resource, and what is wrong with others."""
 
-from __future__ import annotations
-
 import pytest
 
 from cluster.settings import SettingError, load_settings

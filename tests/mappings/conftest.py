@@ -1,7 +1,5 @@
 """The option that renews the snapshots of index bodies: `pytest tests/mappings --update-snapshots`."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,8 +1,6 @@
 """The spelling of underscored keys (decisions, `underscore_response`)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -10,11 +8,7 @@ from hypothesis import strategies as st
 
 from mappings import RESOURCES, Resource
 from mappings.casing import underscore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.fields import Field
+from mappings.fields import Field
 
 
 @pytest.mark.parametrize(

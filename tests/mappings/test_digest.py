@@ -1,12 +1,10 @@
 """The digest of a set: the same for the same records in any order and any split, another after any change."""
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Iterable
 from functools import reduce
 from hashlib import sha256
 from operator import add
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -14,10 +12,7 @@ from hypothesis import strategies as st
 
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest, bucket, coarse_bucket, record_hash, split_hash
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    Records = dict[str, int]
+Records = dict[str, int]
 
 contents = st.integers(-(2**63), 2**63 - 1)
 # Encodable as UTF-8, as every identifier of JSON is.

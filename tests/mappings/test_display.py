@@ -1,7 +1,5 @@
 """Whether an encoded record refuses to be shown, wherever the switch is and whatever else the record holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

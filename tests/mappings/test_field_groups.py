@@ -1,7 +1,5 @@
 """The groups of fields that a key can be refused: what is in them, and that nothing else is made of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from mappings import AGENT, FIELD_GROUPS, LISTING, RESOURCES, Resource

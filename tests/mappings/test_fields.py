@@ -1,20 +1,14 @@
 """The fields of every variant against the tables of the contract's text (`tests/contract/fields.json`)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING, Resource
-from mappings.fields import FieldKind, View
+from mappings.fields import Field, FieldKind, View
 from mappings.search_fields import FieldOrigin
-
-if TYPE_CHECKING:
-    from mappings.fields import Field
 
 Kinds = dict[str, str]
 

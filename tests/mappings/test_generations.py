@@ -1,7 +1,5 @@
 """Generation names: what is written is read back, and nothing else is taken for one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Index bodies: strict, sorted by the feed key, compared with snapshots, and identified by a fingerprint."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """JSON Schemas of answered records: valid themselves, satisfied by empty records, open to further fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

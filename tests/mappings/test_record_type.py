@@ -1,7 +1,5 @@
 """Compiled record types: what they complete, and what they refuse with the path of the fault."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Feed keys belong to exactly one range; writer and reader find it by the same function."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Copies of a record in two shards: each reader sees one."""
 
-from __future__ import annotations
-
 import pytest
 
 from mappings.shards.visibility import Interval, hidden_query, hide, read_intervals

@@ -1,7 +1,5 @@
 """Stored documents, and the range of feed keys that is company filter and cursor in one."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,24 +1,16 @@
 """A proxy in front of Elasticsearch that understands requests, and breaks bulk requests, chosen ones or at random."""
 
-from __future__ import annotations
-
 import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import orjson
 
-from tests.network.http import HANG_UP, CutReply, Reply, http
+from tests.network.http import HANG_UP, CutReply, Reply, Request, http
 from tests.network.server import serving
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from tests.network.http import Request
-
-    Fault = Callable[["BulkProxy", Request], Any]
 
 _FORWARDED = {"content-type", "accept", "x-opaque-id"}
 _PRODUCT = "x-elastic-product"
@@ -90,6 +82,9 @@ class BulkProxy(RequestProxy):
                 return reply
             done = orjson.loads(reply.body)["items"]
         return _items([done.pop(0) if status == 200 else _refusal(status) for status in statuses])
+
+
+Fault = Callable[["BulkProxy", Request], Any]
 
 
 def pairs(request: Request) -> list[bytes]:

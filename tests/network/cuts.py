@@ -1,14 +1,9 @@
 """Where an answer is cut: a function from what has come of it to the number of bytes that still pass."""
 
-from __future__ import annotations
+import random
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-
-    from tests.network.link import Cut
+from tests.network.link import Cut
 
 _HEAD_END = b"\r\n\r\n"
 _LARGEST = 200_000  # bytes; most pages of the walks are below

@@ -1,22 +1,16 @@
 """Requests and replies of a scripted server, for tests whose subject is not the framing."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 from multidict import CIMultiDict
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from tests.network.server import Connection, Script
-
-    Handler = Callable[["Request"], Awaitable["Reply"]]
+from tests.network.server import Connection, Script
 
 
 @dataclass(frozen=True)
@@ -66,6 +60,9 @@ class Reply:
         headers = {**headers, **self.headers, **framing}
         lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}", *(f"{k}: {v}" for k, v in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode()
+
+
+Handler = Callable[["Request"], Awaitable["Reply"]]
 
 
 class HangUp(Reply):

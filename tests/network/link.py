@@ -1,21 +1,16 @@
 """One connection through the proxy: two halves, and what is done to the bytes between them."""
 
-from __future__ import annotations
-
 import asyncio
+import random
 import socket
 import struct
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable
-
-    # From what has come of an answer to the number of bytes behind which it is cut; None: not yet.
-    Cut = Callable[[bytes], int | None]
-    Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+# From what has come of an answer to the number of bytes behind which it is cut; None: not yet.
+Cut = Callable[[bytes], int | None]
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 _READ_BYTES = 65_536
 # With this option a connection that is closed is reset: what was sent may be lost, and the other side gets an error.

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tests.neighbours import steady_port
-from tests.network.link import Link, Way, Ways, reset
-from tests.network.server import Server
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from tests.network.link import Cut
-    from tests.network.server import Connection
+from tests.network.link import Cut, Link, Way, Ways, reset
+from tests.network.server import Connection, Server
 
 
 class Proxy:

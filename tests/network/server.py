@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from elastic_transport import NodeConfig
 
 from cluster.http.reading_node import ReadingNode
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from typing import Any
-
-    Script = Callable[["Connection"], Awaitable[None]]
 
 HOST = "127.0.0.1"
 
@@ -50,6 +45,9 @@ class Connection:
     def reset(self) -> None:
         """Drop the connection without a shutdown."""
         self.writer.transport.abort()
+
+
+Script = Callable[["Connection"], Awaitable[None]]
 
 
 @dataclass

@@ -1,9 +1,7 @@
 """The proxy does what it says; else a scenario would find nothing because nothing was wrong."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -11,13 +9,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.network.cuts import behind_head, between_chunks, in_chunk, in_head
+from tests.network.link import Cut
 from tests.network.proxy import Proxy
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.network.link import Cut
 
 _CHUNKS = [b"a" * 50, b"b" * 70]
 _BODY = b"".join(_CHUNKS)

@@ -1,15 +1,10 @@
 """Servers and proxies in a thread of their own, for tests that block in theirs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractAsyncContextManager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TypeVar
 
 T = TypeVar("T")
 

@@ -5,8 +5,6 @@ are those of the checkout's sample script, with a key and properties of ours. Pr
 scenarios, and names those that failed. Exit codes: 0 none failed, 1 one failed, 2 the tool is not there.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import re
@@ -14,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import aiohttp
@@ -27,9 +26,6 @@ from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
 from service.keys.store import KeyGrant, KeyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _FEATURES = Path("src/main/java/org/reso/certification/features")
 _SCRIPT = "sample-web-api-server.core.resoscript"

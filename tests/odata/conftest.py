@@ -1,10 +1,8 @@
 """The service over generated data, and over a small market that tests change."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import ClientSession
@@ -13,17 +11,13 @@ from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resour
 from service.app import SERVICES, create_app
 from service.settings import ServiceSettings
 from tests.contract.conftest import world
+from tests.contract.world import World
 from tests.feed.conftest import serve_feed
 from tests.feed.feed_client import JsonObject, company, listing, office
 from tests.indexer.conftest import Bench, bench, module_bench
 from tests.odata.odata_client import ODataClient
 from tests.records import envelope
 from tests.service.raw_http import listening
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.contract.world import World
 
 __all__ = ["bench", "market", "module_bench", "odata", "unchanged", "world"]
 

@@ -1,16 +1,11 @@
 """What the entity sets of children should answer of generated data, worked out from the source records by hand."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tests.contract.world import Envelope, World
 from tests.odata.expected_entities import modified
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.contract.world import Envelope, World
 
 CHILD_KEYS = {"Media": "MediaKey", "OpenHouse": "OpenHouseKey", "TeamMembers": "TeamMemberKey"}
 PARENT_KEYS = {"Media": "ResourceRecordKey", "OpenHouse": "ListingKey", "TeamMembers": "MemberKey"}

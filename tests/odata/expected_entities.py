@@ -1,14 +1,10 @@
 """What the RESO Web API should answer of generated data, worked out from the source records by hand."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mappings.legends import PROPERTY_TYPES
-
-if TYPE_CHECKING:
-    from tests.contract.world import Envelope, World
+from tests.contract.world import Envelope, World
 
 _STATUS = {
     "Active": "Active",

@@ -1,21 +1,17 @@
 """Filters made at random, each with what it means worked out in Python: nothing of the product judges."""
 
-from __future__ import annotations
-
 import datetime as dt
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Entity = dict[str, Any]
-    Predicate = Callable[[Entity], bool]
-    # The text of a filter, and whether it holds for an entity.
-    FilterCase = tuple[str, Predicate]
+Entity = dict[str, Any]
+Predicate = Callable[[Entity], bool]
+# The text of a filter, and whether it holds for an entity.
+FilterCase = tuple[str, Predicate]
 
 _ORDERED = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 

@@ -1,18 +1,13 @@
 """A consumer of the RESO Web API in tests: what it asks, and how it walks."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+from aiohttp import ClientSession
+from multidict import CIMultiDictProxy
 from yarl import URL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aiohttp import ClientSession
-    from multidict import CIMultiDictProxy
 
 Entity = dict[str, Any]
 ROOT = "/v1/reso"

@@ -1,24 +1,18 @@
 """Photos, open houses and memberships of teams come as entities: all of them, once, and to each key its own."""
 
-from __future__ import annotations
-
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mappings import LISTING, SOLD_LISTING
-from tests.odata.conftest import sold
+from tests.contract.world import World
+from tests.feed.feed_client import JsonObject
+from tests.odata.conftest import MarketClient, sold
 from tests.odata.expected_children import CHILD_KEYS, PARENT_KEYS, expected_children
 from tests.odata.filter_strategies import quoted
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
-    from tests.feed.feed_client import JsonObject
-    from tests.odata.conftest import MarketClient
-    from tests.odata.odata_client import ODataClient
 
 _COMPANIES = {"all": (), "large": ("summit-crest",), "two": ("tidewater-brokers", "orchard-street")}
 

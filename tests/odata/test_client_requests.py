@@ -4,20 +4,15 @@ Headers and options as Power Query's `OData.Feed` (Microsoft.OData for .NET), Ex
 Query, and Tableau's OData connector send them, in their order.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.contract.world import World
 from tests.odata.expected_entities import expected_entities
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.contract.world import World
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import ODataClient
 
 _POWER_QUERY = {
     "Accept": (

@@ -1,9 +1,8 @@
 """EntityEvent: what changed and what has gone comes once, in the order of its numbers, and nothing else does."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+import pytest
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -12,14 +11,9 @@ from mappings import COMPANY, LISTING, OFFICE, SOLD_LISTING
 from service.reso.entity_events import event_rows
 from service.reso.entity_sets import doc_values
 from tests.feed.feed_client import company, deleted_listing, listing, office
-from tests.odata.conftest import SHARED_KEY, sold
+from tests.odata.conftest import SHARED_KEY, MarketClient, sold
 from tests.odata.filter_strategies import examples, filter_expressions, in_lists, number_comparisons
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.odata.conftest import MarketClient
-    from tests.odata.odata_client import Entity
+from tests.odata.odata_client import Entity
 
 _ALL = {
     "Office": {"O1", "O2"},

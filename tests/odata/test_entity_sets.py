@@ -1,17 +1,12 @@
 """The entity sets answer what the source says, under the names of the Data Dictionary, and to each key its own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.contract.world import World
 from tests.odata.expected_entities import KEYS, expected_entities
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 
 @pytest.mark.parametrize("name", KEYS)

@@ -1,16 +1,10 @@
 """What cannot be answered is refused in the words of OData, and nothing is ignored."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from service.http.request_limits import MAX_URL_BYTES as ELSEWHERE
 from service.reso.protocol.root import MAX_RESO_URL_BYTES
-
-if TYPE_CHECKING:
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import ODataClient
 
 _BAD = "invalid-parameter"
 _NOT_HERE = "not-implemented"

@@ -1,22 +1,16 @@
 """`$expand` adds related entities to a record: what their own entity sets answer to the same key, or null."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mappings import AGENT, LISTING
 from service.app import SERVICES
-from tests.odata.conftest import agent
+from tests.contract.world import World
+from tests.odata.conftest import MarketClient, agent
 from tests.odata.expected_children import PARENT_KEYS, expected_children
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, Entity, ODataClient
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
-    from tests.odata.conftest import MarketClient
-    from tests.odata.odata_client import Entity, ODataClient
 
 _LINKS = {
     "ListAgent": "Member",

@@ -1,7 +1,5 @@
 """Reading a filter: whatever the text is, it is read or refused in words."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

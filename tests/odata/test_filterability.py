@@ -1,24 +1,19 @@
 """A member that is indexed can be filtered by: its literals and clauses follow from the declared search field."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mappings import AGENT, LISTING, SOLD_LISTING, Resource
-from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
+from mappings.search_fields import SearchField, date_millis, decimal, flag, keyword, presence, timestamp, whole_number
 from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.property_columns import field_column
 from service.reso.filter.clause_builder import build_clause
 from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
 from service.reso.filter.filter_parser import parse_filter
 from service.reso.filter.matchers import MATCH_NONE, Matcher, UnsupportedComparison
-
-if TYPE_CHECKING:
-    from mappings.search_fields import SearchField
-    from service.reso.entity_sets.edm_types import EdmType
 
 NULL = FilterLiteral(LiteralType.NULL, "null")
 

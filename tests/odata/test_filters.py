@@ -1,24 +1,18 @@
 """`$filter` matches exactly: handwritten cases, and random filters compared with an evaluation of every record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from service.reso.filter.filter_parser import MAX_NESTING_DEPTH
 from service.reso.filter.token_reader import MAX_COMPARISONS
+from tests.contract.world import World
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.filter_strategies import Searched, comparisons, examples, filter_expressions, quoted
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.world import World
-    from tests.odata.odata_client import ODataClient
-
-    Holds = Callable[[dict[str, Any]], bool]
+Holds = Callable[[dict[str, Any]], bool]
 
 _DAY = "2026-07-01T00:00:00Z"
 _LATE: Holds = lambda each: each["ModificationTimestamp"] > _DAY  # noqa: E731 - a table of them follows

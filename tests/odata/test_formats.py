@@ -1,16 +1,12 @@
 """What OData clients ask for by headers: formats, versions and batches."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from service.reso.protocol.formats import DATA_FORMATS, METADATA_FORMATS, NotAcceptable, negotiate_format
-
-if TYPE_CHECKING:
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _JSON, _NONE, _XML = "application/json", "application/json;odata.metadata=none", "application/xml"

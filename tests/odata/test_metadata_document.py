@@ -1,20 +1,14 @@
 """The metadata document says what the answers are: every value is held against it."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _EDMX = "{http://docs.oasis-open.org/odata/ns/edmx}"

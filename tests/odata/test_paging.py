@@ -1,20 +1,13 @@
 """Next links: nothing is lost or repeated while records change, and each key comes once."""
 
-from __future__ import annotations
-
 from itertools import product
-from typing import TYPE_CHECKING
 
+import pytest
 from yarl import URL
 
 from service.reso.entity_sets import distinct_count
 from tests.feed.feed_client import deleted_listing, listing
-from tests.odata.conftest import SHARED_KEY
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.odata.conftest import MarketClient
+from tests.odata.conftest import SHARED_KEY, MarketClient
 
 _KEYS = [SHARED_KEY, *(f"L{at}" for at in range(5)), *(f"S{at}" for at in range(5))]
 

@@ -1,8 +1,7 @@
 """Our own RESO Web API, replicated into an empty index: every field that it serves, every photo and open house."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import open_replication
@@ -11,14 +10,10 @@ from indexer.reso.settings import ResoSettings
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary.loader import load_dictionary
 from mappings.legends import PROPERTY_TYPES
+from tests.contract.world import World
+from tests.indexer.conftest import Bench
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.world import World
-    from tests.indexer.conftest import Bench
-
-    Records = dict[str, dict[str, Any]]
+Records = dict[str, dict[str, Any]]
 
 _COMPANY = "summit-crest"
 # Decision 51 lists what RESO's Web API has no place for, and what it has in another form.

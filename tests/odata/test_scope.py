@@ -1,9 +1,5 @@
 """No key learns of a record, a count or an event of a company that it may not read, whatever it asks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from mappings import AGENT
@@ -14,15 +10,11 @@ from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.property_columns import PropertyColumn, field_column
 from service.reso.entity_sets.sort_fields import CLOCK
 from service.reso.filter.matchers import KeywordMatcher
-from tests.contract.world import PARENT
+from tests.contract.world import PARENT, World
+from tests.odata.conftest import MarketClient
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.filter_strategies import quoted
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
-
-if TYPE_CHECKING:
-    from tests.contract.world import World
-    from tests.odata.conftest import MarketClient
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 _SCOPES = ("all", "large", "child", "parent", "two")
 

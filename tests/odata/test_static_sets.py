@@ -1,8 +1,5 @@
 """`Lookup` and `Field` say what the other entity sets have: every value of a lookup, every property of the metadata."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,10 +10,7 @@ from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.property_columns import PropertyColumn
 from service.reso.static_sets.declarations import static_sets
-from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
-
-if TYPE_CHECKING:
-    from tests.odata.odata_client import ODataClient
+from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _DESCRIBED = ("Property", "Member", "Office", "Teams", "Media", "OpenHouse", "TeamMembers")

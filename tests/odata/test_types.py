@@ -1,20 +1,15 @@
 """Values have the types of the Data Dictionary, and are exact where the contract rounds them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mappings import AGENT, LISTING
+from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.value_converters import converter_for
-from tests.odata.conftest import agent
+from tests.odata.conftest import MarketClient, agent
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from service.reso.entity_sets.edm_types import EdmType
-    from tests.odata.conftest import MarketClient
 
 _EXACT: dict[str, Any] = {
     "LotSizeAcres": 0.23,

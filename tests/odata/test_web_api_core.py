@@ -3,21 +3,17 @@
 Written from the specification. RESO's own test tool asks the same (decision 48).
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.odata.odata_client import Entity, ODataClient
 
-    from tests.odata.odata_client import Entity, ODataClient
-
-    Holds = Callable[[Entity], bool]
+Holds = Callable[[Entity], bool]
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"
 _INTEGER, _DECIMAL, _DATE, _TIMESTAMP = "BedroomsTotal", "ListPrice", "ListingContractDate", "ModificationTimestamp"

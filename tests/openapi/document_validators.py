@@ -1,7 +1,5 @@
 """The document as tests read it: its operations, and the schemas that bodies are held against."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from jsonschema import Draft202012Validator

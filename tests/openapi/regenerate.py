@@ -3,8 +3,6 @@
 The examples come first, since the document shows them.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import tempfile
 from pathlib import Path

@@ -1,17 +1,13 @@
 """Requests that schemathesis makes up from the document, sent to a running service, and what came of them."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import requests
 import schemathesis
 from schemathesis.engine import Status, events, from_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _INVALID_ACCEPTED = "negative_data_rejection"
 # A well-formed value may still name nothing, so a valid request is answered 400 too: the parser has tests of its own.

@@ -1,9 +1,8 @@
 """The document says what the service has: its paths, parameters, statuses; it is valid, kept, and shown by examples."""
 
-from __future__ import annotations
-
 import gzip
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +10,7 @@ import zstandard
 from aiohttp import web
 from click.testing import CliRunner
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from pytest_aiohttp.plugin import AiohttpClient
 
 from brokerage.command import main
 from cluster.connection import ConnectionSettings
@@ -23,6 +23,7 @@ from service.openapi.document import document, encoded_document
 from service.openapi.document_handler import create_document_handler
 from service.openapi.nested_schemas import extract_titled_schemas
 from service.openapi.response_bodies import response_bodies
+from service.operation import Operation
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
@@ -36,13 +37,6 @@ from tests.openapi.document_validators import (
     component_validator,
     documented_response,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from service.operation import Operation
 
 _RENEW = "`python -m tests.openapi.regenerate` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect; of OData alone.

@@ -1,10 +1,9 @@
 """The schemas of parameters against the parser that reads them: the one takes what the other allows, and no more."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -19,15 +18,11 @@ from service.errors import InvalidRequest
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.openapi.parameter_schemas import parameter_plugin
+from service.operation import Operation
 from service.parameters.parser import parse_query
 from service.parameters.types import Parameter
 from service.resources import OPERATIONS
 from tests.openapi.document_validators import GET_OPERATIONS, validator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from service.operation import Operation
 
 Query = list[tuple[str, str]]
 

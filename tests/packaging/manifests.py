@@ -1,7 +1,5 @@
 """The Kubernetes manifests as their tests see them: parsed documents, and the containers in them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

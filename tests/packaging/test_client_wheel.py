@@ -1,12 +1,11 @@
 """The wheel of the client: one import name, few dependencies, and a command that copies a feed without the server."""
 
-from __future__ import annotations
-
 import asyncio
 import tomllib
 import zipfile
+from collections.abc import AsyncIterator
 from email import message_from_bytes
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 import pytest
@@ -19,10 +18,6 @@ from tests.consumer.stand_in_service import KEY, StandInService
 from tests.network.http import http
 from tests.network.server import serving
 from tests.packaging.wheels import build_wheel, install_wheels, run
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 _PROGRAM = """
 import sys

@@ -1,7 +1,5 @@
 """What packaging needs, checked by the tools made for it; none of them needs a network or a container engine."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The Kubernetes manifests: valid, true to settings, paths, commands and exit codes, and without rights."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from pathlib import PurePosixPath

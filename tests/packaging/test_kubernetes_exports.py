@@ -1,7 +1,5 @@
 """The components that add published files: valid, and in agreement with what they are added to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import kubernetes_validate

@@ -1,17 +1,12 @@
 """What pages and messages say to install are distributions of this tree, with extras that they have."""
 
-from __future__ import annotations
-
 import re
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.graph import CLIENT, MODULES, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PROJECTS = {
     project["name"]: set(project["optional-dependencies"])

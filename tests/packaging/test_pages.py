@@ -1,7 +1,5 @@
 """Pages that name files, modules and settings name such as there are."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

@@ -1,7 +1,5 @@
 """What the product is made of is listed as it is locked, and containers may do no more than they must."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

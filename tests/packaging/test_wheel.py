@@ -1,21 +1,16 @@
 """The wheel of the server: what is in it, what is not, and that it works where nothing else of the repository is."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 import zipfile
 from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.architecture.graph import ALLOWED, CLIENT, ROOT
 from tests.packaging.wheels import build_wheel, install_wheels, run
-
-if TYPE_CHECKING:
-    from email.message import Message
 
 PACKAGES = sorted(set(ALLOWED) - {"bench", "brokerage_feed"})
 

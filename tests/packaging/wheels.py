@@ -1,7 +1,5 @@
 """Wheels of this tree, and environments that hold them and see what they need."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

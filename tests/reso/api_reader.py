@@ -1,22 +1,17 @@
 """A plain reader of a server, for tests: one request, or a walk by one of the ways that readers page."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import yarl
 
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.reso.server.reso_server import ResoServer
-    from tests.reso.server.schema import Record
-    from tests.reso.server.server_settings import ServerSettings
-    from tests.reso.world.generated_world import World
+from tests.reso.server.schema import Record
+from tests.reso.server.server_settings import ServerSettings
+from tests.reso.world.generated_world import World
 
 # A walk that is longer goes in circles.
 _MOST_PAGES = 200

@@ -1,9 +1,8 @@
 """What the index must hold when a source is at rest: its records composed by themselves, without mirror and walks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import orjson
 
@@ -13,16 +12,11 @@ from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.reso.mirror.record_links import key_text
 from indexer.source.lines import SourceLine
-from mappings import COMPANY, RESOURCES
+from mappings import COMPANY, RESOURCES, Resource
 from mappings.data_dictionary.loader import load_dictionary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mappings import Resource
-    from mappings.data_dictionary.model import DataDictionary
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.store import Store
+from mappings.data_dictionary.model import DataDictionary
+from tests.indexer.conftest import Bench
+from tests.reso.server.store import Store
 
 Records = dict[str, dict[str, Any]]
 

@@ -1,29 +1,24 @@
 """Replications for tests: as a process that may be killed, or in the test's own loop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import open_replication
 from indexer.reso.replication_plan import ReplicationPlan
+from indexer.reso.round_report import RoundResult
 from indexer.reso.settings import ResoSettings
 from mappings.data_dictionary.loader import load_dictionary
 from tests.indexer.command.test_command import environment
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from indexer.reso.round_report import RoundResult
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.reso_server import ResoServer
+from tests.reso.server.reso_server import ResoServer
 
 COMPANY_RECORD = {"platform_company_id": ACME, "name": "Acme Realty", "numeric_id": "4711"}
 _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'

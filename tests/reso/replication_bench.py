@@ -1,32 +1,26 @@
 """The replications of a test server into an installation, round by round."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from indexer.control.replications import ReplicationStatus
 from indexer.maintenance.status import status
 from indexer.reporting.report import ignore_progress
-from indexer.reso.replication import open_replication
+from indexer.reso.replication import Replicator, open_replication
 from indexer.reso.replication_plan import ReplicationPlan
+from indexer.reso.round_report import RoundResult
 from indexer.reso.settings import ResoSettings
 from mappings import LISTING, RESOURCES
+from mappings.data_dictionary.model import DataDictionary
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME
 from tests.reso.replica_process import COMPANY_RECORD
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.sync.open_mirror import DICTIONARY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from indexer.control.replications import ReplicationStatus
-    from indexer.reso.replication import Replicator
-    from indexer.reso.round_report import RoundResult
-    from mappings.data_dictionary.model import DataDictionary
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.reso_server import ResoServer
 
 
 @dataclass

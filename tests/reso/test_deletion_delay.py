@@ -1,25 +1,19 @@
 """How long a deleted listing is served: the time from its deletion at the source to its tombstone, on a set clock."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from indexer.reso.sync import entity_sync, key_slices
 from mappings import LISTING, SOLD_LISTING
+from tests.indexer.conftest import Bench
 from tests.reso.replication_bench import ReplicationBench
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import small_world
 from tests.reso.sync.test_source_limits import Clock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.reso_server import ResoServer
 
 _POLL_SECONDS = 240.0
 _ROUNDS = 60

@@ -1,8 +1,7 @@
 """What operators say of a source: maps, the company, time zones, and what cannot be meant."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,17 +10,13 @@ from indexer.reso.dialects.source_map import read_map
 from indexer.reso.replication_plan import ReplicationPlan
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.data_dictionary.loader import load_dictionary
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
 from tests.reso.replica_process import COMPANY_RECORD
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_company_whose_declaration_changed_is_sent_alone(bench: Bench, tmp_path: Path) -> None:

@@ -1,23 +1,17 @@
 """Private fields of a source are neither requested nor kept."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 
 from mappings import RESOURCES
+from tests.indexer.conftest import Bench
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.schema import PRIVATE
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY, ON_SALE, put, small_world
 from tests.reso.world.people_records import CANARY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 
 def _files_without(text: str, folder: Path) -> str:

@@ -1,7 +1,5 @@
 """`brokerage index replicate` as an operator meets it: output, sentences, exit codes, two at once, signals, status."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
@@ -10,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import orjson
 import pytest
@@ -18,19 +16,14 @@ import pytest
 from brokerage.settings_types import SETTINGS_TYPES
 from cluster.settings import describe_settings
 from indexer.reso.settings import ResoSettings
-from tests.indexer.command.test_command import environment, lines, run
+from tests.indexer.command.test_command import Outcome, environment, lines, run
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import small_world
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.command.test_command import Outcome
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.reso_server import ResoServer
 
 TOKEN = "the-very-token"
 _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_id = "4711"\n'

@@ -1,29 +1,22 @@
 """Whatever changes and vanishes while it is read, however often the reader is killed: index and source are equal."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replica_process import ReplicaProcess
+from tests.reso.server.request_log import LoggedRequest
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
-from tests.reso.world.generated_world import make_world
+from tests.reso.server.server_settings import ServerSettings
+from tests.reso.world.generated_world import World, make_world
 from tests.reso.world.random_changes import RandomChanges
 from tests.reso.world.random_servers import random_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
-
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.request_log import LoggedRequest
-    from tests.reso.server.reso_server import ResoServer
-    from tests.reso.server.server_settings import ServerSettings
-    from tests.reso.world.generated_world import World
 
 SIGKILLED = -9
 

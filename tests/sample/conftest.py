@@ -1,7 +1,5 @@
 """One generated source that most tests read, written once a session for a fixed moment."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from typing import Any

@@ -1,8 +1,6 @@
 """Generated records keep the contract: every field, in its order, with values of its type and spelling."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,9 +10,7 @@ from mappings.fields import Field, FieldKind
 from mappings.legends import ON_MARKET_STATUSES, PROPERTY_TYPES, STATUSES
 from mappings.record_type import record_type
 from tests.mappings.test_fields import EXTENSIONS
-
-if TYPE_CHECKING:
-    from tests.sample.conftest import Source
+from tests.sample.conftest import Source
 
 every_resource = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 

@@ -1,12 +1,11 @@
 """The data is plausible: default windows show something, dates agree, prices and places are the county's."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from itertools import islice
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,11 +15,7 @@ from sample.company_staff import SampleStaff
 from sample.house_sales import cycle_sales, read_sales
 from sample.sample_clock import SampleClock
 from sample.seeded_random import seeded_random
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.sample.conftest import Source
+from tests.sample.conftest import Source
 
 WEEK = dt.timedelta(days=7)
 

@@ -1,21 +1,17 @@
 """Generated identifiers: unique, unsorted, and everything that is referred to is there and of the same company."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from mappings import RESOURCES
 from sample.company_staff import SampleStaff
 from sample.sample_clock import SampleClock
-
-if TYPE_CHECKING:
-    from tests.sample.conftest import Source
+from tests.sample.conftest import Source
 
 
 def owners(source: Source, alias: str, identifier: str) -> dict[str, str]:

@@ -1,15 +1,10 @@
 """`brokerage sample`: what a person sees of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from click.testing import CliRunner
 
 from brokerage.sample import sample
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_command_writes_a_source_and_says_how_much_and_where(tmp_path: Path) -> None:

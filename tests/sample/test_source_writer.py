@@ -1,21 +1,16 @@
 """How a source directory is written: reproducibly, whole or not at all, and never over the files of others."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import resource
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from mappings import RESOURCES
 from sample import SampleError, write_source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NOW = dt.datetime(2026, 11, 20, 10, tzinfo=dt.UTC)
 FILES = {"README.txt", *(f"{resource.alias}.ndjson" for resource in RESOURCES)}

@@ -1,21 +1,16 @@
 """One key, and every way in which a client can send it: rightly, wrongly, and where no key belongs."""
 
-from __future__ import annotations
-
 import base64
 import re
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
 from service.parameters.types import PropertyTypes
 from service.resources import OPERATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PATIENCE_SECONDS = 3
 _SHOWN = 12  # characters of the secret at either end

@@ -1,8 +1,7 @@
 """Two parents with their companies behind the real service, and a key for each kind of scope."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import orjson
 import pytest
@@ -11,15 +10,9 @@ from mappings.display import DisplayLicence
 from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
-from tests.contract.world import PARENT, World, read_source
+from tests.contract.world import PARENT, Envelope, World, read_source
 from tests.security.expected_access import AccessModel
 from tests.service.conftest import open_api, stand_in
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from tests.contract.world import Envelope
 
 __all__ = ["open_api", "stand_in"]
 

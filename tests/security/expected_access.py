@@ -1,19 +1,13 @@
 """What each request must be answered, computed from the source records and the rules alone."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mappings import RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from service.keys.store import KeyGrant
-    from tests.contract.world import Envelope
+from service.keys.store import KeyGrant
+from tests.contract.world import Envelope
 
 IDENTIFIERS = {resource.alias: resource.identifier for resource in RESOURCES}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

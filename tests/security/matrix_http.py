@@ -1,25 +1,19 @@
 """Requests of the matrix over HTTP, and what of an answer may depend on nothing that the key may not read."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import orjson
 from yarl import URL
 
-from tests.security.expected_access import IDENTIFIERS
+from tests.contract.world import World
+from tests.security.expected_access import IDENTIFIERS, ExpectedResponse, MatrixRequest
 from tests.security.scope_matrix import first_page, is_walked
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.contract.world import World
-    from tests.security.expected_access import ExpectedResponse, MatrixRequest
 
 # These differ from answer to answer whatever was asked.
 _VARYING = re.compile("date|x-request-id|(x-)?ratelimit.*|server-timing", re.IGNORECASE)

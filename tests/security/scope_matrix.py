@@ -1,23 +1,18 @@
 """The matrix, generated from the operations: every identifier of each, whatever its owner, requested with every key."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re
 import string
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from service.parameters.types import Text, Uuid
 from service.resources import OPERATIONS
 from tests.contract.world import PARENT
 from tests.security.expected_access import COMPANY, IDENTIFIERS, PARENT_COMPANY, WALKED, AccessModel, MatrixRequest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    Spell = Callable[[AccessModel, str, str], str]  # estate, company, resource -> the identifier as it is sent
+Spell = Callable[[AccessModel, str, str], str]  # estate, company, resource -> the identifier as it is sent
 
 UNKNOWN = "unknown"
 _PAGE = 3

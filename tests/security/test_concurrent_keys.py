@@ -1,22 +1,14 @@
 """Keys that ask for the same at the same time share work, and nothing that only one of them may read."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from tests.contract.world import response_identifiers
-from tests.security.expected_access import IDENTIFIERS, MatrixRequest
+from tests.contract.world import World, response_identifiers
+from tests.security.expected_access import IDENTIFIERS, AccessModel, MatrixRequest
 from tests.security.matrix_http import send_request
 from tests.security.scope_matrix import scrambled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.world import World
-    from tests.security.expected_access import AccessModel
 
 _SINCE = {"updated_since": "1"}
 _ANY = {**_SINCE, "platform_company_id": "4101", "market_status": "all"}

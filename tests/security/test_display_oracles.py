@@ -1,38 +1,31 @@
 """Nothing that a key with a display licence receives depends on what its view leaves out."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from mappings import COMPANY, LISTING, SOLD_LISTING
+from mappings import COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.display import ADDRESS_MEMBERS, DisplayLicence
 from service import app
 from service.keys.store import KeyGrant, KeyStore
 from service.operation import Operation
 from service.parameters.clauses import at_least, at_most, equals
 from service.parameters.types import Text, WholeNumber
+from service.request_context import RequestContext
 from service.resources import OPERATIONS
 from service.resources.filters import FilterRule
 from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
 from service.search.query import Clause, match_none, term
 from tests.feed.feed_client import company
-from tests.indexer.conftest import bench, module_bench
+from tests.indexer.conftest import Bench, bench, module_bench
 from tests.records import envelope
 from tests.security.test_guarded_values import SETTINGS, Attacker, everything
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from mappings import Resource
-    from service.request_context import RequestContext
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench", "module_bench"]
 

@@ -1,12 +1,11 @@
 """Nothing that a key receives depends on the field groups that it may not see."""
 
-from __future__ import annotations
-
 import hashlib
 import re
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -18,13 +17,8 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from tests.feed import conftest as feed
 from tests.feed.feed_client import company
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import Bench, bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 

@@ -4,15 +4,13 @@ Real processes, all loggers at their most talkative, crashes that hold the whole
 output is looked through, and every byte that a client gets.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -20,13 +18,9 @@ import pytest
 from service.app import SERVICES
 from tests.brokerage.conftest import COMMAND, _environment, invoke
 from tests.brokerage.test_serve import _wait_for
+from tests.contract.world import World
 from tests.neighbours import neighbours, steady_port
 from tests.security.canary import CanaryKey, KeyInjection, exchange, get
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.contract.world import World
 
 _AT_ONCE = 6
 _PATIENCE_SECONDS = 60

@@ -1,27 +1,21 @@
 """The same key where Elasticsearch fails, is slow or is overrun: nothing of it is answered, logged or counted."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import ClientError, ClientTimeout
+from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY, generate_latest
+from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
 from tests.security.canary import CanaryKey
 from tests.security.test_redaction import written
-from tests.service.conftest import DEADLINES_SECONDS
+from tests.service.conftest import DEADLINES_SECONDS, Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal, search_response
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from tests.service.conftest import Open
 
 # What Elasticsearch, or another server in its place, may send; `{key}` is repeated as from a query.
 _FAILURES: dict[str, Reply] = {

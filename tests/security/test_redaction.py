@@ -1,7 +1,5 @@
 """The last belt: whatever is logged or would be printed leaves without keys."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -10,24 +8,20 @@ import re
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from service.keys.key_text import KeyText
 from service.keys.redaction import install_redaction, mask_credentials, mask_keys
 from service.operation import Operation
 from tests.security.canary import CanaryKey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
-
-    from aiohttp import web
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn
 
 KEY = KeyText("3pbjukwvd6", "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT").reveal()
 CANARY = CanaryKey(KEY)

@@ -5,18 +5,17 @@ narrows the request x the shape of the answer. `--soak` takes the whole product,
 every pair of choices, and every operation with every owner and every key.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from service.parameters.types import Text, Uuid
 from service.resources import OPERATIONS
-from tests.security.expected_access import IDENTIFIERS
+from tests.contract.world import World
+from tests.security.expected_access import IDENTIFIERS, AccessModel
 from tests.security.matrix_http import send_compatible, send_request, violations
 from tests.security.scope_matrix import (
     FORMS,
@@ -31,12 +30,6 @@ from tests.security.scope_matrix import (
     scrambled,
     unknown_twins,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.contract.world import World
-    from tests.security.expected_access import AccessModel
 
 _AT_ONCE = 8
 

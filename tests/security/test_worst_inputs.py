@@ -3,25 +3,18 @@
 `python -m tests.security.worst_inputs` measures the processor time of each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import difflib
+from collections.abc import Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+
+import pytest
 
 from service.errors import MAX_FAULTS
 from tests.security.worst_inputs import MAX_ANSWER_BYTES, serve_worst, worst_requests
-from tests.service.raw_http import exchange_one, request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pytest
-
-    from tests.service.raw_http import RawResponse
-    from tests.service.stand_in import StandIn
+from tests.service.raw_http import RawResponse, exchange_one, request
+from tests.service.stand_in import StandIn
 
 
 async def _answers(stand_in: StandIn) -> dict[tuple[str, str], RawResponse]:

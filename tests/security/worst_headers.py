@@ -1,13 +1,8 @@
 """Header values that cost most to parse, by header: each fits into one header field."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.security.worst_queries import numbered, repeat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _HEADER_SIZE = 8_100
 

@@ -3,24 +3,20 @@
 `python -m tests.security.worst_inputs` prints the processor time of each.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import queue
 import socket
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.security.worst_headers import WORST_HEADERS
 from tests.security.worst_queries import RESO_URL_SIZE, WORST_OPTIONS, feed_queries, worst_paths, worst_queries
 from tests.service.raw_http import request, serve_raw
 from tests.service.stand_in import StandIn
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
 
 # Of any refusal; the path is repeated once, and the known parameters are listed once.
 MAX_ANSWER_BYTES = 8_192

@@ -1,13 +1,8 @@
 """Queries, option values and paths that cost most to parse, by parser: families that fill a URL."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from service.reso.filter.token_reader import MAX_COMPARISONS, MAX_VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Below the limits of a URL, with room for its path.
 URL_SIZE, RESO_URL_SIZE = 8_000, 16_200

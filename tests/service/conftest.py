@@ -1,10 +1,11 @@
 """The service in front of a stand-in for Elasticsearch, both over real HTTP."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
@@ -12,13 +13,7 @@ from service.settings import ServiceSettings
 from tests.loops import run
 from tests.service.stand_in import StandIn
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient, AiohttpServer
-
-    Open = Callable[..., Awaitable[TestClient[Any, Any]]]
+Open = Callable[..., Awaitable[TestClient[Any, Any]]]
 
 __all__ = ["run"]
 

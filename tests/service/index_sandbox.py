@@ -1,31 +1,26 @@
 """Indices of the service on a real Elasticsearch, created one by one so that each can have its own fault."""
 
-from __future__ import annotations
-
 import copy
 import re
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from elasticsearch import AsyncElasticsearch
+
+from cluster.connection import ConnectionSettings
 from cluster.control_index import CONTROL_BODY, Mark, publish_mark
 from cluster.token_keys import ensure_token_keys
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.index_body import index_body
 from service.app import API_ROOT
 from service.health.checks import FindingState
+from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
 from service.keys.store import KeyGrant, KeyStore
 from service.resources import OPERATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from aiohttp import web
-    from aiohttp.test_utils import TestClient
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from service.health.monitor import HealthMonitor
 
 # Operations that need more than an identifier to reach their index.
 _PATHS = {

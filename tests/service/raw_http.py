@@ -1,12 +1,11 @@
 """Raw HTTP requests to the service's own connections, without the normalization of a client."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -16,9 +15,6 @@ from service.app import create_app
 from service.console.routes import create_operators_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 _PATIENCE_SECONDS = 30
 

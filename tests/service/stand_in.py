@@ -1,35 +1,27 @@
 """A stand-in for Elasticsearch on a real port, with scripted responses and faults that a real node does not produce."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import datetime as dt
 import itertools
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import orjson
 
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from mappings.index_body import index_body
 from mappings.stored_document import encode_document
 from service.keys.key_text import generate_key
 from service.keys.record import ApiKey
 from tests.network.http import Reply as PlainReply
-from tests.network.http import http
-from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-
-    from mappings import Resource
-    from tests.network.http import Request
-    from tests.network.server import Server
+from tests.network.http import Request, http
+from tests.network.server import Server, serving
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,9 @@
 """Each operation is declared once: every parameter has an effect, and every clause searches an indexed field."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from marshmallow import Schema
@@ -20,10 +18,7 @@ from service.resources.filters import FilterRule, filter_clauses
 from service.resources.numbered import PageResponse
 from service.resources.record_show import RecordResponse
 from service.resources.response import ResourceResponse, response_of
-from service.search.query import window_start
-
-if TYPE_CHECKING:
-    from service.search.query import Clause
+from service.search.query import Clause, window_start
 
 _operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 

@@ -1,7 +1,5 @@
 """Event numbers as the service reads them, with archives that are deleted during the read."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import msgspec

@@ -1,14 +1,9 @@
 """Snapshot and digest of a resource that was never loaded are refused with a code of their own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn
 
 
 @pytest.mark.parametrize("operation", ["snapshot", "digest"])

@@ -1,21 +1,15 @@
 """Headers of numbered pages name pages that can be read, however many records there are."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 from yarl import URL
 
 from mappings.index_body import MAX_RESULT_WINDOW
-from tests.service.stand_in import Reply, search_response
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import Reply, StandIn, search_response
 
 PATHS = ("/v1/agents", "/v1/offices", "/v1/teams", "/v1/companies")
 TOTAL = 500_000

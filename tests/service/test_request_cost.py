@@ -1,10 +1,8 @@
 """What a page costs: one request to Elasticsearch, and little memory beyond the response that comes from there."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -13,14 +11,11 @@ import uvloop
 from mappings import LISTING
 from mappings.stored_document import encode_document
 from tests.cluster.http.http_responses import chunked
-from tests.network.server import serving
+from tests.network.server import Connection, serving
 from tests.records import record
 from tests.service.raw_http import request
 from tests.service.raw_http import serve_raw as serving_over
 from tests.service.stand_in import StandIn, hit, read_response, search_response, valid_indices
-
-if TYPE_CHECKING:
-    from tests.network.server import Connection
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
 PAGE = 200

@@ -1,7 +1,5 @@
 """Which companies a request may read: rules 1 to 6 of `parent_company_id` against every kind of key."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

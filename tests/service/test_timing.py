@@ -1,24 +1,18 @@
 """The time of each layer of a request: sent to the client if enabled, and summed for the metrics."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
 from service.telemetry.timing import Layer, Timer, TimingTotals
-from tests.service.stand_in import hit
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn, hit
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
 REPORTED_LAYERS = ["auth", "turn", "query", "elasticsearch", "splice", "encode"]

@@ -1,7 +1,5 @@
 """Which search fields a body uses, in every form that the service writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,15 +4,12 @@ Peace and attacks alternate, so that both meet the same load of the machine. Pri
 anything was violated.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -22,11 +19,9 @@ from tests.chaos.loaded_service import load_cluster
 from tests.chaos.report import concluded
 from tests.chaos.results import ChaosResults
 from tests.chaos.scenario_cluster import FULL
+from tests.chaos.scenario_result import ScenarioResult
 from tests.siege.judgement import judged
 from tests.siege.siege_run import ATTACKS, SiegeScale, besiege
-
-if TYPE_CHECKING:
-    from tests.chaos.scenario_result import ScenarioResult
 
 _PEACE_SHARE = 0.2
 _ROUNDS = 2

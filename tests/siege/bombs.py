@@ -1,25 +1,18 @@
 """Gzip bombs: a hostile server that answers everything with one, and the clients of the product that read it."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import subprocess
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bench.accounting import peak_bytes
 from bench.questions import COMPANY
 from tests.chaos.loaded_service import COMMAND
-from tests.network.server import serving
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.network.server import Connection
+from tests.network.server import Connection, serving
 
 _BLOCK_BYTES = 8_000_000
 _LOOK_SECONDS = 0.05

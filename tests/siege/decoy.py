@@ -4,19 +4,15 @@ Attackers that attack it cost honest keys of the real service only what the atta
 Prints its port.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import uvloop
 
 from bench.programs import ending
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _HEAD_END = b"\r\n\r\n"
 _BODY = b'{"code":"too-many-at-once"}'

@@ -1,23 +1,16 @@
 """Floods of requests that cost the service more than the sender: strangers, misspellings, validators, long polls."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
+from collections import Counter
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import aiohttp
 
 from service.keys.key_text import generate_key
 from tests.siege.slow_readers import PAGE
-from tests.siege.target import received, repeatedly
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Mapping
-
-    from tests.siege.target import SiegeTarget
+from tests.siege.target import SiegeTarget, received, repeatedly
 
 _QUERY_BYTES = 7_900
 _RETRY_SECONDS = 0.5

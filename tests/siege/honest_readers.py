@@ -3,8 +3,6 @@
 The plan is read from standard input. Each phase is announced by a line on standard output; the observations go to FILE.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import time

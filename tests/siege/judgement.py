@@ -1,18 +1,12 @@
 """The figures of a siege, and what must not be."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tests.chaos.overload import percentile
 from tests.chaos.scenario_result import ScenarioResult
+from tests.siege.bombs import BombOutcome
 from tests.siege.honest_readers import PEACE, SIEGE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.siege.bombs import BombOutcome
-    from tests.siege.siege_run import SiegeObservations
+from tests.siege.siege_run import SiegeObservations
 
 # The p99 in a siege compared with that in peace, and a worker's memory compared with that at rest.
 _MAX_SLOWDOWN = 5.0

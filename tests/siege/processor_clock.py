@@ -1,17 +1,12 @@
 """Who uses the processors while: of the service, Elasticsearch, honest readers, attackers, and of all else."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.accounting import processor_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ATTACKERS, ELSE = "attackers", "all else"
 _TICK = os.sysconf("SC_CLK_TCK")

@@ -4,26 +4,19 @@ Runs each attack alone, and with `--together` all of them, alternating with peac
 answers as slowly as the service did and does no work: what remains is what the attackers need of the machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import uvloop
 
 from embedded import NodeOptions
 from tests.chaos.cluster_nodes import running
-from tests.chaos.loaded_service import load_cluster
+from tests.chaos.loaded_service import LoadedCluster, load_cluster
 from tests.chaos.overload import percentile
 from tests.chaos.scenario_cluster import FULL
 from tests.siege.honest_readers import PEACE, SIEGE
-from tests.siege.siege_run import ATTACKS, SiegeScale, besiege
-
-if TYPE_CHECKING:
-    from tests.chaos.loaded_service import LoadedCluster
-    from tests.siege.siege_run import SiegeObservations
+from tests.siege.siege_run import ATTACKS, SiegeObservations, SiegeScale, besiege
 
 _CONNECTIONS = 100
 

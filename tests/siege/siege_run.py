@@ -1,15 +1,13 @@
 """One siege: peace and attacks alternate, honest keys walk, and the memory of the workers is watched."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,20 +15,14 @@ from bench.accounting import resident_bytes
 from bench.questions import COMPANY
 from cluster.connection import connect
 from service.keys.store import KeyGrant, KeyStore
+from tests.chaos.loaded_service import LoadedCluster, RunningServe
 from tests.processes import workers_of
 from tests.siege import floods, slow_readers
-from tests.siege.bombs import attack_clients
+from tests.siege.bombs import BombOutcome, attack_clients
 from tests.siege.decoy import running_decoy
 from tests.siege.honest_readers import PAUSE, PEACE, SIEGE, HonestPlan, HonestReport
 from tests.siege.processor_clock import ProcessorClock
-from tests.siege.target import SiegeTarget
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.chaos.loaded_service import LoadedCluster, RunningServe
-    from tests.siege.bombs import BombOutcome
-    from tests.siege.target import Attack
+from tests.siege.target import Attack, SiegeTarget
 
 ATTACKS: dict[str, Attack] = {
     "stall": slow_readers.stall,

@@ -1,18 +1,11 @@
 """Readers that stall or trickle: they hold what the service has to send."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from bench.questions import COMPANY
-from tests.siege.target import repeatedly, request_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.siege.target import SiegeTarget
+from tests.siege.target import SiegeTarget, repeatedly, request_bytes
 
 _LISTINGS = f"/v1/listings?platform_company_id={COMPANY}&updated_since=0&market_status=all"
 PAGE = f"{_LISTINGS}&page_size=1000"

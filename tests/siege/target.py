@@ -1,20 +1,14 @@
 """What attackers are given: an address, keys of their own, and the size of an attack."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aiohttp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 # A stalled reader's own buffer: the least that the kernel allows, so that the service's fill up at once.
 _RECEIVE_BYTES = 2048

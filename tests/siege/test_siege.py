@@ -1,9 +1,7 @@
 """A siege in miniature: every attack is made, the service stands, and honest keys read what is right."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -13,9 +11,6 @@ from tests.siege.honest_readers import PEACE, SIEGE, HonestReport
 from tests.siege.judgement import judged
 from tests.siege.siege_run import ATTACKS, FAILED_ATTACKS, SiegeObservations, SiegeScale, besiege
 from tests.siege.target import SiegeTarget
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SMALL = SiegeScale(peace=0.5, siege=1.5, rounds=2, connections=3, bomb_bytes=16_000_000, bomb_seconds=10.0)
 _MEGABYTE = 1_000_000

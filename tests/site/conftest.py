@@ -1,24 +1,17 @@
 """The service before a stand-in Elasticsearch, for all tests of the site, and a real Chromium that looks at it."""
 
-from __future__ import annotations
-
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import to_builtins
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser, async_playwright
 
 from cluster.control_index import Mark
 from tests.service.raw_http import serve_raw
 from tests.service.stand_in import StandIn
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser
 
 # What a browser asks for by itself must not be taken for what a page asks for.
 _FLAGS = (

@@ -1,17 +1,12 @@
 """What a page holds, read by the standard library's parser of HTML."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 from service.http.negotiation import ContentCoding
 from service.site import page_handler
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _EMPTY = {"meta", "link", "img", "br", "hr", "input"}
 

@@ -1,14 +1,13 @@
 """Takes the pictures of the pages for the documentation: `make screenshots`, on a node and sample data of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from playwright.async_api import Browser, ViewportSize
 
 from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
@@ -19,9 +18,6 @@ from service.console.metric_history import STEP_COUNT, STEP_SECONDS
 from service.keys.store import KeyGrant, KeyStore
 from tests.console.console_service import ConsoleService, MovableClock, serve_console
 from tests.site.conftest import open_chromium
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, ViewportSize
 
 FOLDER = Path(__file__).parents[2] / "docs" / "screenshots"
 _LISTINGS = 2_000

@@ -1,27 +1,20 @@
 """The pages in a real Chromium: no errors, no requests to other hosts, accessible and readable."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, Page, expect
 
 from service.site.pages import PAGE_BY_PATH
+from tests.console.console_service import ConsoleService
+from tests.site.conftest import RunningService
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, Page
-
-    from tests.console.console_service import ConsoleService
-    from tests.site.conftest import RunningService
-
-    Looks = dict[str, Any]
+Looks = dict[str, Any]
 
 REFERENCE, MAP = "/docs/reference", "/docs/map"
 # A busy machine must not fail the test.

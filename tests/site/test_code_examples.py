@@ -1,12 +1,9 @@
 """The examples that pages derive from curl commands: which they take, what they make of them, and that they run."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +11,8 @@ from service.resources import OPERATIONS
 from service.site.code_examples import ADDRESS, KEY, javascript_example, parse_curl, python_example
 from service.site.page_text import page_text
 from service.site.pages import PAGE_BY_PATH
+from tests.site.conftest import RunningService
 from tests.site.page_parser import page_html
-
-if TYPE_CHECKING:
-    from tests.site.conftest import RunningService
 
 _KEY_HEADER = '-H "x-api-key: $KEY"'
 # As installed for the tests of clients.

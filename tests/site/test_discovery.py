@@ -1,22 +1,16 @@
 """What programs find without a key: the catalogue of APIs, the contact, the list for language models, the root."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from service.site.pages import PAGE_BY_PATH
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.site.conftest import RunningService
+from tests.site.conftest import RunningService
 
 _CONTACT = "api@broker.example"
 _BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -1,7 +1,5 @@
 """Whatever a page leads to exists, down to the anchor; nothing leads to another host."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 

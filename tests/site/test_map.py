@@ -1,26 +1,18 @@
 """The map of listings in a real Chromium, with the service and a real engine: drawing, list and requests."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, Page, Request, expect
 
 from sample import write_source
 from service.keys.store import KeyGrant
 from tests.contract.conftest import open_world
-from tests.site.test_browser import MAP, NARROW, WIDE, looks, open_visit
+from tests.contract.world import World
+from tests.site.test_browser import MAP, NARROW, WIDE, BrowserVisit, Looks, looks, open_visit
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import Browser, Page, Request
-
-    from tests.contract.world import World
-    from tests.site.test_browser import BrowserVisit, Looks
 
 _LISTINGS = 1_300  # of which one company has more than a page
 _COMPANY = "summit-crest"

@@ -1,19 +1,19 @@
 """What the pages say is what the code does: fields, problems, parameters, bounds, changes, and programs that run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
 from mappings import FIELD_GROUPS, RESOURCES
+from mappings.fields import Field
 from mappings.index_body import MAX_RESULT_WINDOW
 from mappings.legends import PROPERTY_TYPES
 from service.http.request_limits import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
@@ -26,14 +26,8 @@ from service.site.changelog import api_changelog
 from service.site.pages import PAGE_BY_PATH, SitePage
 from service.site.problem_table import problem_codes
 from tests.service.stand_in import refusal
-from tests.site.conftest import MARK
+from tests.site.conftest import MARK, RunningService
 from tests.site.page_parser import parse_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from mappings.fields import Field
-    from tests.site.conftest import RunningService
 
 ROOT = Path(__file__).parents[2]
 

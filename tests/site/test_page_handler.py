@@ -1,24 +1,17 @@
 """Pages over HTTP: without a key, without Elasticsearch, once to each, and nothing but them."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import zstandard
 
 from service.site.assets import site_assets
-from service.site.pages import PAGE_BY_PATH
+from service.site.pages import PAGE_BY_PATH, SitePage
 from tests.service.raw_http import exchange_one, request
+from tests.site.conftest import RunningService
 from tests.site.page_parser import page_html
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from service.site.pages import SitePage
-    from tests.site.conftest import RunningService
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "identity": bytes,

@@ -1,19 +1,12 @@
 """What helps to read the site, in a real Chromium: search, examples, the reader's key, the field filter, contents."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from tests.site.conftest import RunningService
 from tests.site.test_browser import NARROW, WIDE, open_visit
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser
-
-    from tests.site.conftest import RunningService
 
 _IN_VIEW = """id => {
     const {top, bottom} = document.getElementById(id).getBoundingClientRect();

@@ -1,20 +1,14 @@
 """Markup in records, companies and messages is shown as text in a real Chromium, and runs nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, Route, expect
 
+from tests.site.conftest import RunningService
 from tests.site.test_browser import WIDE, open_visit
-
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Route
-
-    from tests.site.conftest import RunningService
 
 MARKUP = "<img src=x onerror=\"document.title='stolen'\"><script>document.title='stolen'</script>\"'>&amp;"
 _ELEMENTS = "document.querySelectorAll('main img, main script, main iframe, main [onerror]').length"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,28 +13,24 @@ from aiohttp import ClientSession
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
 from service.console.metrics import create_metrics_app
+from service.services import Services
 from service.settings import ServiceSettings
 from service.telemetry.opentelemetry import OtelTracing
-from tests.network.server import answering, serving
+from tests.network.server import Server, answering, serving
 from tests.network.threads import in_thread
 from tests.service.conftest import stand_in
 from tests.service.raw_http import listening
+from tests.service.stand_in import StandIn
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-
     from opentelemetry.sdk.trace import ReadableSpan
-    from prometheus_client import Metric
-
-    from service.services import Services
-    from tests.network.server import Server
-    from tests.service.stand_in import StandIn
 
 __all__ = ["stand_in"]
 

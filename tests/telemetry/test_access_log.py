@@ -1,9 +1,8 @@
 """The line of a request: what it holds, who gets one, and that nothing in it was chosen by a client."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -12,15 +11,9 @@ from service.telemetry.access_log import AccessLogMode
 from tests.security.canary import CanaryKey
 from tests.security.canary import exchange as send
 from tests.service.raw_http import exchange, request
-from tests.service.stand_in import HeldReply
-from tests.telemetry.conftest import FEED, SHOW
+from tests.service.stand_in import HeldReply, StandIn
+from tests.telemetry.conftest import FEED, SHOW, Watched
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tests.service.stand_in import StandIn
-    from tests.telemetry.conftest import Watched
 
 MEASURED = {"milliseconds", "upstream_milliseconds", "request_id", "trace_id", "bytes"}
 

@@ -1,29 +1,22 @@
 """The dashboard, the alerts and the documentation name what the service exports, and their own tools accept them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from prometheus_client import Metric
 
-from tests.telemetry.conftest import FEED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from prometheus_client import Metric
-
-    from tests.telemetry.conftest import Watched
+from tests.telemetry.conftest import FEED, Watched
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/operating.md").read_text(encoding="utf-8")

@@ -1,21 +1,17 @@
 """The form of log lines: one JSON object each, or text for people."""
 
-from __future__ import annotations
-
 import datetime as dt
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 import pytest
 
 from service.telemetry.logs import DROPPED_LINES, ConsoleLogFormatter, JsonLogFormatter, LogFormat, configure_logging
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 """What `/metrics` reports of requests, Elasticsearch, the loop and the index; the labels are bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -15,15 +14,9 @@ from service.http.responses import count_records, json_array
 from service.resources import OPERATIONS
 from service.telemetry.histogram import Histogram
 from tests.service.raw_http import exchange, request
-from tests.service.stand_in import HeldReply, Reply, refusal
-from tests.telemetry.conftest import FEED, SHOW
+from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
+from tests.telemetry.conftest import FEED, SHOW, Watched
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from tests.service.stand_in import StandIn
-    from tests.telemetry.conftest import Watched
 
 LISTINGS = "/v1/listings"
 OWN = ("/", "/livez", "/readyz", "/startupz", "/v1", "/v1/openapi.json")

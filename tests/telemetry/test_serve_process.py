@@ -1,11 +1,9 @@
 """The same of `brokerage serve`, as a process: its log is lines of JSON, and its spans are sent before it ends."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.error import HTTPError
 
 import orjson
@@ -14,11 +12,7 @@ import pytest
 from tests.brokerage.conftest import COMMAND, _environment
 from tests.brokerage.test_serve import _wait_for
 from tests.neighbours import steady_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.network.server import Server
+from tests.network.server import Server
 
 _PATIENCE_SECONDS = 120
 

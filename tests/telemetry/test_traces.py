@@ -1,24 +1,18 @@
 """Spans: named by the route, part of the client's trace, without anything that a client chose; off by default."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
 from service.telemetry.tracing import load_tracing
+from tests.network.server import Server
 from tests.service.raw_http import exchange, request
-from tests.service.stand_in import refusal
-from tests.telemetry.conftest import FEED
-
-if TYPE_CHECKING:
-    from tests.network.server import Server
-    from tests.service.stand_in import StandIn
-    from tests.telemetry.conftest import Watched
+from tests.service.stand_in import StandIn, refusal
+from tests.telemetry.conftest import FEED, Watched
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 FREE_TEXT = {"tracestate": "vendor=bk_secret", "baggage": "key=bk_secret", "User-Agent": "bk_secret"}

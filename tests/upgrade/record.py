@@ -4,8 +4,6 @@ Runs the commands of a checkout as an operator and a consumer would, on a node o
 tests/upgrade/releases/VERSION.tar.gz: the data folder of the node, keys, what they were served, tokens, and a copy.
 """
 
-from __future__ import annotations
-
 import argparse
 import datetime as dt
 import os
@@ -15,19 +13,17 @@ import tarfile
 import tempfile
 import time
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 
 import orjson
 
 from embedded import EmbeddedCluster, NodeOptions
 from embedded.ports import free_ports
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RELEASES = Path(__file__).with_name("releases")
 PREFIX = "released-"

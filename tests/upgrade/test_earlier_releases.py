@@ -3,22 +3,18 @@
 Each archive in `releases` was written by the commands of that release (`python -m tests.upgrade.record`).
 """
 
-from __future__ import annotations
-
 import sqlite3
 import tarfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
 from embedded import EmbeddedCluster, NodeOptions
 from tests.upgrade.record import PAGES, RELEASES, Release, served
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 # Equal to what is served, without another snapshot.

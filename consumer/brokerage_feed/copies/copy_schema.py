@@ -1,16 +1,11 @@
 """The tables of a copy, and the check that a file is only used for the same selection."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
 
 from brokerage_feed.errors import CopyError
 from brokerage_feed.tables.sqlite_views import renew_views, stored_table
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
-    from pathlib import Path
 
 COPY_FILE_NAME = "copy.sqlite3"
 _SCHEMA_VERSION = 2

@@ -1,13 +1,9 @@
 """The interface of a copy for updates, comparison and export."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from brokerage_feed.messages import ChangeBatch, SnapshotHeader, SnapshotRecord
+from brokerage_feed.messages import ChangeBatch, SnapshotHeader, SnapshotRecord
 
 
 class CopyCheckpoint(NamedTuple):

@@ -1,25 +1,20 @@
 """Exports of a copy in other formats, rewritten from the SQLite file and replaced atomically."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import msgspec
 
+from brokerage_feed.copies.copy_store import CopyRow, CopyStore
 from brokerage_feed.errors import CopyError
 from brokerage_feed.private_files import create_file
 from brokerage_feed.tables.columns import Spelling, typed_tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from brokerage_feed.copies.copy_store import CopyRow, CopyStore
-
-    OpenFile = Callable[[str], IO[bytes]]
+OpenFile = Callable[[str], IO[bytes]]
 
 # The formats, which are also the file extensions.
 EXPORT_FORMATS = ("ndjson", "parquet")

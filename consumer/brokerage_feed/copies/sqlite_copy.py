@@ -1,24 +1,19 @@
 """A copy in one SQLite file: a table for each resource, below its views, and its row in `state`, updated together."""
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from xxhash import xxh64_intdigest
 
 from brokerage_feed.copies.copy_schema import COPY_FILE_NAME, STATE_SCHEMA, create_resource, require_same_copy
 from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyRow
 from brokerage_feed.errors import CopyError, NoProgress
+from brokerage_feed.messages import Change, ChangeBatch, SnapshotHeader, SnapshotRecord
 from brokerage_feed.private_files import create_file
 from brokerage_feed.tables.sqlite_views import stored_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from brokerage_feed.messages import Change, ChangeBatch, SnapshotHeader, SnapshotRecord
 
 _UPSERT = """INSERT INTO {} (id, company, sequence, time, content, record, checksum, round)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET

@@ -1,24 +1,17 @@
 """The download of a published file: resumed after the bytes that are there, and verified by its hash."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Mapping
 from hashlib import file_digest
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import aiohttp
 
 from brokerage_feed.errors import CopyError, NoProgress
-from brokerage_feed.http_client import RETRYABLE, TruncatedResponse
+from brokerage_feed.http_client import RETRYABLE, AttemptBackoff, FeedHttpClient, TruncatedResponse
+from brokerage_feed.messages import ListedFile
 from brokerage_feed.private_files import create_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import aiohttp
-
-    from brokerage_feed.http_client import AttemptBackoff, FeedHttpClient
-    from brokerage_feed.messages import ListedFile
 
 _READ_BYTES = 1 << 20
 

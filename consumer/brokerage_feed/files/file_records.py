@@ -1,9 +1,9 @@
 """The records or changes in a published file: lines of a snapshot or of changes, in frames of zstd."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -11,10 +11,6 @@ from brokerage_feed.errors import NoProgress
 from brokerage_feed.files.zstd import zstd
 from brokerage_feed.messages import Change, SnapshotRecord
 from brokerage_feed.response_bodies import MAX_LINE_BYTES, MalformedResponse, decode_message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FORMAT = "ndjson.zst"
 _RECORD, _CHANGE = msgspec.json.Decoder(SnapshotRecord), msgspec.json.Decoder(Change)

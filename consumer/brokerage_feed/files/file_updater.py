@@ -1,27 +1,20 @@
 """A copy that begins with published files: they cost the service nothing, and are resumed within a file."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
 
 import msgspec
 
+from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyStore
 from brokerage_feed.errors import FeedRequestRejected, NoProgress
+from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_records import FORMAT, is_beyond, read_batch, read_changes, read_records
-from brokerage_feed.messages import ChangeBatch, SnapshotHeader
+from brokerage_feed.messages import ChangeBatch, ListedFile, PublishedFiles, SnapshotHeader
 from brokerage_feed.private_files import make_folder
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-    from pathlib import Path
-
-    from brokerage_feed.copies.copy_store import CopyCheckpoint, CopyStore
-    from brokerage_feed.feed import Feed
-    from brokerage_feed.messages import ListedFile, PublishedFiles
-    from brokerage_feed.pull_status import PullStatus
+from brokerage_feed.pull_status import PullStatus
 
 _BATCH_RECORDS = 1000
 # The changes since an older publication can take longer than a snapshot.

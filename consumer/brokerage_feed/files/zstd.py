@@ -1,7 +1,5 @@
 """The zstd module of Python 3.14, or its backport for earlier versions."""
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info >= (3, 14):

@@ -1,7 +1,5 @@
 """`brokerage-feed pull`: keep a complete, current and verified copy of the data that a key can read."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, NoReturn

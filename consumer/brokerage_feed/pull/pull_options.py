@@ -1,16 +1,11 @@
 """Option types of a pull, and the API key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 from brokerage_feed.records import RESOURCE_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class ResourceNamesOption(click.ParamType[tuple[str, ...]]):

@@ -1,12 +1,13 @@
 """A run of a pull, from its options to its exit code."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
+from brokerage_feed.copies.copy_store import CopyStore
 from brokerage_feed.copies.export import require_format
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.copy_updater import CopyUpdater
@@ -16,18 +17,10 @@ from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_updater import FileUpdater
 from brokerage_feed.folder_lock import lock_folder
 from brokerage_feed.pull_loop import PullPlan, pull_continuously, pull_once
-from brokerage_feed.pull_status import VerificationOutcome
+from brokerage_feed.pull_progress import PullDisplay
+from brokerage_feed.pull_status import PullStatus, VerificationOutcome
 from brokerage_feed.signals import cancel_on_signal
 from brokerage_feed.tables.columns import Spelling
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from brokerage_feed.copies.copy_store import CopyStore
-    from brokerage_feed.pull_progress import PullDisplay
-    from brokerage_feed.pull_status import PullStatus
-
 
 # Of files that are not loaded yet.
 _FILES_FOLDER = ".files"

@@ -1,16 +1,12 @@
 """The settings of a pull: options that environment variables give too, and the API key, which has no option."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PREFIX = "BROKERAGE_PULL_"
 

@@ -4,20 +4,16 @@ Columns follow from the typed records. An object within a record becomes a colum
 two spellings: `list_price`, as with `underscore_response`, and `ListPrice`, as the contract has it.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from brokerage_feed import records
 from brokerage_feed.date_texts import Date, DateTime
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Before a capital that follows a small letter or digit, and before the last capital of a run before a small letter.
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -1,17 +1,11 @@
 """Values of members without a type, as texts: Arrow reads members of one type only."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from brokerage_feed.tables.columns import ColumnKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from brokerage_feed.tables.columns import TypedColumn, TypedTable
+from brokerage_feed.tables.columns import ColumnKind, TypedColumn, TypedTable
 
 _NULL = msgspec.Raw(b"null")
 

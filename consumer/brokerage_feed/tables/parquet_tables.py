@@ -4,24 +4,26 @@ Arrow reads the lines of a snapshot in C++, with the types of the columns. The r
 of the resource's own table.
 """
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import json as pa_json
 
-from brokerage_feed.tables.columns import FEED_COLUMNS, LIST_COLUMNS, ColumnKind, Spelling, typed_tables
+from brokerage_feed.tables.columns import (
+    FEED_COLUMNS,
+    LIST_COLUMNS,
+    ColumnKind,
+    Spelling,
+    TypedColumn,
+    TypedTable,
+    typed_tables,
+)
 from brokerage_feed.tables.other_values import OtherValues
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from brokerage_feed.tables.columns import TypedColumn, TypedTable
 
 # Of JSON in a row group: some 5,000 listings. The memory of a writer is a few times as much.
 GROUP_BYTES = 32_000_000

@@ -3,17 +3,18 @@
 Their SQL is also that of DuckDB, which runs the views of a SQLite file that it attaches. Columns have both spellings.
 """
 
-from __future__ import annotations
-
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from brokerage_feed.tables.columns import FEED_COLUMNS, LIST_COLUMNS, ColumnKind, Spelling, typed_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from brokerage_feed.tables.columns import TypedColumn, TypedTable
+from brokerage_feed.tables.columns import (
+    FEED_COLUMNS,
+    LIST_COLUMNS,
+    ColumnKind,
+    Spelling,
+    TypedColumn,
+    TypedTable,
+    typed_tables,
+)
 
 # A view without it is not replaced: a user has created it.
 _MARK = "/* by brokerage-feed */"

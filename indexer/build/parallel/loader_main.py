@@ -3,22 +3,15 @@
 Its parent may be killed at any time: the end of standard input then ends this process, too, whatever it is doing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import BinaryIO
 
 from cluster.connection import connect
-from indexer.build.parallel.messages import LoaderSettings, LoadOrder, packed, received
+from indexer.build.parallel.messages import LoaderSettings, LoadOrder, RangeOrder, packed, received
 from indexer.build.parallel.range_loader import RangeLoader
 from indexer.context import IndexerContext
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from indexer.build.parallel.messages import RangeOrder
 
 _TIMEOUT_SECONDS = 120.0
 # Besides bulk requests: look-ups and copies of live documents.

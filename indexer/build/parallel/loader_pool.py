@@ -1,18 +1,13 @@
 """The loader processes of a run: each loads one range and has another waiting; one that ends is replaced."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from indexer.build.parallel.loader_process import LoaderExited, LoaderProcess
-from indexer.build.parallel.messages import LoaderSettings
+from indexer.build.parallel.messages import LoaderSettings, LoadOrder, RangeOutcome
+from indexer.context import IndexerContext
 from indexer.errors import IndexerError
-
-if TYPE_CHECKING:
-    from indexer.build.parallel.messages import LoadOrder, RangeOutcome
-    from indexer.context import IndexerContext
-    from indexer.source.line_ranges import LineRange
+from indexer.source.line_ranges import LineRange
 
 # So that none waits for its next range.
 _RANGES_PER_PROCESS = 2

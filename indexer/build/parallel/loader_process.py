@@ -6,17 +6,20 @@ import asyncio
 import os
 import subprocess
 import sys
+from asyncio.subprocess import Process
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from indexer.build.parallel.messages import RangeFailure, RangeOrder, RangeOutcome, packed, received
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-
-    from indexer.build.parallel.messages import LoaderSettings, LoadOrder
-    from indexer.source.line_ranges import LineRange
-
+from indexer.build.parallel.messages import (
+    LoaderSettings,
+    LoadOrder,
+    RangeFailure,
+    RangeOrder,
+    RangeOutcome,
+    packed,
+    received,
+)
+from indexer.source.line_ranges import LineRange
 
 COMMAND = (sys.executable, "-P", "-m", "indexer.build.parallel.loader_main")
 

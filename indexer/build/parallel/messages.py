@@ -3,25 +3,21 @@
 A loader trusts its parent, and the parent the process that it started: no other process has the pipe.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copyreg
 import pickle
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from cluster.connection import ConnectionSettings
+from indexer.build.chunk_writer import LoadedLines
+from indexer.build.swap_gate import SampledDocument
+from indexer.documents.companies import Companies
+from indexer.settings import IndexerSettings
+from indexer.source.line_ranges import LineRange
 from mappings import RESOURCES, Resource
-
-if TYPE_CHECKING:
-    from cluster.connection import ConnectionSettings
-    from indexer.build.chunk_writer import LoadedLines
-    from indexer.build.swap_gate import SampledDocument
-    from indexer.documents.companies import Companies
-    from indexer.settings import IndexerSettings
-    from indexer.source.line_ranges import LineRange
-    from mappings.shards.ranges import ShardRanges
+from mappings.shards.ranges import ShardRanges
 
 _LENGTH = struct.Struct(">Q")
 

@@ -1,26 +1,19 @@
 """The load of a resource by several processes: this one divides the source into ranges."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from indexer.build.build_checkpoint import BuildProgress
+from indexer.build.build_job import BuildJob
+from indexer.build.chunk_writer import LoadedLines
 from indexer.build.local_load import remaining_lines
+from indexer.build.parallel.loader_pool import LoaderPool
+from indexer.build.parallel.messages import LoadOrder
+from indexer.build.swap_gate import DocumentSample
+from indexer.settings import IndexerSettings
 from indexer.source.files import open_raw
-from indexer.source.line_ranges import FileRanges, LineBatches, divisible_file, range_size
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.build.build_checkpoint import BuildProgress
-    from indexer.build.build_job import BuildJob
-    from indexer.build.chunk_writer import LoadedLines
-    from indexer.build.parallel.loader_pool import LoaderPool
-    from indexer.build.parallel.messages import LoadOrder
-    from indexer.build.swap_gate import DocumentSample
-    from indexer.settings import IndexerSettings
-    from indexer.source.line_ranges import LineRange
+from indexer.source.line_ranges import FileRanges, LineBatches, LineRange, divisible_file, range_size
 
 # Two that each process has, and one that is ready for it.
 _RANGES_PER_PROCESS = 3

@@ -1,30 +1,22 @@
 """The work of a loader process: ranges are parsed one after the other, and their chunks written concurrently."""
 
-from __future__ import annotations
-
 import asyncio
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from indexer.build.chunk_writer import ChunkWriter, LoadedLines
 from indexer.build.local_load import chunks_ahead
-from indexer.build.parallel.messages import RangeFailure, RangeOutcome
+from indexer.build.parallel.messages import LoadOrder, RangeFailure, RangeOrder, RangeOutcome
 from indexer.build.swap_gate import DocumentSample
-from indexer.documents.line_parser import ChunkReader, LineParser
+from indexer.context import IndexerContext
+from indexer.documents.line_parser import ChunkReader, LineParser, ParsedChunk
 from indexer.errors import IndexerError, translate_client_errors
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.bulk import BulkOptions, BulkSender
+from indexer.source.line_ranges import LineRange
 from indexer.source.lines import LineStream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.build.parallel.messages import LoadOrder, RangeOrder
-    from indexer.context import IndexerContext
-    from indexer.documents.line_parser import ParsedChunk
-    from indexer.source.line_ranges import LineRange
-
-    Answer = Callable[[RangeOutcome | RangeFailure], None]
+Answer = Callable[[RangeOutcome | RangeFailure], None]
 
 
 class RangeLoader:

@@ -1,27 +1,21 @@
 """Access tokens for the source: a configured bearer token, or one requested with OAuth."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import aiohttp
 import msgspec
 
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.odata_response import TransientSourceError, parse_retry_after
+from indexer.reso.client.rate_limiter import SourceRateLimiter
 from indexer.reso.client.response_body import read_small_body
-from indexer.reso.client.token_grants import TokenGrants, check_settings
-
-if TYPE_CHECKING:
-    import aiohttp
-
-    from indexer.reso.client.rate_limiter import SourceRateLimiter
-    from indexer.reso.client.token_grants import RefreshTokenStore
-    from indexer.reso.settings import ResoSettings
+from indexer.reso.client.token_grants import RefreshTokenStore, TokenGrants, check_settings
+from indexer.reso.settings import ResoSettings
 
 # Tokens are renewed this long before they expire, because a request takes time.
 _MARGIN_SECONDS = 30.0

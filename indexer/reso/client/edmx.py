@@ -1,16 +1,12 @@
 """The entity sets of a source, their fields and the members that hold related records, parsed from `$metadata`."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 from indexer.reso.client.odata_response import TransientSourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # Of elements; metadata has about eight.
 _MAX_DEPTH = 64

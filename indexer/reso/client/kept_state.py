@@ -1,16 +1,10 @@
 """What a client keeps of a source across restarts, and the limits that it is kept for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from indexer.reso.client.request_windows import CountStore
 from indexer.reso.client.source_limits import SourceLimits
-
-if TYPE_CHECKING:
-    from indexer.reso.client.request_windows import CountStore
-    from indexer.reso.client.token_grants import RefreshTokenStore
-
+from indexer.reso.client.token_grants import RefreshTokenStore
 
 NO_LIMITS = SourceLimits()
 

@@ -5,12 +5,9 @@ Keys are given as OData literals: quoted texts or numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 EVENT_SEQUENCE_FIELD = "EntityEventSequence"
 _SAFE = ",()"

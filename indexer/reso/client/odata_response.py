@@ -1,7 +1,5 @@
 """Responses of a source: decoding pages and records, errors, and retry delays."""
 
-from __future__ import annotations
-
 import email.utils
 import random
 import re

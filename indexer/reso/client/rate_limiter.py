@@ -1,18 +1,12 @@
 """The rate limit on requests to a source."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from indexer.reso.client.request_windows import RequestWindows
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from indexer.reso.client.source_limits import LimitWindow
+from indexer.reso.client.source_limits import LimitWindow
 
 # A shorter wait for a limit is not worth a message.
 _REPORTED_SECONDS = 30.0

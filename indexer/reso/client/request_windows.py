@@ -1,15 +1,11 @@
 """How many requests and bytes the last seconds, minutes and hours had, so that no limit of a source is exceeded."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from indexer.reso.client.source_limits import LimitWindow
+from indexer.reso.client.source_limits import LimitWindow
 
 # Requests are counted by slots of so many seconds. A slot counts until its end has left the window.
 _SLOT_SECONDS = 5

@@ -1,14 +1,13 @@
 """The HTTP client of a RESO Web API, with rate limit, retries and token renewal."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
@@ -18,7 +17,8 @@ from yarl import URL
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
-from indexer.reso.client.kept_state import NOTHING_KEPT
+from indexer.reso.client.kept_state import NOTHING_KEPT, KeptState
+from indexer.reso.client.odata_query import ODataQuery
 from indexer.reso.client.odata_response import (
     RETRYABLE_STATUSES,
     ODataPage,
@@ -34,13 +34,7 @@ from indexer.reso.client.odata_response import (
 from indexer.reso.client.rate_limiter import SourceRateLimiter
 from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.response_body import read_body, read_small_body
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from indexer.reso.client.kept_state import KeptState
-    from indexer.reso.client.odata_query import ODataQuery
-    from indexer.reso.settings import ResoSettings
+from indexer.reso.settings import ResoSettings
 
 Decoded = TypeVar("Decoded")
 

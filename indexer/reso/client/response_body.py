@@ -1,13 +1,8 @@
 """Bodies of a source, bounded in bytes: a small compressed response can be huge when it is decompressed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import aiohttp
 
 from indexer.errors import SourceError
-
-if TYPE_CHECKING:
-    import aiohttp
 
 _MIB = 1024**2
 # Of an error or a token: only a sentence or a token is read.

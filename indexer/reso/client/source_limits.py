@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.reso.settings import ResoSettings
+from indexer.reso.settings import ResoSettings
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _MIB = 1024**2

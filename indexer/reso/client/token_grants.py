@@ -1,14 +1,10 @@
 """The OAuth grants by which tokens are requested, from the settings: client credentials, password, refresh token."""
 
-from __future__ import annotations
-
 import hashlib
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from indexer.errors import SourceError
-
-if TYPE_CHECKING:
-    from indexer.reso.settings import ResoSettings
+from indexer.reso.settings import ResoSettings
 
 _NEEDED = (
     "BROKERAGE_RESO_TOKEN_URL needs BROKERAGE_RESO_CLIENT_ID and BROKERAGE_RESO_CLIENT_SECRET, or "

@@ -3,8 +3,6 @@
 The shipped profiles (`mappings/reso_profiles`) are maps, too; their comments describe each member.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import msgspec

@@ -1,11 +1,11 @@
 """How a source gives each entity: as a set of its own, or as members of other records."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.errors import SourceError
+from indexer.reso.client.edmx import EntityMetadata
 from indexer.reso.client.odata_query import string_literal
 from indexer.reso.dialects.dialect import (
     BY_KEYS,
@@ -16,18 +16,12 @@ from indexer.reso.dialects.dialect import (
     OWN_SET,
     ChildSource,
     Dialect,
+    Walk,
 )
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity
 from mappings.values.normalization import normalize_lookup
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from indexer.reso.client.edmx import EntityMetadata
-    from indexer.reso.dialects.dialect import Walk
-    from mappings.data_dictionary.model import DataDictionary
-
-    Offered = Mapping[str, EntityMetadata]
+Offered = Mapping[str, EntityMetadata]
 
 _INTEGERS = frozenset({"Edm.Int16", "Edm.Int32", "Edm.Int64", "Edm.Decimal"})
 # A change of the children shows in these fields of their parent, even if its time of change stays.

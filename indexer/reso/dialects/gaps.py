@@ -1,19 +1,12 @@
 """What a source is expected to give and does not: it is reported, so that nothing is missing in silence."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from indexer.reso.dialects.dialect import EXPANDED
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from indexer.reso.client.edmx import EntityMetadata
-    from indexer.reso.dialects.dialect import Dialect
-    from indexer.reso.dialects.entity_form import SourceForms
-    from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.client.edmx import EntityMetadata
+from indexer.reso.dialects.dialect import EXPANDED, Dialect
+from indexer.reso.dialects.entity_form import SourceForms
+from indexer.reso.mirror.mirror_store import Mirror
 
 # What --without can name, by entity.
 WITHOUT = {

@@ -1,27 +1,19 @@
 """Probing a source: which profile fits, what will be missing, and a map to start from."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from indexer.errors import SourceError
-from indexer.reso.client.edmx import parse_entity_sets
+from indexer.reso.client.edmx import EntityMetadata, parse_entity_sets
 from indexer.reso.client.odata_response import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.dialects.dialect import SYSTEM
 from indexer.reso.dialects.entity_form import SourceForms
 from indexer.reso.dialects.gaps import find_gaps
 from indexer.reso.dialects.sample_page import fetch_sample
-from indexer.reso.dialects.source_map import GENERIC, profile_names, read_map
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from indexer.reso.client.edmx import EntityMetadata
-    from indexer.reso.dialects.source_map import SourceMap
-    from indexer.reso.settings import ResoSettings
+from indexer.reso.dialects.source_map import GENERIC, SourceMap, profile_names, read_map
+from indexer.reso.settings import ResoSettings
 
 _PROPERTY = "Property"
 # The system, while it is unknown.

@@ -1,17 +1,12 @@
 """A page of listings as a sample: which expected fields are filled, and whether photos come."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from indexer.reso.client.odata_query import ODataQuery
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.dialects.entity_form import SourceForms
 from indexer.reso.dialects.gaps import no_listings
-
-if TYPE_CHECKING:
-    from indexer.reso.client.reso_client import ResoClient
-    from indexer.reso.dialects.entity_form import SourceForms
-    from indexer.reso.dialects.source_map import SourceMap
+from indexer.reso.dialects.source_map import SourceMap
 
 _PROPERTY = "Property"
 _SIZE = 10

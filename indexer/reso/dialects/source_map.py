@@ -1,25 +1,20 @@
 """The map of a source: a shipped profile, and a file that overrides single entries of it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from indexer.errors import SourceError
 from indexer.reso.dialects.dialect import SYSTEM, ChildSource, Dialect, EntityPaging, Sign
 from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary.model import DataDictionary
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mappings.data_dictionary.model import DataDictionary
-
-    Table = dict[str, Any]
+Table = dict[str, Any]
 
 GENERIC = "generic"
 # The members of a map other than tables of entities.

@@ -4,22 +4,17 @@ Each converter accepts any JSON value and returns None for null, an empty text o
 UnmappableValue for a value that the type cannot hold.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from indexer.reso.mapping.date_times import to_date, to_timestamp, to_unix_seconds
 from indexer.reso.mapping.source_values import UnmappableValue, clean_text, describe_value, is_printable_integer
 from mappings.fields import FieldKind
 from mappings.record_type import MAX_SAFE_INTEGER
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    ValueConverter = Callable[[object], object | None]
+ValueConverter = Callable[[object], object | None]
 
 # The largest 32-bit integer: clients may store our integers in that type.
 MAX_NUMBER = 2_147_483_647

@@ -4,18 +4,13 @@ Each converter returns None if there is no value. It raises UnmappableValue for 
 years 1900 to 2200: some programs write `0001-01-01T00:00:00Z` for null.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from indexer.reso.mapping.source_values import UnmappableValue, clean_text, describe_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2200
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -3,25 +3,19 @@
 An extractor returns None if there is no value and raises UnmappableValue if the value cannot be used.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.converters import to_names, to_text
-from indexer.reso.mapping.identifiers import key_text
+from indexer.reso.mapping.identifiers import IdentifierFactory, key_text
 from indexer.reso.mapping.lookup_tables import normalize_names
+from indexer.reso.mapping.mapping_context import MappingContext
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
+from mappings.data_dictionary.model import ValueSource
 from mappings.values.normalization import normalize_lookup
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.reso.mapping.identifiers import IdentifierFactory
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from mappings.data_dictionary.model import ValueSource
-
-    Extractor = Callable[[MappingContext, dict[str, Any]], object]
+Extractor = Callable[[MappingContext, dict[str, Any]], object]
 
 
 def build_extractor(value: ValueSource, identifiers: IdentifierFactory) -> Extractor:

@@ -1,20 +1,12 @@
 """The plain fields of a resource, compiled from the dictionary: sources and converters of each."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from indexer.reso.mapping.converters import converter_for, limit_searchable
-from indexer.reso.mapping.extractors import build_extractor, source_field
+from indexer.reso.mapping.converters import ValueConverter, converter_for, limit_searchable
+from indexer.reso.mapping.extractors import Extractor, build_extractor, source_field
+from indexer.reso.mapping.identifiers import IdentifierFactory
+from indexer.reso.mapping.mapping_context import MappingContext
 from indexer.reso.mapping.source_values import UnmappableValue
-
-if TYPE_CHECKING:
-    from indexer.reso.mapping.converters import ValueConverter
-    from indexer.reso.mapping.extractors import Extractor
-    from indexer.reso.mapping.identifiers import IdentifierFactory
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from mappings import Resource
-    from mappings.data_dictionary.model import DictionaryEntity, ValueSource
+from mappings import Resource
+from mappings.data_dictionary.model import DictionaryEntity, ValueSource
 
 
 class FirstValue:

@@ -1,7 +1,5 @@
 """Identifiers of our records, made from the keys of source records."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from uuid import UUID, uuid5

@@ -1,20 +1,14 @@
 """ListingImages and the virtual tour, mapped from the media of a listing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from indexer.reso.mapping.converters import to_boolean, to_number, to_text, to_url
 from indexer.reso.mapping.date_times import to_date
+from indexer.reso.mapping.mapping_context import MappingContext
+from indexer.reso.mapping.media_items import MediaItem
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from indexer.reso.mapping.media_items import MediaItem
-    from mappings.fields import Field
+from mappings.fields import Field
 
 # Normalized by `normalize_lookup`; the empty one is for media without a category.
 PHOTO_CATEGORIES = ("photo", "")

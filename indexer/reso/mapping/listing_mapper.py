@@ -1,11 +1,8 @@
 """Mapping of a Property to a listing or a sold listing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.converters import to_names, to_text
+from indexer.reso.mapping.field_mapper import FieldMapper
 from indexer.reso.mapping.listing_images import (
     ListingImageMapper,
     images_last_modified,
@@ -13,18 +10,14 @@ from indexer.reso.mapping.listing_images import (
     virtual_tour_url,
 )
 from indexer.reso.mapping.lookup_tables import PropertyTypeLookup, normalize_keys
+from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope
 from indexer.reso.mapping.open_house_mapper import OPEN_HOUSE, OpenHouseMapper
+from indexer.reso.mapping.shared_mappers import SharedMappers
 from indexer.reso.mapping.source_values import UnmappableValue, describe_value
-from mappings import SOLD_LISTING
+from mappings import SOLD_LISTING, Resource
+from mappings.data_dictionary.model import DictionaryEntity
 from mappings.legends import PROPERTY_TYPES
 from mappings.values.normalization import normalize_lookup
-
-if TYPE_CHECKING:
-    from indexer.reso.mapping.field_mapper import FieldMapper
-    from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope
-    from indexer.reso.mapping.shared_mappers import SharedMappers
-    from mappings import Resource
-    from mappings.data_dictionary.model import DictionaryEntity
 
 _SOLD = "Sold"
 _UNKNOWN_TYPE = -1

@@ -1,13 +1,8 @@
 """Lookup tables by normalized name, because sources spell the same value differently."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from mappings.values.normalization import normalize_lookup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 def normalize_names(names: Iterable[str]) -> frozenset[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from indexer.reso.mapping.converters import to_text
 from indexer.reso.mapping.source_values import UnmappableValue
 from mappings.values.normalization import normalize_lookup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RecordAndEnvelope = tuple[dict[str, object], dict[str, object]]
 

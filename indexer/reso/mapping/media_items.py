@@ -1,21 +1,16 @@
 """The public media of a record, in their order."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.reso.mapping.converters import to_boolean, to_number, to_url
 from indexer.reso.mapping.extractors import build_extractor, source_field
+from indexer.reso.mapping.identifiers import IdentifierFactory
 from indexer.reso.mapping.lookup_tables import normalize_names
+from indexer.reso.mapping.mapping_context import MappingContext
 from indexer.reso.mapping.source_values import UnmappableValue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from indexer.reso.mapping.identifiers import IdentifierFactory
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from mappings.data_dictionary.model import DictionaryEntity
+from mappings.data_dictionary.model import DictionaryEntity
 
 MEDIA_ENTITY = "Media"
 _DELETED = normalize_names(["Deleted"])

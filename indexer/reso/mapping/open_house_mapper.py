@@ -1,20 +1,15 @@
 """Mapping of public open houses, in the local time of the listing."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from indexer.reso.mapping.converters import to_text, to_url
 from indexer.reso.mapping.date_times import find_time_zone, is_without_offset, to_date, to_datetime, to_time_of_day
 from indexer.reso.mapping.lookup_tables import normalize_names
+from indexer.reso.mapping.mapping_context import MappingContext
 from indexer.reso.mapping.source_values import describe_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from mappings.fields import Field
+from mappings.fields import Field
 
 OPEN_HOUSE = "OpenHouse"
 _DAY = dt.timedelta(days=1)

@@ -1,23 +1,15 @@
 """Mapping of members to agents, offices to offices, and teams to teams."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.converters import limit_searchable, to_boolean, to_text
 from indexer.reso.mapping.date_times import to_timestamp, to_unix_seconds
-from indexer.reso.mapping.field_mapper import FirstValue
+from indexer.reso.mapping.field_mapper import FieldMapper, FirstValue
+from indexer.reso.mapping.identifiers import IdentifierFactory
 from indexer.reso.mapping.listing_images import PHOTO_CATEGORIES
+from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope
 from indexer.reso.mapping.media_items import first_of_category
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-
-if TYPE_CHECKING:
-    from indexer.reso.mapping.field_mapper import FieldMapper
-    from indexer.reso.mapping.identifiers import IdentifierFactory
-    from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope
-    from indexer.reso.mapping.shared_mappers import SharedMappers
-    from mappings.data_dictionary.model import DictionaryEntity
+from indexer.reso.mapping.shared_mappers import SharedMappers
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
 
 
 class DeactivationRule:

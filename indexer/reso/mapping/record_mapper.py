@@ -1,31 +1,23 @@
 """Mapping of source records to the records that the API serves."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.date_times import find_time_zone
 from indexer.reso.mapping.field_mapper import FieldMapper
 from indexer.reso.mapping.identifiers import IdentifierFactory, key_text
 from indexer.reso.mapping.listing_mapper import ListingMapper
-from indexer.reso.mapping.mapping_context import MappingContext
+from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope, SourceRecords
 from indexer.reso.mapping.media_items import MEDIA_ENTITY, MediaSelector
 from indexer.reso.mapping.open_house_mapper import OPEN_HOUSE
 from indexer.reso.mapping.people_mapper import AgentMapper, OfficeMapper, TeamMapper
 from indexer.reso.mapping.shared_mappers import SharedMappers, TeamMemberships
 from indexer.reso.mapping.source_values import describe_value
-from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
+from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from mappings.data_dictionary.model import DataDictionary, DictionaryEntity
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.reso.mapping.mapping_context import RecordAndEnvelope, SourceRecords
-    from mappings import Resource
-    from mappings.data_dictionary.model import DataDictionary, DictionaryEntity
-
-    MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
+MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.reso.mapping.converters import to_text
 from indexer.reso.mapping.field_mapper import FirstValue
-from indexer.reso.mapping.identifiers import key_text
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    from indexer.reso.mapping.identifiers import IdentifierFactory
-    from indexer.reso.mapping.mapping_context import MappingContext
-    from indexer.reso.mapping.media_items import MediaSelector
-    from mappings.data_dictionary.model import DictionaryEntity
+from indexer.reso.mapping.identifiers import IdentifierFactory, key_text
+from indexer.reso.mapping.mapping_context import MappingContext
+from indexer.reso.mapping.media_items import MediaSelector
+from mappings.data_dictionary.model import DictionaryEntity
 
 _MEMBERS = "TeamMembers"
 _TEAMS = "Teams"

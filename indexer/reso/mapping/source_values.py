@@ -1,7 +1,5 @@
 """Cleaning of source texts, and the error for a value that cannot be mapped."""
 
-from __future__ import annotations
-
 import re
 
 # Characters that break JSON consumers, logs or terminals, and lone surrogates.

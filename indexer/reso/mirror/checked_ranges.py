@@ -1,11 +1,6 @@
 """When the keys of a mirror were last compared with the source, by ranges of keys."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.mirror_store import Mirror
 
 # Above all keys.
 END = "\U0010ffff"

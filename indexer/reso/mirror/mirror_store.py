@@ -3,22 +3,17 @@
 Records and checkpoints are written in one transaction, so a kill at any point loses nothing.
 """
 
-from __future__ import annotations
-
 import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cluster.private_files import create_file, make_folder
 from indexer.reso.mirror.record_links import find_links
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from mappings.data_dictionary.model import DataDictionary
+from mappings.data_dictionary.model import DataDictionary
 
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-64000; PRAGMA temp_store=FILE;"
 _SCHEMA = """

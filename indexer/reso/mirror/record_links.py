@@ -1,14 +1,9 @@
 """Links between records: what a record is part of and what it refers to, from the keys that it holds."""
 
-from __future__ import annotations
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from mappings.data_dictionary.model import DataDictionary
-
+from mappings.data_dictionary.model import DataDictionary
 
 # Of a numeric key; Python refuses to print much longer ones.
 _MAX_KEY_BITS = 256

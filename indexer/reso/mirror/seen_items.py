@@ -1,14 +1,9 @@
 """Items already seen: keys during a comparison, and sequence numbers of applied events."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.mirror_store import Mirror
 
 
 class SeenKeys:

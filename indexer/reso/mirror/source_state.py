@@ -1,17 +1,11 @@
 """What a client keeps with the mirror of its source: the numbers of requests and bytes, and the refresh token."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from indexer.reso.client.kept_state import KeptState
 from indexer.reso.client.request_windows import SlotCount
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from indexer.reso.client.source_limits import SourceLimits
-    from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.client.source_limits import SourceLimits
+from indexer.reso.mirror.mirror_store import Mirror
 
 _TABLE = "CREATE TABLE IF NOT EXISTS request (slot INTEGER PRIMARY KEY, requests INTEGER, bytes INTEGER)"
 _ADD = (

@@ -1,22 +1,16 @@
 """Encoding of envelopes: line numbers, timestamps and content digests."""
 
-from __future__ import annotations
-
 import datetime as dt
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from indexer.clock import now_microseconds
 from indexer.reso.source_time import parse_source_time
-from indexer.source.lines import RejectedLine
+from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.source.lines import SourceLine
 
 encode = msgspec.json.Encoder(order="deterministic").encode
 _DIGEST_BYTES = 16

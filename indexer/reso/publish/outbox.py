@@ -5,16 +5,17 @@ sent, whatever the source's clock says: a removed photo or a corrected status do
 source. Versions are logged before they are sent, so a killed run sends the same versions again.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.clock import latest_microseconds, now_microseconds
 from indexer.errors import InvalidRecordError
+from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.publish.envelope_encoding import (
     content_digest,
     encode,
@@ -23,17 +24,10 @@ from indexer.reso.publish.envelope_encoding import (
     number_lines,
 )
 from indexer.reso.publish.sent_log import SentLog, SentVersion
+from indexer.reso.replication_plan import ReplicationPlan
 from indexer.reso.source_time import parse_source_time
 from indexer.source.lines import ChangeStream, LineStream, RejectedLine, SourceLine
-from mappings import COMPANY, RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.replication_plan import ReplicationPlan
-    from mappings import Resource
+from mappings import COMPANY, RESOURCES, Resource
 
 _KEYS_PER_BATCH = 500
 _DEACTIVATED_AT = "deactivated_at"

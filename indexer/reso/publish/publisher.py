@@ -1,12 +1,11 @@
 """Publishing a mirror to the index: builds of missing indices, updates of due records, and the replication status."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from indexer.build.rebuild import reindex
 from indexer.changes.due_lives import begin_due_lives
 from indexer.clock import VERSIONS_PER_MICROSECOND, now_milliseconds
+from indexer.context import IndexerContext
 from indexer.control.replications import ReplicationStatus, record_replication
 from indexer.documents import companies
 from indexer.errors import SourceError, translate_client_errors
@@ -16,18 +15,12 @@ from indexer.lock.distributed_lock import ignore_wait
 from indexer.reporting.report import OnProgress, RunSummary
 from indexer.reporting.tolerance import tolerated_count
 from indexer.reso.mapping.record_mapper import RecordMapper
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.publish.outbox import Outbox
 from indexer.reso.publish.sent_log import SentLog
+from indexer.reso.replication_plan import ReplicationPlan
 from indexer.updates.update_run import update
-from mappings import COMPANY, RESOURCES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.context import IndexerContext
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.replication_plan import ReplicationPlan
-    from mappings import Resource
+from mappings import COMPANY, RESOURCES, Resource
 
 _INDEXED_NOTE = "found"
 _LIVES_NOTE = "lives"

@@ -1,13 +1,9 @@
 """The version last sent of each record, and the versions that the index held before the mirror existed."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror.mirror_store import Mirror
 
 
 class SentVersion(NamedTuple):

@@ -1,20 +1,15 @@
 """Records that a source sends as a member of their parent, such as the photos in a Property."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.reporting.report import ResourceReport
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.dialects.entity_form import ChildForm
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.record_links import key_text
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from indexer.reso.client.reso_client import ResoClient
-    from indexer.reso.dialects.entity_form import ChildForm
-    from indexer.reso.mirror.mirror_store import Mirror
 
 _NEXT_LINK = "@odata.nextLink"
 

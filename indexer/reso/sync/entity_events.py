@@ -4,24 +4,18 @@ Events may become visible late, a lower number after a higher one. So each pass 
 applies only new ones. Events that never appear are covered by the comparison of all keys.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from indexer.errors import SourceError
 from indexer.reso.client.odata_query import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
+from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mapping.source_values import describe_value
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.record_links import key_text
 from indexer.reso.mirror.seen_items import SeenEvents
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from indexer.reso.client.reso_client import ResoClient
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.settings import ResoSettings
-    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
+from indexer.reso.settings import ResoSettings
+from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
 EVENT_ENTITY = "EntityEvent"
 _SEQUENCE_NOTE = "event"

@@ -1,31 +1,23 @@
 """Reading records of one entity into the mirror: page by page, or by key."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.errors import SourceError
-from indexer.reporting.report import ResourceReport, RunStage
+from indexer.reporting.report import OnProgress, ResourceReport, RunStage
 from indexer.reso.client.odata_query import ODataQuery, after_key_filter, batch_keys, keys_filter
-from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.client.odata_response import ODataPage, SourceRejectedError
+from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.dialects.entity_form import STANDARD_FORM, EntityForm
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.record_links import key_text
-from indexer.reso.source_time import queryable_time
+from indexer.reso.settings import ResoSettings
+from indexer.reso.source_time import SyncPosition, queryable_time
 from indexer.reso.sync.child_records import ChildRecords
 from indexer.reso.sync.page_order import is_sorted_by_key
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-
-    from indexer.reporting.report import OnProgress
-    from indexer.reso.client.odata_response import ODataPage
-    from indexer.reso.client.reso_client import ResoClient
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.settings import ResoSettings
-    from indexer.reso.source_time import SyncPosition
-    from mappings.data_dictionary.model import DictionaryEntity
+from mappings.data_dictionary.model import DictionaryEntity
 
 SourceRow = dict[str, Any]
 # An empty page counts as the end only if the next attempt is empty too: a busy source may return one.

@@ -1,22 +1,15 @@
 """The entities to read from a source, those it describes and authorizes, and the fields to request of each."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from indexer.errors import SourceError
 from indexer.reso.client.odata_response import SourceRejectedError
-from indexer.reso.sync.entity_reader import EntityReader
+from indexer.reso.dialects.entity_form import SourceForms
+from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.replication_plan import ReplicationPlan
+from indexer.reso.sync.entity_reader import EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from indexer.reso.dialects.entity_form import SourceForms
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.replication_plan import ReplicationPlan
-    from indexer.reso.sync.entity_reader import SourceContext
 
 _DICTIONARY_NOTE = "dictionary"
 _REQUIRED_ENTITY = "Property"

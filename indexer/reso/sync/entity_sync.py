@@ -4,27 +4,21 @@ Checkpoints are stored in the mirror together with the records they cover. Pagin
 record that disappears would shift others past the cursor.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from indexer.errors import RefusedError
 from indexer.reporting.tolerance import tolerated_count
 from indexer.reso.dialects.dialect import BY_LINKS, BY_TIMES
+from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.seen_items import seen_keys
-from indexer.reso.source_time import format_source_time, parse_source_time
+from indexer.reso.source_time import SyncPosition, format_source_time, parse_source_time
+from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 from indexer.reso.sync.page_walks import PageWalks
 from indexer.reso.sync.sync_state import EntitySyncState
-
-if TYPE_CHECKING:
-    from indexer.reso.mirror.mirror_store import Mirror
-    from indexer.reso.source_time import SyncPosition
-    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
 # A comparison during which the source left records out is repeated.
 _MAX_COMPARISONS = 3

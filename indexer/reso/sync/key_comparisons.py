@@ -1,17 +1,11 @@
 """When the keys of all entities are compared with the source: in slices without events, else all at once, seldom."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
 
+from indexer.reso.settings import ResoSettings
+from indexer.reso.sync.entity_sync import EntitySync
 from indexer.reso.sync.key_slices import KeySlices
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from indexer.reso.settings import ResoSettings
-    from indexer.reso.sync.entity_sync import EntitySync
 
 _HOUR = 3600.0
 # Of the time within which each key has to be compared again: rounds, waits for limits, and slices whose bounds move

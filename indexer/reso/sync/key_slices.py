@@ -5,22 +5,16 @@ collates keys differently sends other keys than the mirror has in the range, and
 requested by key.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from indexer.errors import RefusedError
-from indexer.reso.client.odata_query import after_key_filter
+from indexer.reso.client.odata_query import ODataQuery, after_key_filter
 from indexer.reso.mirror.checked_ranges import END, CheckedRanges
-
-if TYPE_CHECKING:
-    from indexer.reso.client.odata_query import ODataQuery
-    from indexer.reso.sync.entity_reader import SourceRow
-    from indexer.reso.sync.entity_sync import EntitySync
+from indexer.reso.sync.entity_reader import SourceRow
+from indexer.reso.sync.entity_sync import EntitySync
 
 # Of a page: new records of the source fit into it, too.
 _SLICE_SHARE = 0.9

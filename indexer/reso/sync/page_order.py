@@ -1,16 +1,10 @@
 """Order checks on pages: a source that ignores `$orderby` would make key pagination skip records."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from indexer.reso.source_time import parse_source_time
 from mappings.values.normalization import alphanumeric_key
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 # Databases collate texts by bytes, case-insensitively, or by letters and digits alone; numeric keys may sort by value.
 _COLLATIONS: tuple[Callable[[str], object], ...] = (str, str.casefold, alphanumeric_key)

@@ -5,25 +5,18 @@ to the source: some count rows, so that a record that vanishes makes them skip a
 with the number of records that the source counts, and repeated if it found fewer.
 """
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from indexer.errors import RefusedError, SourceError
-from indexer.reso.client.odata_query import after_change_filter
-from indexer.reso.client.odata_response import SourceRejectedError
+from indexer.reso.client.odata_query import ODataQuery, after_change_filter
+from indexer.reso.client.odata_response import ODataPage, SourceRejectedError
 from indexer.reso.dialects.dialect import BY_KEYS, BY_LINKS
+from indexer.reso.source_time import SyncPosition
+from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 from indexer.reso.sync.sync_state import advance
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from indexer.reso.client.odata_query import ODataQuery
-    from indexer.reso.client.odata_response import ODataPage
-    from indexer.reso.source_time import SyncPosition
-    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
 # A walk by links that found too few records is repeated.
 _MAX_WALKS = 3

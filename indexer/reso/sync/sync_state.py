@@ -1,18 +1,13 @@
 """The checkpoint of an entity: how far it was loaded, followed and compared."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from indexer.errors import SourceError
 from indexer.reso.source_time import SyncPosition, format_source_time, parse_source_time
+from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 from indexer.reso.sync.page_order import is_sorted_by_time
-
-if TYPE_CHECKING:
-    from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 
 # The assumed clock difference between the machines of one source.
 _MAX_CLOCK_SKEW = dt.timedelta(seconds=5)

@@ -1,9 +1,8 @@
 """Conversion of a cell's text to a JSON value of the field's declared kind."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from zoneinfo import ZoneInfo
 
 from indexer.source.tables.cell_sources import (
     CellSource,
@@ -18,12 +17,8 @@ from indexer.source.tables.number_texts import number_converter
 from indexer.source.tables.table_format import TableFormat, check_number_signs, texts, zone
 from mappings.fields import FieldKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from zoneinfo import ZoneInfo
-
-    Scalar = str | int | float | bool
-    Convert = Callable[[str], object]
+Scalar = str | int | float | bool
+Convert = Callable[[str], object]
 
 _BOOLEANS = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
 _NUMBERS = frozenset({FieldKind.INTEGER, FieldKind.NUMBER, FieldKind.UNIX})

@@ -1,29 +1,21 @@
 """Reading one value from the cells of a row: their text, its arithmetic, its conversion."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
 from indexer.errors import InvalidRecordError
 from indexer.source.tables.cell_converters import cell_conversion
-from indexer.source.tables.cell_sources import NumberCellSource
+from indexer.source.tables.cell_sources import CellSource, NumberCellSource
 from indexer.source.tables.formulas import compile_formula
 from indexer.source.tables.number_texts import number_converter
-from indexer.source.tables.table_format import texts
+from indexer.source.tables.table_format import TableFormat, texts
+from mappings.fields import FieldKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from indexer.source.tables.cell_sources import CellSource
-    from indexer.source.tables.table_format import TableFormat
-    from mappings.fields import FieldKind
-
-    Row = list[str]
-    ReadText = Callable[[Row], str | None]
-    ReadValue = Callable[[Row], object]
+Row = list[str]
+ReadText = Callable[[Row], str | None]
+ReadValue = Callable[[Row], object]
 
 # The namespace of name-based UUIDs: changing it would give every agent and team a new identity.
 NAMESPACE = UUID("9c1f2a52-1c0b-4b8e-9a55-3a5a0f0f6f1d")

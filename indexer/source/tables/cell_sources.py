@@ -1,7 +1,5 @@
 """What a column map declares for one value: the cells that it comes from, and how their text is read."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -4,14 +4,14 @@ Its keys are the members of the envelope and of the record, each set to a consta
 The type of a value follows from the declaration of the field (`mappings`), not from the column map.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,15 +24,9 @@ from indexer.source.tables.cell_sources import (
     UntypedCellSource,
 )
 from indexer.source.tables.table_format import TableFormat
-from mappings import COMPANY, RESOURCES
+from mappings import COMPANY, RESOURCES, Resource
 from mappings.fields import Field, FieldKind, boolean, date_time, integer, string
 from mappings.record_type import record_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from mappings import Resource
 
 ON_CHANGE = "on change"
 _BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

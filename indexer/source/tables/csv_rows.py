@@ -1,21 +1,15 @@
 """The rows of a table, each with its line number and its text in UTF-8."""
 
-from __future__ import annotations
-
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from indexer.errors import SourceError
 from indexer.source.bounded_lines import oversized
 from indexer.source.compression import report_damage
-from indexer.source.tables.text_detection import UTF_8
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.source.tables.text_detection import TextDialect
+from indexer.source.tables.text_detection import UTF_8, TextDialect
 
 _LINE_ENDS = ("\n", "\r")
 _SKIPPED_CHARACTERS = 1 << 16

@@ -1,14 +1,10 @@
 """Dates and times of day as exports write them: `strptime` formats, and the time zone of a text without an offset."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from zoneinfo import ZoneInfo
+from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 Value = TypeVar("Value")
 

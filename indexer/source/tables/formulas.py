@@ -1,18 +1,13 @@
 """Arithmetic on cells: a formula such as `{Lot SqFt} / 43560`, compiled once per file."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Number = int | float
-    Compute = Callable[[Sequence[int | float]], int | float]
+Number = int | float
+Compute = Callable[[Sequence[int | float]], int | float]
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _MAX_CHARACTERS = 500

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from indexer.errors import InvalidRecordError
 from indexer.source.lines import RejectedLine, SourceLine
-from indexer.source.tables.column_map import ON_CHANGE
-from indexer.source.tables.csv_rows import header_cells, read_csv_rows
-from indexer.source.tables.table_files import table_files
+from indexer.source.tables.column_map import ON_CHANGE, ColumnMap
+from indexer.source.tables.csv_rows import CsvRow, header_cells, read_csv_rows
+from indexer.source.tables.table_files import TableFile, table_files
+from indexer.source.tables.table_format import TableFormat
 from indexer.source.tables.table_header import TableHeader
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from indexer.source.tables.column_map import ColumnMap
-    from indexer.source.tables.csv_rows import CsvRow
-    from indexer.source.tables.table_files import TableFile
-    from indexer.source.tables.table_format import TableFormat
-
-    Row = list[str]
+Row = list[str]
 
 _encode = msgspec.json.Encoder().encode
 

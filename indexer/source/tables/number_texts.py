@@ -1,15 +1,10 @@
 """Numbers as people write them: signs of currencies, grouped digits, a decimal comma."""
 
-from __future__ import annotations
-
 import math
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from indexer.source.tables.date_texts import cached
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAX_INTEGER_DIGITS = 40  # far beyond the accepted range, and cheap to convert

@@ -1,24 +1,19 @@
 """The files of a table: names, folders and patterns, plain, compressed, or members of zip archives."""
 
-from __future__ import annotations
-
+import io
 import zipfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
 from indexer.errors import SourceError
 from indexer.source.compression import DecompressedStream, decompressed
 from indexer.source.files import open_raw
+from indexer.source.tables.table_format import TableFormat
 from indexer.source.tables.text_detection import TextDialect, detected_form
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from indexer.source.tables.table_format import TableFormat
 
 _SUFFIXES = (".csv", ".tsv", ".txt", ".tab")
 _PACKED = ("", ".gz", ".zst", ".zip")

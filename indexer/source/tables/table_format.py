@@ -1,7 +1,5 @@
 """How the text of a table is written: the keys of a column map that apply to all of its cells."""
 
-from __future__ import annotations
-
 import codecs
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

@@ -1,28 +1,21 @@
 """The column map applied to the header of a table: how the cells of a row become the members of an envelope."""
 
-from __future__ import annotations
-
 import difflib
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from indexer.errors import InvalidRecordError, SourceError
 from indexer.source.tables.cell_converters import constant_converter
-from indexer.source.tables.cell_readers import CellContext, value_reader
+from indexer.source.tables.cell_readers import CellContext, ReadText, value_reader
 from indexer.source.tables.cell_sources import CellSource
-from indexer.source.tables.column_map import CELL_TYPES, ON_CHANGE, envelope_fields
+from indexer.source.tables.column_map import CELL_TYPES, ON_CHANGE, ColumnMap, envelope_fields
 from mappings import COMPANY
 from mappings.fields import Field, FieldKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from indexer.source.tables.cell_readers import ReadText
-    from indexer.source.tables.column_map import ColumnMap
-
-    Row = list[str]
+Row = list[str]
 
 _DATED = frozenset({FieldKind.DATE, FieldKind.DATE_TIME})
 

@@ -1,29 +1,20 @@
 """Tables as a source: the column maps of one or several resources, each over one or several files."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import Counter
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import msgspec
 
 from indexer.clock import now_microseconds
 from indexer.source.files import file_identity, modified_microseconds
-from indexer.source.lines import LineStream, RejectedLine, SourceLine, chained_resources
+from indexer.source.lines import ChangeStream, LineStream, RejectedLine, Source, SourceLine, chained_resources
 from indexer.source.tables.column_map import read_column_maps
 from indexer.source.tables.mapped_tables import MappedTables
-from mappings import COMPANY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from indexer.source.lines import ChangeStream, Source
-    from mappings import Resource
+from mappings import COMPANY, Resource
 
 _encode = msgspec.json.Encoder().encode
 _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)

@@ -1,20 +1,16 @@
 """The encoding and the delimiter of a table, detected from its bytes where the column map does not state them."""
 
-from __future__ import annotations
-
 import codecs
 import csv
+import io
 import re
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from charset_normalizer import from_bytes
 
 from indexer.source.compression import DAMAGE, report_damage
-
-if TYPE_CHECKING:
-    import io
-    from collections.abc import Iterable, Iterator
 
 UTF_8 = "utf-8"
 WESTERN = "cp1252"

@@ -1,11 +1,10 @@
 """`/changes`: everything that changed since a token, deletions included (decision 12)."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from mappings import RESOURCES
 from service.errors import InvalidRequest
@@ -14,7 +13,7 @@ from service.feed.changes_page import PageRequest, read_changes_page, request_pa
 from service.feed.encoded_page import ChangesPage
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
 from service.feed.published_mark import published_mark
-from service.feed.token import FeedPosition
+from service.feed.token import FeedPosition, FeedPositions
 from service.feed.token_expired import FeedTokenExpired
 from service.feed.view import FeedView
 from service.http.responses import json_array, json_response, link_header
@@ -22,14 +21,9 @@ from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
 from service.operation import Operation
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.parameters.types import WholeNumber
+from service.request_context import RequestContext
 from service.telemetry.observation import CURRENT_OBSERVATION
 from service.telemetry.timing import Layer
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from service.feed.token import FeedPositions
-    from service.request_context import RequestContext
 
 MAX_WAIT_SECONDS = 30
 

@@ -1,14 +1,14 @@
 """`/digest/{resource}`: counts and digests by which a consumer verifies its copy (decision 12)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import msgspec
 import orjson
+from aiohttp import web
 
+from cluster.control_index import Mark
+from mappings.resource import Resource
 from service.errors import NotLoaded
 from service.feed import buckets, token
+from service.feed.buckets import BucketList, DigestBucket
 from service.feed.operations.snapshot import resource_from_path
 from service.feed.parameters import BucketPrefixes, FeedFilters
 from service.feed.published_mark import published_mark
@@ -17,14 +17,7 @@ from service.feed.view import FeedView
 from service.http.responses import json_response
 from service.limits.admission import RequestKind
 from service.operation import Operation
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.feed.buckets import BucketList, DigestBucket
-    from service.request_context import RequestContext
+from service.request_context import RequestContext
 
 
 class DigestParameters(FeedFilters):

@@ -1,10 +1,9 @@
 """`/snapshot/{resource}`: all records of a resource that the key may read, in one response (decision 12)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from aiohttp import web
 
 from mappings import RESOURCES
+from mappings.resource import Resource
 from service.errors import NotFound, NotLoaded, ResourceUnavailable
 from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
 from service.feed.published_mark import published_mark
@@ -14,14 +13,9 @@ from service.feed.view import FeedView
 from service.http.headers import OPERATION_HEADERS
 from service.http.negotiation import ContentCoding, negotiate_coding
 from service.limits.admission import RequestKind
+from service.limits.admission_lane import AdmissionSlot
 from service.operation import Operation
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from mappings.resource import Resource
-    from service.limits.admission_lane import AdmissionSlot
-    from service.request_context import RequestContext
+from service.request_context import RequestContext
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 

@@ -4,11 +4,9 @@ A comparison with a child's key holds for all children of a parent or for none, 
 names. So the parents are selected by their own keys, and only the children of those named in the filter are compared.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 from service.reso.child_sets.child_set import Child, ChildKey, ChildSet
@@ -17,6 +15,7 @@ from service.reso.filter.expression import (
     And,
     ComparisonOperator,
     FieldComparison,
+    FieldCondition,
     FilterExpression,
     FilterLiteral,
     InList,
@@ -28,11 +27,6 @@ from service.reso.filter.numeric_matchers import TimestampMatcher
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
 from service.search.query import spellings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.reso.filter.expression import FieldCondition
 
 _COMPLEMENT = {
     ComparisonOperator.EQ: ComparisonOperator.NE,

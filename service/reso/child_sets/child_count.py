@@ -1,22 +1,16 @@
 """Counts children without loading their parents, from the numbers of elements that are indexed."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+from mappings.resource import Resource
 from mappings.stored_document import identifier_from_feed_key
+from service.request_context import RequestContext
+from service.reso.child_sets.child_rows import ChildSelection
 from service.reso.entity_sets.doc_values import read_doc_values
-from service.search.query import match_none, terms
+from service.search.query import Body, Clause, Selection, match_none, terms
 from service.search.search_response import parse_hits, sum_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.child_sets.child_rows import ChildSelection
-    from service.search.query import Body, Clause, Selection
 
 # As many as fit a response of a megabyte.
 _BATCH_SIZE = 10_000

@@ -1,39 +1,35 @@
 """The children that a request selects, and their encoding under Data Dictionary names."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from mappings.resource import Resource
+from service.request_context import RequestContext
 from service.reso.child_sets.child_condition import ChildCondition
 from service.reso.child_sets.child_count import count_children
-from service.reso.child_sets.child_rows import ChildSelection
-from service.reso.child_sets.child_set import ChildColumn, ChildKey
+from service.reso.child_sets.child_rows import ChildRow, ChildSelection
+from service.reso.child_sets.child_set import Child, ChildColumn, ChildKey, ChildSet
 from service.reso.entity_sets.entity_query import matcher_for, selected_properties
 from service.reso.entity_sets.entity_rows import EntityRecords
+from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.order_options import build_sort_order
-from service.reso.entity_sets.ordering import BY_KEY
+from service.reso.entity_sets.ordering import BY_KEY, SortOrder
 from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.filter.clause_builder import build_clause
-from service.reso.filter.expression import ComparisonOperator, FieldComparison, FilterLiteral, LiteralType
+from service.reso.filter.expression import (
+    ComparisonOperator,
+    FieldComparison,
+    FilterExpression,
+    FilterLiteral,
+    LiteralType,
+)
 from service.reso.filter.matchers import MATCH_NONE
+from service.reso.paging.skip_token import Position, SkipToken
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.child_sets.child_rows import ChildRow
-    from service.reso.child_sets.child_set import Child, ChildSet
-    from service.reso.entity_sets.entity_set import EntityProperty
-    from service.reso.entity_sets.ordering import SortOrder
-    from service.reso.filter.expression import FilterExpression
-    from service.reso.paging.skip_token import Position, SkipToken
-    from service.search.query import Clause, Selection
+from service.search.query import Clause, Selection
 
 _encode = msgspec.json.Encoder().encode
 ChildEncoder = dict[str, "Callable[[Child], object]"]

@@ -1,22 +1,17 @@
 """The rows of a child set: the children of its parents, parent by parent."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mappings.resource import Resource
+from service.reso.child_sets.child_condition import ChildCondition
+from service.reso.child_sets.child_set import Child, ChildSet
+from service.reso.entity_sets.entity_rows import EntityRecords, EntityRow
+from service.reso.paging.skip_token import Position
 from service.search.query import terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.resource import Resource
-    from service.reso.child_sets.child_condition import ChildCondition
-    from service.reso.child_sets.child_set import Child, ChildSet
-    from service.reso.entity_sets.entity_rows import EntityRecords, EntityRow
-    from service.reso.paging.skip_token import Position
 
 # Parents of one search: enough for a page, and few enough to share the cluster with other requests.
 _MAX_PARENTS = 200

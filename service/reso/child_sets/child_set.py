@@ -7,21 +7,17 @@ of their keys come parent by parent.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from mappings.resource import Resource
+from service.http.payload import JsonBytes
 from service.reso.entity_sets.entity_set import EntitySet
-from service.reso.entity_sets.property_columns import PropertyColumn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.reso.entity_sets.property_columns import EntityHeader
+from service.reso.entity_sets.property_columns import EntityHeader, PropertyColumn
 
 SEPARATOR = "!"
 Values = dict[str, Any]

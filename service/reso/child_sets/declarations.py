@@ -1,16 +1,16 @@
 """The entity sets of children: their properties, and what identifies a child among its siblings."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from mappings import AGENT, LISTING, SOLD_LISTING
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.resource import Resource
 from service.reso.child_sets.child_set import Child, ChildColumn, ChildSet, Values
 from service.reso.entity_sets.column_search import ColumnSearch
 from service.reso.entity_sets.edm_types import EdmType
@@ -20,11 +20,6 @@ from service.reso.entity_sets.sort_fields import ID
 from service.reso.entity_sets.value_converters import to_text, to_timestamp
 from service.reso.filter.lookup_matchers import ConstantMatcher
 from service.reso.filter.matchers import IdentifierMatcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings.resource import Resource
 
 _PROPERTIES = (LISTING, SOLD_LISTING)
 # The sizes of an image, the one that best represents it first.

@@ -1,23 +1,17 @@
 """The event numbers, read from the ledger that the indexer writes (decision 13)."""
 
-from __future__ import annotations
-
 import asyncio
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from cluster.control_index import Mark
 from cluster.publications import HEAD_ID, LedgerArchive, LedgerHead, Publication, archive_id
 from service.errors import EngineUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from cluster.control_index import Mark
-    from service.search.engine import SearchEngine
+from service.search.engine import SearchEngine
 
 _CONCURRENT_READS = 16
 

@@ -1,12 +1,11 @@
 """Matchers of events: by number through the ledger, by key through document ids; and the lower bound of a filter."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from service.reso.entity_events.event_ledger import EventLedger
 from service.reso.filter.expression import (
     And,
     ComparisonOperator,
@@ -20,13 +19,7 @@ from service.reso.filter.expression import (
 )
 from service.reso.filter.matchers import MATCH_NONE, EqualityMatcher
 from service.reso.filter.numeric_matchers import MAX_INT64, IntegerMatcher
-from service.search.query import spellings, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from service.reso.entity_events.event_ledger import EventLedger
-    from service.search.query import Clause
+from service.search.query import Clause, spellings, terms
 
 _NEGATED_OPERATORS = {ComparisonOperator.LT: ComparisonOperator.GE, ComparisonOperator.LE: ComparisonOperator.GT}
 

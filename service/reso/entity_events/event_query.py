@@ -1,11 +1,11 @@
 """From the query options of a request to the matching events."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
+from mappings.resource import Resource
 from service.errors import InvalidRequest
+from service.request_context import RequestContext
+from service.reso.entity_events.event_ledger import EventLedger
 from service.reso.entity_events.event_matchers import (
     EventKeyMatcher,
     EventNumberMatcher,
@@ -32,16 +32,9 @@ from service.reso.filter.expression import (
     LiteralType,
 )
 from service.reso.filter.lookup_matchers import ConstantMatcher
-from service.reso.filter.matchers import MATCH_ALL
+from service.reso.filter.matchers import MATCH_ALL, Matcher
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
-from service.search.query import spellings
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.entity_events.event_ledger import EventLedger
-    from service.reso.filter.matchers import Matcher
-    from service.search.query import Clause
+from service.search.query import Clause, spellings
 
 EVENT_PROPERTIES = {
     SEQUENCE_PROPERTY: EdmType.INT64,

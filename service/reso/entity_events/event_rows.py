@@ -4,31 +4,25 @@ Each document has one event, that of its last change, as in the change feed. Del
 to a company that the key may not read. Only published changes are returned: `sequence` never exceeds the ledger.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import orjson
 
+from mappings.resource import Resource
 from mappings.stored_document import split_document_id
+from service.request_context import RequestContext
+from service.reso.entity_events.event_ledger import EventLedger
 from service.reso.entity_sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.entity_sets.doc_values import DocumentPosition, count_documents, read_doc_values
 from service.reso.entity_sets.sort_fields import SortKind
+from service.reso.paging.skip_token import Position, SkipToken
 from service.reso.protocol.links import entity_url, service_root_url
 from service.reso.protocol.odata_errors import EventsForgotten
-from service.search.query import scope_clauses
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.entity_events.event_ledger import EventLedger
-    from service.reso.paging.skip_token import Position, SkipToken
-    from service.search.query import Clause
+from service.search.query import Clause, scope_clauses
 
 EVENT_ENTITY_SET = "EntityEvent"
 SEQUENCE_PROPERTY, RESOURCE_PROPERTY, KEY_PROPERTY, URL_PROPERTY = (

@@ -1,11 +1,11 @@
 """How a column is searched: the matcher and the sort field that follow from the declared search fields."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from mappings.fields import FieldKind
-from mappings.search_fields import Conversion, FieldOrigin
+from mappings.fields import Field, FieldKind
+from mappings.resource import Resource
+from mappings.search_fields import Conversion, FieldOrigin, SearchField
 from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.sort_fields import SortField, sort_field
 from service.reso.filter.collection_matcher import CollectionMatcher
@@ -16,13 +16,6 @@ from service.reso.filter.numeric_matchers import (
     OptionalIntegerMatcher,
     OptionalTimestampMatcher,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mappings.fields import Field
-    from mappings.resource import Resource
-    from mappings.search_fields import SearchField
 
 # By the type of a search field that holds a member verbatim.
 _BY_MAPPING: dict[str, Callable[[str], Matcher]] = {

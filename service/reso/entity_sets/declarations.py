@@ -3,13 +3,13 @@
 They follow from the Data Dictionary mapping (`mappings.data_dictionary.model`) and the declarations of our resources.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from mappings import RESOURCES
 from mappings.data_dictionary.loader import load_dictionary
-from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DictionaryEntity
+from mappings.fields import Field
+from mappings.resource import Resource
 from service.reso.child_sets.declarations import CHILD_SETS
 from service.reso.entity_sets.edm_types import EDM_TYPE_BY_DICTIONARY_TYPE, EDM_TYPE_BY_KIND, EdmType
 from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
@@ -23,13 +23,6 @@ from service.reso.entity_sets.property_columns import (
     modification_column,
 )
 from service.reso.static_sets.declarations import static_sets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.data_dictionary.model import DictionaryEntity
-    from mappings.fields import Field
-    from mappings.resource import Resource
 
 DATA_DICTIONARY = load_dictionary()
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}

@@ -1,21 +1,14 @@
 """Counts the records of one resource whose key no record of another has, without loading a record."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from mappings.resource import Resource
 from mappings.stored_document import identifier_from_feed_key
+from service.request_context import RequestContext
 from service.reso.entity_sets.doc_values import count_documents
-from service.search.query import Selection, terms
+from service.search.query import Body, Clause, Selection, terms
 from service.search.search_response import parse_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.search.query import Body, Clause
 
 # As many as fit a response of a megabyte.
 _BATCH_SIZE = 10_000

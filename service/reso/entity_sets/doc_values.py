@@ -1,22 +1,16 @@
 """Searches that read search fields only: document positions, counts and moves."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import NamedTuple, TypeVar
 
 from mappings.digest import bucket
+from mappings.resource import Resource
 from mappings.stored_document import split_document_id
 from service.errors import InvalidRequest
+from service.request_context import RequestContext
 from service.reso.protocol.option_names import FILTER
-from service.search.query import scope_clauses, term, terms
+from service.search.query import Body, Clause, scope_clauses, term, terms
 from service.search.search_response import parse_hits, total_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.search.query import Body, Clause
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 

@@ -1,14 +1,9 @@
 """The EDM types of properties: those of our fields, or of the Data Dictionary where it has another."""
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
+from mappings.data_dictionary.model import DictionaryType
 from mappings.fields import FieldKind
-
-if TYPE_CHECKING:
-    from mappings.data_dictionary.model import DictionaryType
 
 
 class EdmType(StrEnum):

@@ -5,26 +5,18 @@ its subclass has the names of the properties: assigning the class converts the r
 search fields and property features pass through Python. A whole search response is decoded at once (decision 52).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from service.reso.entity_sets.property_columns import FEATURES_MEMBER, EntityHeader
+from mappings.resource import Resource
+from service.records.projection import Variant
+from service.reso.entity_sets.entity_set import EntityProperty
+from service.reso.entity_sets.property_columns import FEATURES_MEMBER, EntityHeader, PropertyColumn
 from service.search.engine_failures import malformed_response
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mappings.resource import Resource
-    from service.records.projection import Variant
-    from service.reso.entity_sets.entity_set import EntityProperty
-    from service.reso.entity_sets.property_columns import PropertyColumn
-
-    _DecodeResponse = Callable[[bytes], list["EntityHit"]]
 
 _HIT_NAMES = {"source": "_source"}
 _decode_texts = msgspec.json.Decoder(list[str]).decode
@@ -35,6 +27,9 @@ class EntityHit(msgspec.Struct, gc=False):
 
     source: Any
     sort: tuple[Any, ...]
+
+
+_DecodeResponse = Callable[[bytes], list["EntityHit"]]
 
 
 class _Feature(msgspec.Struct, gc=False):

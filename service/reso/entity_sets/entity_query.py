@@ -1,38 +1,28 @@
 """The entities that a request selects, and their encoding under Data Dictionary names."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from mappings.resource import Resource
 from service.errors import Forbidden, InvalidRequest
-from service.reso.entity_sets.entity_encoder import entity_encoder
-from service.reso.entity_sets.entity_rows import EntityRecords
+from service.request_context import RequestContext
+from service.reso.entity_sets.entity_encoder import EntityEncoder, EntityHit, entity_encoder
+from service.reso.entity_sets.entity_rows import EntityRecords, EntityRow
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 from service.reso.entity_sets.order_options import build_sort_order
-from service.reso.entity_sets.ordering import BY_KEY
+from service.reso.entity_sets.ordering import BY_KEY, SortOrder
+from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.filter.address_matcher import ShownAddressMatcher
 from service.reso.filter.clause_builder import build_clause
+from service.reso.filter.matchers import Matcher
+from service.reso.paging.skip_token import Position, SkipToken
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT
 from service.search.query import by_id
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_encoder import EntityEncoder, EntityHit
-    from service.reso.entity_sets.entity_rows import EntityRow
-    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
-    from service.reso.entity_sets.ordering import SortOrder
-    from service.reso.entity_sets.sort_fields import SortKind
-    from service.reso.filter.matchers import Matcher
-    from service.reso.paging.skip_token import Position, SkipToken
-
 
 _encode = msgspec.json.Encoder().encode
 

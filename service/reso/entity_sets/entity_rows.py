@@ -3,37 +3,29 @@
 If two resources have the same key, only the record of the first is a row, whatever the filter.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mappings.fields import View
+from mappings.resource import Resource
+from service.http.payload import JsonBytes
+from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.reso.entity_sets.distinct_count import count_distinct
 from service.reso.entity_sets.doc_values import count_documents, read_doc_values
-from service.reso.entity_sets.entity_encoder import decode_raw_hits
-from service.reso.entity_sets.ordering import BY_KEY
+from service.reso.entity_sets.entity_encoder import EntityHit, decode_raw_hits
+from service.reso.entity_sets.ordering import BY_KEY, SortOrder
+from service.reso.entity_sets.property_columns import EntityHeader
+from service.reso.entity_sets.sort_fields import SortValue
 from service.reso.filter.matchers import MATCH_NONE
+from service.reso.paging.skip_token import Position
 from service.search.query import Selection, terms
 from service.search.search_response import parse_hits
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_encoder import EntityHit
-    from service.reso.entity_sets.ordering import SortOrder
-    from service.reso.entity_sets.property_columns import EntityHeader
-    from service.reso.entity_sets.sort_fields import SortValue
-    from service.reso.paging.skip_token import Position
-
-    Decode = Callable[[Resource, bytes], list[EntityHit]]
-    _Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
+Decode = Callable[[Resource, bytes], list[EntityHit]]
 
 
 def _decode_to_text(_: Resource, response: bytes) -> list[EntityHit]:
@@ -58,6 +50,9 @@ class EntityRow(NamedTuple):
     def record(self) -> Any:
         """The record as the source was decoded: JSON text, or an entity."""
         return self.source.record  # type: ignore[union-attr]
+
+
+_Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
 
 
 @dataclass(frozen=True)

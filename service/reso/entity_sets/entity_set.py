@@ -1,17 +1,12 @@
 """An entity set: its properties, and the column of each in the resources whose records it reads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from mappings.resource import Resource
+from service.reso.entity_sets.edm_types import EdmType
+from service.reso.entity_sets.property_columns import PropertyColumn
+from service.reso.entity_sets.sort_fields import SortField
 from service.reso.filter.matchers import Matcher, MissingPropertyMatcher
-
-if TYPE_CHECKING:
-    from mappings.resource import Resource
-    from service.reso.entity_sets.edm_types import EdmType
-    from service.reso.entity_sets.property_columns import PropertyColumn
-    from service.reso.entity_sets.sort_fields import SortField
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,14 @@
 """From `$orderby` to an order of records."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from service.errors import Forbidden, InvalidRequest
+from service.request_context import RequestContext
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 from service.reso.entity_sets.ordering import BY_KEY, SortKey, SortOrder
 from service.reso.entity_sets.sort_fields import ID
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import ORDER_BY, OrderBy
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 
 
 def build_sort_order(call: RequestContext, entity_set: EntitySet, orders: Sequence[OrderBy]) -> SortOrder:

@@ -1,19 +1,13 @@
 """The order of an entity set's records, and the search that continues after one of them."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from service.reso.entity_sets.sort_fields import ID
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mappings.resource import Resource
-    from service.reso.entity_sets.sort_fields import SortField, SortKind, SortValue
-    from service.reso.paging.skip_token import Position
-    from service.search.query import Body, Selection
+from mappings.resource import Resource
+from service.reso.entity_sets.sort_fields import ID, SortField, SortKind, SortValue
+from service.reso.paging.skip_token import Position
+from service.search.query import Body, Selection
 
 
 class SortKey(NamedTuple):

@@ -1,16 +1,17 @@
 """The columns of properties: how one resource reads a property from a record."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mappings import SOLD_LISTING
-from mappings.fields import FieldKind
+from mappings.data_dictionary.model import DictionaryEntity
+from mappings.fields import Field, FieldKind
 from mappings.legends import PROPERTY_TYPES
+from mappings.resource import Resource
 from service.reso.entity_sets.column_search import ColumnSearch, feature_search, member_search
 from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
 from service.reso.entity_sets.sort_fields import CLOCK, ID
@@ -18,13 +19,6 @@ from service.reso.entity_sets.value_converters import converter_for, to_timestam
 from service.reso.filter.lookup_matchers import CodeMatcher, ConstantMatcher, PresenceMatcher
 from service.reso.filter.matchers import IdentifierMatcher
 from service.reso.filter.numeric_matchers import TimestampMatcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mappings.data_dictionary.model import DictionaryEntity
-    from mappings.fields import Field
-    from mappings.resource import Resource
 
 STATUS_PROPERTY = "StandardStatus"
 TYPE_PROPERTY, SUBTYPE_PROPERTY = "PropertyType", "PropertySubType"

@@ -1,18 +1,13 @@
 """How records are sorted by a search field; nulls come before all values, as OData defines it."""
 
-from __future__ import annotations
-
 from enum import Enum
 from math import isfinite
 from sys import float_info
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mappings.search_fields import SearchField
 from service.reso.filter.matchers import MATCH_ALL, MATCH_NONE
-from service.search.query import lacks_field, match_any
-
-if TYPE_CHECKING:
-    from mappings.search_fields import SearchField
-    from service.search.query import Clause
+from service.search.query import Clause, lacks_field, match_any
 
 SortValue = str | int | float | None
 

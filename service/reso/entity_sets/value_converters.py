@@ -1,11 +1,9 @@
 """The conversion of our values to EDM types; a value that does not fit its type is null."""
 
-from __future__ import annotations
-
 import datetime as dt
+from collections.abc import Callable
 from functools import lru_cache
 from math import floor
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,10 +11,7 @@ from mappings.fields import FieldKind
 from mappings.values.numbers import number_in
 from service.reso.entity_sets.edm_types import EDM_TYPE_BY_KIND, EdmType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Converter = Callable[[object], object]
+Converter = Callable[[object], object]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _EMPTY_VALUES: tuple[object, ...] = (None, {}, [])

@@ -1,7 +1,5 @@
 """`$expand` as a parameter: names of navigation properties, each optionally with `$select` in parentheses."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -4,34 +4,29 @@ Related entities are subject to the scope and the permissions of the key, as in 
 property that leads to a record that the key may not read is null, like one that leads nowhere.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
 
+from mappings.resource import Resource
 from service.errors import InvalidRequest
+from service.request_context import RequestContext
 from service.reso.child_sets.child_query import encode_children
+from service.reso.child_sets.child_set import ChildSet
 from service.reso.entity_sets.entity_query import EntityPageSource, selected_properties
 from service.reso.entity_sets.entity_rows import EntityRecords, EntityRow
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 from service.reso.entity_sets.ordering import BY_KEY
+from service.reso.entity_sets.sort_fields import SortKind
+from service.reso.expand.expand_option import ExpandItem
 from service.reso.expand.navigation import Navigation, navigations
+from service.reso.paging.skip_token import Position, SkipToken
 from service.reso.protocol.option_names import EXPAND
 from service.search.query import terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mappings.resource import Resource
-    from service.request_context import RequestContext
-    from service.reso.child_sets.child_set import ChildSet
-    from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
-    from service.reso.entity_sets.sort_fields import SortKind
-    from service.reso.expand.expand_option import ExpandItem
-    from service.reso.paging.skip_token import Position, SkipToken
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 

@@ -1,16 +1,11 @@
 """The navigation properties of entity sets: the entities that a record has in itself, and those that it names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from service.reso.child_sets.child_set import ChildSet
 from service.reso.child_sets.declarations import CHILD_SETS
 from service.reso.entity_sets.declarations import RECORD_SETS
-
-if TYPE_CHECKING:
-    from service.reso.entity_sets.entity_set import EntitySet
+from service.reso.entity_sets.entity_set import EntitySet
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,12 @@
 """Comparisons of a member of the address under a display licence: it is null where the address is hidden."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from service.reso.filter.expression import ComparisonOperator, LiteralType
+from service.reso.filter.expression import ComparisonOperator, FieldFunction, FilterLiteral, LiteralType, TextCondition
 from service.reso.filter.matchers import Matcher
 from service.search.display import HIDDEN_ADDRESS, with_shown_address
 from service.search.query import Clause, match_any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.reso.filter.expression import FieldFunction, FilterLiteral, TextCondition
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """From a filter expression to an Elasticsearch clause, for one resource."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from service.errors import InvalidRequest
 from service.reso.filter.expression import (
@@ -25,11 +23,8 @@ from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
 from service.search.query import Clause, match_any, match_none
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    # From a property name to its matcher; raises InvalidRequest for a property that cannot be filtered.
-    MatcherLookup = Callable[[str], Matcher]
+# From a property name to its matcher; raises InvalidRequest for a property that cannot be filtered.
+MatcherLookup = Callable[[str], Matcher]
 
 
 def build_clause(expression: FilterExpression, matcher_for: MatcherLookup, *, is_negated: bool = False) -> Clause:

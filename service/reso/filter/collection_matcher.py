@@ -1,20 +1,12 @@
 """Collections of texts, indexed verbatim: `any` and `all` become lists and ranges of the indexed texts."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from service.reso.filter.expression import ElementSet, LiteralType
+from service.reso.filter.expression import ComparisonOperator, ElementSet, FilterLiteral, LiteralType
 from service.reso.filter.matchers import MATCH_NONE, Matcher, UnsupportedComparison
-from service.search.query import match_any, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.reso.filter.expression import ComparisonOperator, FilterLiteral
-    from service.search.query import Clause
+from service.search.query import Clause, match_any, terms
 
 _COLLECTION = "is a collection: write any(x:x eq 'value') or all(x:x eq 'value')"
 

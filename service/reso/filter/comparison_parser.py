@@ -1,7 +1,5 @@
 """Parses one condition of `$filter`: a comparison, a function that tests a text, or `any` and `all`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from service.reso.filter.element_parser import parse_elements

@@ -1,17 +1,17 @@
 """Parses `any` and `all`: the condition on an element becomes the set of texts that satisfy it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from service.reso.filter.expression import AnyElement, ElementSet, LiteralType, Negation
+from service.reso.filter.expression import (
+    AnyElement,
+    ElementSet,
+    FilterExpression,
+    FilterLiteral,
+    LiteralType,
+    Negation,
+)
+from service.reso.filter.token_reader import TokenReader
 from service.reso.filter.tokenizer import MalformedFilter
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
-
-if TYPE_CHECKING:
-    from service.reso.filter.expression import FilterExpression, FilterLiteral
-    from service.reso.filter.token_reader import TokenReader
 
 _EVERYTHING = ElementSet(frozenset(), is_complement=True)
 _MAX_DEPTH = 10

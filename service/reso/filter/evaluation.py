@@ -1,9 +1,8 @@
 """Evaluates filters in memory, on values that no index holds and that are never null."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from service.reso.filter.expression import (
     And,
@@ -18,11 +17,8 @@ from service.reso.filter.expression import (
     Or,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    # Returns the value of a property and that of the literal, in a form in which they compare.
-    Operands = Callable[[str, ComparisonOperator, FilterLiteral], tuple[Any, Any]]
+# Returns the value of a property and that of the literal, in a form in which they compare.
+Operands = Callable[[str, ComparisonOperator, FilterLiteral], tuple[Any, Any]]
 
 _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
     ComparisonOperator.EQ: eq,

@@ -4,17 +4,12 @@ It takes linear time, and limits nesting and the numbers of comparisons and valu
 against the entity set.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from service.reso.filter.comparison_parser import parse_comparison
 from service.reso.filter.expression import And, FilterExpression, Negation, Or
 from service.reso.filter.token_reader import TokenReader
 from service.reso.filter.tokenizer import MalformedFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Elasticsearch allows 30 levels of clauses; a level of parentheses makes two at most (`clause_builder`).
 MAX_NESTING_DEPTH = 10

@@ -1,19 +1,12 @@
 """Matchers of lookups, whose names are derived from codes or from the presence of a field."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from mappings.values.normalization import alphanumeric_key
 from service.reso.filter.matchers import MATCH_ALL, MATCH_NONE, EqualityMatcher, UnsupportedComparison
-from service.search.query import lacks_field, match_any, match_none, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping, Sequence
-
-    from service.search.query import Clause
+from service.search.query import Clause, lacks_field, match_any, match_none, terms
 
 # Characters of a lookup value; names have up to 50.
 _MAX_LOOKUP_LENGTH = 128

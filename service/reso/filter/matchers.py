@@ -3,12 +3,11 @@
 Comparisons with null follow OData: nothing is greater or less than null, and null equals only null.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from service.reso.filter.expression import (
     ComparisonOperator,
@@ -20,9 +19,6 @@ from service.reso.filter.expression import (
     TextTest,
 )
 from service.search.query import Clause, lacks_field, match_any, match_none, spellings, term, term_in_any_case, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # A longer pattern takes Elasticsearch too long to compile.
 _MAX_PATTERN_LENGTH = 100

@@ -1,16 +1,15 @@
 """Matchers of properties that are indexed as numbers: timestamps, dates and the numbers themselves."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from math import isfinite
 from sys import float_info
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from service.reso.filter.expression import NOW, ComparisonOperator, FieldFunction, FilterLiteral, LiteralType
 from service.reso.filter.matchers import (
@@ -20,12 +19,7 @@ from service.reso.filter.matchers import (
     UnansweredFunction,
     UnsupportedComparison,
 )
-from service.search.query import lacks_field, match_none, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.search.query import Clause
+from service.search.query import Clause, lacks_field, match_none, terms
 
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2})?)(\.\d{1,12})?(Z|[+-]\d{2}:\d{2})", re.ASCII | re.IGNORECASE

@@ -1,18 +1,12 @@
 """Reads a filter token by token: words, symbols and literals."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator
+from typing import NoReturn
 
 from service.reso.filter.expression import NOW, FilterLiteral, LiteralType
-from service.reso.filter.tokenizer import MalformedFilter, expected_message, tokenize
+from service.reso.filter.tokenizer import FilterToken, MalformedFilter, expected_message, tokenize
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from service.reso.filter.tokenizer import FilterToken
 
 # A comparison takes up to 40 µs of processor time (in a filter of events, which search five resources), a value 8 µs.
 MAX_COMPARISONS = 60

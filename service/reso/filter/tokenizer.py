@@ -1,12 +1,8 @@
 """The tokens of a filter: strings, numbers, timestamps, names and symbols."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 _TOKEN_REGEX = re.compile(
     r"(?P<space>[ \t]+)"

@@ -1,19 +1,23 @@
 """Responses of the RESO Web API: a page of rows with its next link, or one entity."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 import orjson
+from aiohttp import web
 
 from service.errors import InvalidRequest
 from service.http.headers import API_KEY_PARAMETER
+from service.http.payload import JsonBytes
 from service.http.responses import json_response
 from service.keys.redaction import mask_keys
+from service.request_context import RequestContext
+from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.paging.page_size import effective_page_size, parse_preference
 from service.reso.paging.skip_token import (
+    Position,
     SkipToken,
     decode_skip_token,
     encode_skip_token,
@@ -23,16 +27,6 @@ from service.reso.paging.skip_token import (
 from service.reso.protocol.formats import JSON_WITHOUT_METADATA
 from service.reso.protocol.links import collection_url, service_root_url
 from service.reso.protocol.option_names import COUNT, EXPAND, FILTER, FORMAT, ORDER_BY, SELECT, SKIP, SKIP_TOKEN, TOP
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from aiohttp import web
-
-    from service.http.payload import JsonBytes
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.sort_fields import SortKind
-    from service.reso.paging.skip_token import Position
 
 RowT = TypeVar("RowT")
 # A response depends on the key, wherever it is sent, and on the preferred page size and formats.

@@ -1,7 +1,5 @@
 """Page sizes: the client's preference, within limits."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,20 +1,15 @@
 """`$skiptoken`: the cursor of a paged request."""
 
-from __future__ import annotations
-
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from service.errors import InvalidRequest
-from service.feed.token_sealing import decode_base64, encode_base64, is_sealed
+from service.feed.token_sealing import TokenVault, decode_base64, encode_base64, is_sealed
 from service.parameters.groups import MAX_PAGE_SIZE
+from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.protocol.option_names import SKIP_TOKEN
-
-if TYPE_CHECKING:
-    from service.feed.token_sealing import TokenVault
-    from service.reso.entity_sets.sort_fields import SortKind
 
 # Increase it when tokens of the previous layout can no longer be read.
 _TOKEN_VERSION = 1

@@ -1,7 +1,5 @@
 """How requests below `/v1/reso` fail: OData errors, `OData-Version` in every response, and a longer URL limit."""
 
-from __future__ import annotations
-
 from service.http.problems import ErrorFormat
 from service.reso.protocol.error_response import odata_error_response
 from service.reso.protocol.odata_version import odata_version_header

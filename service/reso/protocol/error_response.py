@@ -1,18 +1,11 @@
 """Errors in the OData format: `{"error": {"code", "message", "target", "details"}}`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import orjson
 from aiohttp import web
 
-from service.errors import Unauthorized
+from service.errors import ApiError, Unauthorized
 from service.http.negotiation import JSON
 from service.keys.redaction import mask_keys
-
-if TYPE_CHECKING:
-    from service.errors import ApiError
 
 _CHALLENGE = 'Bearer realm="brokerage", ApiKey realm="brokerage"'
 

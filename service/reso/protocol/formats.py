@@ -1,16 +1,11 @@
 """The formats of responses, and which of them a client gets by `$format` or `Accept` (OData 4.01, section 8.2.1)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from service.errors import ApiError, ParameterFault
-from service.http.negotiation import JSON, media_ranges
+from service.http.negotiation import JSON, MediaRange, media_ranges
 from service.reso.protocol.option_names import FORMAT
-
-if TYPE_CHECKING:
-    from service.http.negotiation import MediaRange
 
 XML = "application/xml"
 ACCEPT = "Accept"

@@ -1,16 +1,10 @@
 """Absolute URLs in responses, with the origin by which the client reached the service."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import quote
 
+from service.request_context import RequestContext
 from service.reso.protocol.root import RESO_ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from service.request_context import RequestContext
 
 # Allowed in a query (RFC 3986, section 3.4), except its separators and the plus sign, which means a space.
 _SAFE_IN_QUERY = "$'(),:;@!*/?-._~"

@@ -1,7 +1,5 @@
 """Errors of the RESO Web API alone: unsupported options, and events that are no longer available."""
 
-from __future__ import annotations
-
 from service.errors import ApiError, ParameterFault
 
 

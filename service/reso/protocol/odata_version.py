@@ -1,16 +1,11 @@
 """OData versions: 4.01, or 4.0 for clients that support no later one; earlier versions are refused."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+
+from aiohttp import web
 
 from service.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from aiohttp import web
 
 _VERSION, _MAX_VERSION = "OData-Version", "OData-MaxVersion"
 _V4_01, _V4_0 = "4.01", "4.0"

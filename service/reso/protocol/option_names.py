@@ -1,7 +1,5 @@
 """The names of the OData query options, and the property order that `$orderby` requests."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 FILTER, ORDER_BY, SELECT, TOP = "$filter", "$orderby", "$select", "$top"

@@ -1,7 +1,5 @@
 """The root path of the RESO Web API: below it every response follows OData, errors included."""
 
-from __future__ import annotations
-
 from service.http.slashes import collapse_slashes
 
 RESO_ROOT = "/v1/reso"

@@ -1,23 +1,16 @@
 """`Lookup` and `Field`: the values of lookups and the fields of the other entity sets, from their declarations."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 from service.reso.entity_sets.edm_types import EdmType
-from service.reso.entity_sets.entity_set import EntityProperty
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
 from service.reso.entity_sets.value_converters import to_timestamp
 from service.reso.static_sets.static_set import StaticRow, StaticSet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from service.reso.entity_sets.entity_set import EntitySet
 
 _LOOKUP = ("LookupKey", "LookupName", "LookupValue", "StandardLookupValue", "LegacyODataValue", MODIFICATION_TIMESTAMP)
 _FIELD = ("FieldKey", "ResourceName", "FieldName", "DisplayName", MODIFICATION_TIMESTAMP)

@@ -1,9 +1,7 @@
 """Evaluates `$filter` on rows in memory, with the semantics that the other entity sets have."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from service.errors import InvalidRequest
 from service.reso.filter.evaluation import comparison_holds, evaluate
@@ -25,11 +23,7 @@ from service.reso.filter.matchers import UnsupportedComparison
 from service.reso.filter.numeric_matchers import TimestampMatcher
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from service.reso.static_sets.static_set import StaticSet
+from service.reso.static_sets.static_set import StaticSet
 
 _TESTS: dict[TextTest, Callable[[str, str], bool]] = {
     TextTest.CONTAINS: lambda value, text: text in value,

@@ -1,26 +1,20 @@
 """The rows of a static set that a request selects."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from service.errors import InvalidRequest
+from service.request_context import RequestContext
 from service.reso.entity_sets.entity_query import selected_properties
+from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.sort_fields import SortKind
+from service.reso.paging.skip_token import Position, SkipToken
 from service.reso.protocol.odata_errors import OptionNotImplemented
 from service.reso.protocol.option_names import FILTER, ORDER_BY, SELECT, OrderBy
 from service.reso.static_sets.static_filter import StaticFilter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.request_context import RequestContext
-    from service.reso.entity_sets.entity_set import EntityProperty
-    from service.reso.paging.skip_token import Position, SkipToken
-    from service.reso.static_sets.static_set import StaticSet
+from service.reso.static_sets.static_set import StaticSet
 
 Row = dict[str, str]
 _encode = msgspec.json.Encoder().encode

@@ -1,15 +1,9 @@
 """An entity set whose rows follow from declarations: few, and the same for all keys that may see the same fields."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from service.reso.entity_sets.entity_set import EntitySet
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 @dataclass(frozen=True)

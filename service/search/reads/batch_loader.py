@@ -4,23 +4,18 @@ Most of what a read of one record costs Elasticsearch is overhead; further recor
 batch to fill: without a running read a record is read at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
-    from typing import Any
+from service.http.payload import JsonBytes
 
-    from service.http.payload import JsonBytes
-
-    Records = Mapping[str, JsonBytes]
-    Read = Callable[[Sequence[str]], Coroutine[Any, Any, Records]]
+Records = Mapping[str, JsonBytes]
+Read = Callable[[Sequence[str]], Coroutine[Any, Any, Records]]
 
 # A read that takes longer, perhaps for ever, blocks no other: the next one starts alongside it.
 _SLOW_READ_SECONDS = 0.05

@@ -4,23 +4,17 @@ It returns the stored source as a search does, at less than half the cost, but c
 passed any filter yet.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 import orjson
 
 from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY
+from service.http.payload import JsonBytes
 from service.search.engine_failures import malformed_response, status_failure
-from service.search.shards.served_shards import NoLongerServed
+from service.search.shards.served_shards import NoLongerServed, Reach, ServedShards
 from service.telemetry.counters import UNMARKED_RESPONSES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from service.http.payload import JsonBytes
-    from service.search.shards.served_shards import Reach, ServedShards
 
 _MISSING_INDEX, _MISSING_ROUTING = "index_not_found_exception", "routing_missing_exception"
 # `_mget` reports failures of a document, or of its shard, in a response with status 200: the status of a search.

@@ -4,15 +4,11 @@ Documents that are read by identifier pass the clauses of a search, so that no f
 of clauses that these reads use are known: with any other the request fails.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    Document = Mapping[str, Any]
+Document = Mapping[str, Any]
 
 
 def matches(clause: Mapping[str, Any], document: Document) -> bool:

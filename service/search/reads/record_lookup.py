@@ -1,21 +1,15 @@
 """Records by identifier: read without a search, those of concurrent requests together."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from mappings.resource import Resource
+from service.http.payload import JsonBytes
+from service.records.projection import Variant
+from service.request_context import RequestContext
 from service.search.exact_values import exact_record
 from service.search.shards.scope_reach import record_reach
 from service.telemetry.timing import Layer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mappings.resource import Resource
-    from service.http.payload import JsonBytes
-    from service.records.projection import Variant
-    from service.request_context import RequestContext
 
 
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:

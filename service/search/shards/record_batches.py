@@ -1,16 +1,11 @@
 """The records of one search, of the several that a page over a cut between shards takes."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mappings.resource import Resource
-    from service.audit.request_audit import RequestAudit
-    from service.http.payload import JsonBytes
+from mappings.resource import Resource
+from service.audit.request_audit import RequestAudit
+from service.http.payload import JsonBytes
 
 
 @dataclass(frozen=True)

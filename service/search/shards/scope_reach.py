@@ -1,17 +1,12 @@
 """What the searches of a request may reach in an index of several shards."""
 
-from __future__ import annotations
+from typing import Protocol
 
-from typing import TYPE_CHECKING, Protocol
-
-from service.search.shards.served_shards import MAX_COMPANIES, Reach
-
-if TYPE_CHECKING:
-    from cluster.control_index import Mark
-    from mappings.resource import Resource
-    from service.scope import CompanyDirectory, Scope
-    from service.search.cached_value import CachedValue
-    from service.search.shards.served_shards import ServedShards
+from cluster.control_index import Mark
+from mappings.resource import Resource
+from service.scope import CompanyDirectory, Scope
+from service.search.cached_value import CachedValue
+from service.search.shards.served_shards import MAX_COMPANIES, Reach, ServedShards
 
 
 class _Services(Protocol):

@@ -6,21 +6,17 @@ live. After a swap the search fails, the ranges are read again, and it is repeat
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mappings.generations import served_alias
-from mappings.shards.ranges import read_ranges
+from mappings.shards.ranges import ShardRanges, read_ranges
 from mappings.shards.visibility import LEFT_QUERY, hidden_query
 from mappings.stored_document import feed_key
 from service.errors import EngineUnavailable
+from service.search.query import Body, Clause
 from service.search.reads.matching import matches
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from mappings.shards.ranges import ShardRanges
-    from service.search.query import Body, Clause
 
 # Scopes of more companies ask all shards: to find theirs would take longer.
 MAX_COMPANIES = 64

@@ -1,18 +1,12 @@
 """The page of one company in an index of several shards: from the shard of its cursor, then from those that follow."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sized
+from typing import TypeVar
 
 from mappings.stored_document import feed_key
-from service.search.shards.served_shards import OneShard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sized
-
-    from service.request_context import RequestContext
-    from service.search.query import Body, Selection
-    from service.search.shards.served_shards import ServedShards
+from service.request_context import RequestContext
+from service.search.query import Body, Selection
+from service.search.shards.served_shards import OneShard, ServedShards
 
 Rows = TypeVar("Rows", bound="Sized")
 

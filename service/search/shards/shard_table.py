@@ -1,28 +1,21 @@
 """The shards of the live indices, and searches that are repeated when a swap has replaced them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
 from service.errors import RebuildDue
 from service.search.engine_failures import status_failure
-from service.search.reads.documents import SeveralShards, read_documents, read_places
+from service.search.query import Selection
+from service.search.reads.documents import Document, Documents, SeveralShards, read_documents, read_places
 from service.search.search_response import shard_count
-from service.search.shards.served_shards import NoLongerServed, served_shards
+from service.search.shards.served_shards import NoLongerServed, Reach, ServedShards, served_shards
 from service.search.used_fields import used_fields
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from service.search.query import Selection
-    from service.search.reads.documents import Document, Documents
-    from service.search.shards.served_shards import Reach, ServedShards
-
-    GetJson = Callable[[str], Awaitable[tuple[int, Any]]]
-    SendSearch = Callable[[str, str, bytes], Awaitable[bytes]]
-    SendRead = Callable[[str, bytes], Awaitable[bytes]]
+GetJson = Callable[[str], Awaitable[tuple[int, Any]]]
+SendSearch = Callable[[str, str, bytes], Awaitable[bytes]]
+SendRead = Callable[[str, bytes], Awaitable[bytes]]
 
 Result = TypeVar("Result")
 

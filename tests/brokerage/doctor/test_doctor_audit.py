@@ -1,20 +1,14 @@
 """What `brokerage doctor` says of the audit."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pytest
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.doctor.audit_check import audit_finding
+from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.audit.audit_store import AuditStore
 from service.health.checks import FindingState
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    import pytest
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 
 async def test_it_names_what_keeps_the_audit_from_being_written(

@@ -1,7 +1,5 @@
 """The checks that `brokerage doctor` has beyond the service's, each with what it must find and what it must not."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

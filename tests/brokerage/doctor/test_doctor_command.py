@@ -1,28 +1,22 @@
 """`brokerage doctor` as a process: its findings, their remedies, and its exit codes."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.command import main
+from cluster.connection import ConnectionSettings
 from mappings import LISTING
 from tests.brokerage.conftest import run
 from tests.network.server import answering, serving
 from tests.network.threads import in_thread
 from tests.service.index_sandbox import IndexSandbox
 from tests.service.limits.redis_server import RedisServer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 ESCAPE = "\x1b["
 PAGE = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 7\r\n\r\n<html/>"

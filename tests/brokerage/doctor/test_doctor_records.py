@@ -1,9 +1,7 @@
 """What `brokerage doctor` finds in indices that earlier versions have filled, or that lost a document."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,11 +10,8 @@ from cluster.token_keys import TOKEN_KEYS_ID
 from mappings import COMPANY, TEAM
 from mappings.stored_document import feed_key
 from tests.brokerage.doctor.test_doctor_command import findings
-from tests.indexer.conftest import bench
+from tests.indexer.conftest import Bench, bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 __all__ = ["bench"]
 

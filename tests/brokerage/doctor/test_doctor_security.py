@@ -1,9 +1,8 @@
 """What `brokerage doctor` says of TLS, of credentials and of rights, well or not."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from tests.brokerage.doctor.test_doctor_command import findings
 from tests.brokerage.documented_privileges import documented_roles, privileges
 from tests.brokerage.recorded_calls import record_calls
 from tests.brokerage.security_front import with_security
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PARTS = documented_roles()
 SERVICE = PARTS["brokerage_service"].role

@@ -1,7 +1,5 @@
 """What the options of `brokerage keys` take and refuse, and how keys look."""
 
-from __future__ import annotations
-
 import datetime as dt
 from io import StringIO
 from typing import Any

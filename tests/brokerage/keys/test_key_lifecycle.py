@@ -1,25 +1,20 @@
 """What becomes of a key on the real engine: rotated, expired, revoked, damaged, and edited by two at once."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.keys.company_check import unknown_companies
+from cluster.connection import ConnectionSettings
 from mappings import COMPANY
 from mappings.display import DisplayLicence
 from mappings.index_body import index_body
 from service.keys.record import ApiKey, DamagedKey
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 WEEK = dt.timedelta(days=7)
 SOON = dt.datetime(2099, 1, 1, tzinfo=dt.UTC)

@@ -1,25 +1,19 @@
 """A key over several workers: good on each the moment it is created, refused by each soon after it is revoked."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import statistics
 import time
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from elasticsearch import AsyncElasticsearch
+
+from cluster.connection import ConnectionSettings
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.conftest import running
 from tests.brokerage.test_serve import _wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 _ASK_EVERY_SECONDS = 0.02
 _PATIENCE_SECONDS = 60

@@ -1,27 +1,21 @@
 """`brokerage keys` on the real engine, and how soon the service follows."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner, Result
+from elasticsearch import AsyncElasticsearch
 
 from brokerage.command import main
+from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.keys.key_text import generate_key, parse_key
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.brokerage.conftest import run
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 
 def keys(*arguments: str, environment: dict[str, str]) -> Result:

@@ -1,28 +1,21 @@
 """`brokerage keys` on a node of its own whose disks seem full: every command works, and what blocks one is named."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
-from elasticsearch import ApiError, AuthorizationException
+from click.testing import Result
+from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 
+from cluster.connection import ConnectionSettings
 from cluster.write_blocks import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
 from embedded import EmbeddedCluster, NodeOptions
 from service.keys.record import ApiKey
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.keys.test_keys_command import keys
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from click.testing import Result
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 _WATERMARK = "cluster.routing.allocation.disk.watermark"
 # More than any disk has.

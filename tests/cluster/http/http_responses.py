@@ -1,11 +1,6 @@
 """Encoded HTTP/1.1 answers in every framing, as servers may send them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

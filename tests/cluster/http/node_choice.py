@@ -1,12 +1,11 @@
 """Several scripted servers behind one client, as the service has it, with time that runs fast for the pulse."""
 
-from __future__ import annotations
-
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 from elastic_transport import AsyncTransport
@@ -16,13 +15,8 @@ from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.raw_json import RAW_HEADERS
 from cluster.http.reading_node import ReadingNode
 from tests.cluster.http.http_responses import with_length
-from tests.network.server import Server, serving
+from tests.network.server import Connection, Script, Server, serving
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.network.server import Connection, Script
 
 # A fortieth of the product's: patience for an answer of a server in the same thread is then about 0.1 seconds.
 TICK_SECONDS = 0.025

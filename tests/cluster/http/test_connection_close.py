@@ -1,9 +1,6 @@
 """When `ReadingNode` gives a connection up, and what cannot be reached at all."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
@@ -11,12 +8,9 @@ from elastic_transport import NodeConfig
 
 from cluster.http.reading_node import ReadingNode
 from tests.cluster.http.http_responses import chunked, with_length
-from tests.network.server import answering, serving
+from tests.loops import Run
+from tests.network.server import Connection, answering, serving
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.loops import Run
-    from tests.network.server import Connection
 
 ANSWER = with_length(b"x")
 

@@ -1,20 +1,14 @@
 """Faults of connections of `ReadingNode`: what is an error, and what is retried."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
 
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
-from tests.network.server import ending_on, serving, silent
+from tests.loops import Run
+from tests.network.server import Connection, ending_on, serving, silent
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.loops import Run
-    from tests.network.server import Connection
 
 ANSWER = with_length(b"x")
 

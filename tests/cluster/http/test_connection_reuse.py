@@ -1,9 +1,6 @@
 """Connections of `ReadingNode`: reused, limited, replaced when stale, closed when anything is wrong with them."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionTimeout
@@ -11,12 +8,9 @@ from elastic_transport import ConnectionTimeout
 from cluster.http.response_parser import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, with_length
 from tests.cluster.http.test_response_parser_cost import CHUNK_BYTES, PAGE
-from tests.network.server import answering, serving, silent
+from tests.loops import Run
+from tests.network.server import Connection, answering, serving, silent
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.loops import Run
-    from tests.network.server import Connection
 
 ANSWER = with_length(b"x")
 

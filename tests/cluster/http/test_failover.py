@@ -1,24 +1,17 @@
 """What the transport of the commands sends to another node, and what it leaves to the caller."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from elastic_transport import AsyncTransport
 from elastic_transport import ConnectionError as NodeConnectionError
 
 from cluster.connection import ConnectionSettings, connect
 from tests.cluster.http.http_responses import with_length
-from tests.network.server import answering, serving
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from elastic_transport import AsyncTransport
-
-    from tests.loops import Run
-    from tests.network.server import Connection, Server
+from tests.loops import Run
+from tests.network.server import Connection, Server, answering, serving
 
 ANSWER = with_length(b"{}", b"Content-Type: application/json")
 ONCE: dict[str, Any] = {"max_retries": 0}  # as the client asks its transport

@@ -1,10 +1,7 @@
 """A node that takes requests and never answers is found out; one that is slow is left alone."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
@@ -14,6 +11,7 @@ from tests.cluster.http.http_responses import OK, with_length
 from tests.cluster.http.node_choice import (
     HEADERS,
     TICK_SECONDS,
+    NodeChoice,
     answer_with_name,
     choose_among,
     frozen_node,
@@ -21,13 +19,9 @@ from tests.cluster.http.node_choice import (
     short_ticks,
     slow_node,
 )
-from tests.network.server import silent
+from tests.loops import Run
+from tests.network.server import Connection, silent
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.cluster.http.node_choice import NodeChoice
-    from tests.loops import Run
-    from tests.network.server import Connection
 
 __all__ = ["short_ticks"]
 

@@ -1,10 +1,7 @@
 """The choice of a node: fewest requests in flight, among those that respond; a recovering node is probed with one."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
@@ -14,11 +11,9 @@ from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from tests.cluster.http.http_responses import with_length
 from tests.cluster.http.node_choice import HEADERS, answer_with_name, choose_among, short_ticks
+from tests.loops import Run
+from tests.network.server import Connection, Server
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.loops import Run
-    from tests.network.server import Connection, Server
 
 __all__ = ["short_ticks"]
 

@@ -1,16 +1,9 @@
 """One client returns bytes for raw requests and parsed responses for typed calls."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
-from elasticsearch import NotFoundError
+from elasticsearch import AsyncElasticsearch, NotFoundError
 
 from cluster.http.raw_json import RAW_HEADERS
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
 
 SOURCE = b'{"a":\t{"b":1.50}\t}'
 

@@ -1,9 +1,7 @@
 """`ReadingNode` asks over real sockets: answers of every framing, the head that is sent, and the official transport."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -14,10 +12,8 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.raw_json import RAW_HEADERS
 from cluster.http.reading_node import ReadingNode
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
+from tests.loops import Run
 from tests.network.server import answering, serving
-
-if TYPE_CHECKING:
-    from tests.loops import Run
 
 LARGE = bytes(range(256)) * 78_125  # 20 MB
 ANSWERS = {

@@ -1,22 +1,16 @@
 """`ReadingNode` over TLS: certificates are checked against the authority that the settings name."""
 
-from __future__ import annotations
-
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trustme
 from elastic_transport import ConnectionTimeout, TlsError
 
 from tests.cluster.http.http_responses import chunked, split, with_length
+from tests.loops import Run
 from tests.network.server import answering, serving, silent
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.loops import Run
 
 BODY = bytes(range(256)) * 12_000
 CHUNKED = chunked(split(BODY, 270_000))

@@ -1,9 +1,7 @@
 """Answers taken apart where they are received: always the body, in whatever way it comes, and never anything else."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from itertools import repeat
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,9 +11,6 @@ from cluster.http import response_parser
 from cluster.http.response_head import HttpProtocolError
 from cluster.http.response_parser import ResponseParser
 from tests.cluster.http.http_responses import OK, chunked, split, until_close, with_length
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 ROOM = 10**9
 BODIES = st.binary(max_size=400) | st.integers(0, 300_000).map(lambda size: bytes(range(251)) * (size // 251))

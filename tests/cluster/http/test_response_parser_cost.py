@@ -1,7 +1,5 @@
 """What an answer costs on its way in: bytes that are moved, and room that is set aside."""
 
-from __future__ import annotations
-
 import sys
 from itertools import repeat
 

@@ -1,12 +1,9 @@
 """Hosts that are gone or half gone: each is an error of the connection, and soon."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 from elastic_transport import ConnectionError as NodeConnectionError
@@ -14,12 +11,9 @@ from elastic_transport import ConnectionTimeout, NodeConfig
 
 from cluster.http.reading_node import ReadingNode
 from tests.cluster.http.http_responses import OK, until_close, with_length
-from tests.network.server import serving, silent
+from tests.loops import Run
+from tests.network.server import Connection, serving, silent
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from tests.loops import Run
-    from tests.network.server import Connection
 
 # Longer than any test may take.
 HOUR_SECONDS = 3600.0

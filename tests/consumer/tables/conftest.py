@@ -1,21 +1,16 @@
 """Records of each resource as lines of a snapshot, with values that are hard for tables."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
 import pytest
 
-from mappings import LISTING, OFFICE, RESOURCES
+from mappings import LISTING, OFFICE, RESOURCES, Resource
 from mappings.record_type import record_type
 from sample import write_source
 from tests.records import record
-
-if TYPE_CHECKING:
-    from mappings import Resource
 
 Line = dict[str, Any]
 HARD: dict[Resource, list[dict[str, Any]]] = {

@@ -1,19 +1,14 @@
 """The rows of typed tables as the declarations and the records give them, without the client's code."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from mappings import Resource
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind, View
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mappings import Resource
-    from tests.consumer.tables.conftest import Line
+from tests.consumer.tables.conftest import Line
 
 Row = dict[str, Any]
 Convert = "Callable[[FieldKind, Any], Any]"

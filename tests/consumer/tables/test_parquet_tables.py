@@ -1,11 +1,10 @@
 """Parquet holds what the records hold, in the types of the contract."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -14,15 +13,9 @@ import pytest
 from brokerage_feed.tables import parquet_tables
 from brokerage_feed.tables.columns import Spelling, typed_tables
 from brokerage_feed.tables.parquet_tables import ParquetTables
-from mappings import RESOURCES
-from tests.consumer.tables.conftest import packed
+from mappings import RESOURCES, Resource
+from tests.consumer.tables.conftest import Line, packed
 from tests.consumer.tables.expected_rows import SPELLINGS, in_parquet, list_rows, own_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.consumer.tables.conftest import Line
 
 
 def write(folder: Path, resource: str, lines: list[Line], spelling: str = "underscored") -> dict[str, int]:

@@ -1,11 +1,10 @@
 """Views of a copy hold what its records hold, in SQLite and in DuckDB."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import defaultdict
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import msgspec
@@ -16,17 +15,11 @@ from brokerage_feed.messages import SnapshotHeader, SnapshotRecord
 from brokerage_feed.tables import sqlite_views
 from brokerage_feed.tables.columns import Spelling, typed_tables, underscore
 from brokerage_feed.tables.sqlite_views import view_statement
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from mappings.casing import underscore as service_spelling
 from mappings.fields import View
-from tests.consumer.tables.conftest import packed
+from tests.consumer.tables.conftest import Line, packed
 from tests.consumer.tables.expected_rows import SPELLINGS, in_sqlite, list_rows, own_rows
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
-    from tests.consumer.tables.conftest import Line
 
 AVERAGES = "SELECT city, avg(list_price) FROM listings GROUP BY 1"
 

@@ -1,9 +1,6 @@
 """The checkpoint of a build: conflicting writers and lost responses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +9,9 @@ from indexer import LockedError
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
 from indexer.indices import backoff
 from tests.indexer.bulk_writes import proxied_client
+from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
-from tests.network.http import HANG_UP
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
+from tests.network.http import HANG_UP, Reply, Request
 
 
 class LosingProxy(RequestProxy):

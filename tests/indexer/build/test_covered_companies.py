@@ -1,12 +1,11 @@
 """A rebuild replaces the records of the companies that its source covers, and leaves those of all others alone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from indexer import SourceError, open_source, rollback
+from indexer import RunSummary, SourceError, open_source, rollback
 from indexer.documents.coverage import EVERY_COMPANY, CoverageRequest
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.source.folder_source import FolderSource
@@ -14,13 +13,8 @@ from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
 from mappings import COMPANY, LISTING, TEAM
 from tests.indexer.build.two_companies import Loader, company, live_names, of, stored, team, teams
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from indexer import RunSummary
-    from tests.indexer.conftest import Bench
 
 MANY: dict[str, Any] = {"shrink_limit": 1.0, "growth_limit": 9.0}
 

@@ -1,17 +1,11 @@
 """Invalid lines go to the dead-letter file and the rest is served; above the limit nothing is swapped."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import orjson
 
 from indexer import RunStage
 from mappings import COMPANY, LISTING, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 async def test_bad_lines_are_written_down_and_the_rest_is_served(bench: Bench) -> None:

@@ -1,10 +1,8 @@
 """Repeated identifiers: a record's history, or two companies that claim the same one."""
 
-from __future__ import annotations
-
 import random
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -13,10 +11,8 @@ from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 DAYS = [f"2026-01-{day:02}T00:00:00Z" for day in range(1, 10)]
 

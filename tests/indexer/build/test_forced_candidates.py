@@ -1,20 +1,13 @@
 """Force takes the candidate that was refused, without reading its source again, if nothing has changed since."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from indexer import RunStage
+from indexer import ResourceReport, RunStage
 from indexer.build.build_checkpoint import BuildCheckpoint
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.build.test_swap_gate import start, teams
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from indexer import ResourceReport
-    from tests.indexer.conftest import Bench
 
 
 async def forced(bench: Bench, *, stages: list[RunStage] | None = None) -> ResourceReport:

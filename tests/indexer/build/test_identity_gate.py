@@ -1,22 +1,16 @@
 """The gate looks at identities: which records, companies and references would be gone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from indexer import RunStage
+from indexer import ResourceReport, RunStage, RunSummary
 from indexer.build.identity_gate import CompanyRemovals, removal_objection
 from indexer.documents.coverage import EVERY_COMPANY
-from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM
+from mappings import AGENT, COMPANY, LISTING, OFFICE, TEAM, Resource
 from mappings.references import declared_references
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope, identifier_of, write
-
-if TYPE_CHECKING:
-    from indexer import ResourceReport, RunSummary
-    from mappings import Resource
-    from tests.indexer.conftest import Bench
 
 Lines = list[dict[str, Any] | bytes]
 

@@ -1,20 +1,15 @@
 """However slow one request is, only a few chunks are read ahead: memory does not grow with the source."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from indexer.build.chunk_writer import ChunkWriter
-from indexer.documents.line_parser import ChunkReader
+from indexer.documents.line_parser import ChunkReader, ParsedChunk
 from mappings import TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    import pytest
-
-    from indexer.documents.line_parser import ParsedChunk
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_chunk_that_is_stuck_holds_the_reading(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

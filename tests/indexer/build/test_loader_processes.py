@@ -1,11 +1,9 @@
 """Several processes load what one loads: the same documents, stamps, counts and dead letters."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,12 +11,10 @@ from indexer import ElasticsearchError, IndexerError
 from indexer.build.parallel import loader_process
 from mappings import COMPANY, TEAM
 from tests.indexer.changing_sources import bad_numbers, first, live_changes, second, source
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.end_state import contents, counts, second_bench, stamped_since, stored_teams
 from tests.network.bulk_proxy import BulkProxy, refused
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 LINES = 1_200
 TUNED: dict[str, Any] = {"bulk_documents": 20, "shrink_limit": 0.5}

@@ -1,11 +1,9 @@
 """A clean source of every resource is built, verified and served; its records are stored byte for byte."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -21,11 +19,9 @@ from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.source.lines import SourceLine
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM
 from mappings.index_body import index_body, schema_fingerprint
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import get_document
 from tests.records import COMPANY_KEY, UPDATED_AT, UUID_OF_A_TEST, deletion, envelope, record
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 every_resource = pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.alias)
 UPDATED_MILLISECONDS = int(dt.datetime.fromisoformat(UPDATED_AT).timestamp() * 1000)

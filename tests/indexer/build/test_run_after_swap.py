@@ -1,23 +1,17 @@
 """What a run deletes after its swap: nothing that another run has begun, or serves, since."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
+import pytest
 
 from indexer.build.build_checkpoint import BuildCheckpoint, BuildProgress
+from indexer.build.candidate import Candidate
 from indexer.build.candidate_swap import swap_together
 from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pytest
-
-    from indexer.build.candidate import Candidate
-    from tests.indexer.conftest import Bench
 
 
 class Successor:

@@ -1,9 +1,6 @@
 """Cut points of a build: shards of the same weight, from a sample of the lines."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +11,7 @@ from indexer.indices.search_hits import IndexRow
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.scope_consumers import COMPANIES, team
-from tests.indexer.conftest import live_ranges
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench, live_ranges
 
 
 def test_lines_are_chosen_in_proportion_to_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

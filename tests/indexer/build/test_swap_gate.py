@@ -1,24 +1,19 @@
 """The gate before a swap: each bound refuses with a reason, keeps the live generation, and yields to force only."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from indexer import RunStage, prunable, prune, status
+from indexer import ResourceStatus, RunStage, prunable, prune, status
 from indexer.build.build_checkpoint import BuildCheckpoint
 from indexer.build.swap_gate import DocumentSample
+from indexer.documents.builder import PendingDocument
 from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import COMPANY, TEAM
 from tests.indexer.command.test_command import lines, run
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from indexer import ResourceStatus
-    from indexer.documents.builder import PendingDocument
-    from tests.indexer.conftest import Bench
 
 BAD = b"{}"
 

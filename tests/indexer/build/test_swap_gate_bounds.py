@@ -1,9 +1,6 @@
 """The bounds of the gate: how many records are added and removed, and a sample of what was sent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,11 +9,9 @@ from indexer.build.swap_gate import DocumentSample, count_objections
 from mappings import TEAM
 from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, created_index
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
 """The resources of one rebuild are swapped in together, or none of them is."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,16 +12,12 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.build.test_swap_gate import teams
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
 from tests.indexer.faults.process_killer import KillPoint, killer
 from tests.records import envelope, write
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
-
-    Amount = Callable[[int, int], int]
+Amount = Callable[[int, int], int]
 
 THREE = (COMPANY, OFFICE, TEAM)
 

@@ -1,20 +1,15 @@
 """Unreadable is not absent: the live record of a line that cannot be read stays, or the swap is refused."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
-from indexer import RunStage, open_source
+from indexer import ResourceReport, RunStage, open_source
 from indexer.source.recovery import recovered_identifiers
 from mappings import COMPANY, LISTING, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from indexer import ResourceReport
-    from tests.indexer.conftest import Bench
 
 OLD, NEW = "name of a test", "new"
 

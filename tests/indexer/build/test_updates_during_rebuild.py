@@ -1,9 +1,5 @@
 """Updates at each stage of a full rebuild, under constant reading: each kind of record reaches the right state."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from indexer import RunStage
@@ -11,6 +7,7 @@ from indexer.build.build_checkpoint import BuildCheckpoint
 from mappings import TEAM
 from tests.indexer.build.two_companies import Loader, of, stored
 from tests.indexer.build.two_companies import teams as teams_of
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import (
     TeamState,
     at_stage,
@@ -24,9 +21,6 @@ from tests.indexer.expected_state import (
 )
 from tests.indexer.live_watch import stamps, watch_live
 from tests.indexer.raw_documents import put_document
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 OTHER = "north"
 VANISHED, DELETED = "vanished", "deleted"

@@ -1,23 +1,17 @@
 """Two brokerages that share one installation, each with a source of its own."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from indexer import open_source, reindex
+from indexer import IndexerContext, RunSummary, open_source, reindex
 from indexer.documents.coverage import BY_SOURCE, CoverageRequest
 from indexer.indices.scan import scan_documents
 from mappings import COMPANY, RESOURCES, TEAM, Resource
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from indexer import IndexerContext, RunSummary
-    from tests.indexer.conftest import Bench
 
 NUMBERS = {"north": "7001", "south": "7002", "east": "7003"}
 

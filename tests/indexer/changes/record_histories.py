@@ -1,13 +1,13 @@
 """Update histories of listings: few moments and few forms, so that ties of every kind come up all the time."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
+from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.scan import IndexRow
@@ -15,11 +15,6 @@ from indexer.source.lines import SourceLine
 from mappings import LISTING
 from mappings.stored_document import feed_key
 from tests.records import COMPANY_KEY, deletion, envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from indexer.documents.builder import PendingDocument
 
 # Two that differ in the last digit that counts, and one far away.
 MOMENTS = ("2026-02-01T00:00:00Z", "2026-02-01T00:00:00.000001Z", "2026-03-01T00:00:00Z")

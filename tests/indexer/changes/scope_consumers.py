@@ -1,17 +1,12 @@
 """Consumers of changes as the documents define them: the result of replaying a scope by sequence."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
 
 from mappings import COMPANY, TEAM
 from mappings.stored_document import split_document_id
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from tests.indexer.conftest import Bench
 
 KEYS = ("a", "b", "c")
 SCOPES = [frozenset(scope) for scope in ("a", "b", "c", "ab", "bc", "ac", "abc")]

@@ -1,10 +1,8 @@
 """The order of the states of a record: total, by the source's time first, and independent of the path of arrival."""
 
-from __future__ import annotations
-
 import datetime as dt
 from itertools import islice
-from typing import TYPE_CHECKING
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from indexer.changes.change_kind import ChangeKind, change_kind, change_kind_in_rebuild, newest_by_id
-from indexer.documents.builder import tombstone_document
+from indexer.documents.builder import PendingDocument, tombstone_document
 from mappings.stored_document import TombstoneReason
 from tests.indexer.changes.record_histories import (
     FORMS,
@@ -26,11 +24,6 @@ from tests.indexer.changes.record_histories import (
     row,
 )
 from tests.records import COMPANY_KEY
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from indexer.documents.builder import PendingDocument
 
 (ONE,) = islice(identifiers("fate-"), 1)
 events = st.builds(HistoryEvent, st.just(0), st.integers(0, len(MOMENTS) - 1), st.integers(0, len(FORMS) - 1))

@@ -1,16 +1,16 @@
 """Writers that are suspended while they lose their lock: none of their writes may end below a published mark."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from elasticsearch import NotFoundError
 
+from cluster.control_index import Mark
 from indexer import LockedError
 from indexer.changes import write_session
 from indexer.changes.change_kind import newest_by_id
@@ -21,15 +21,10 @@ from indexer.indices.scan import look_up_rows
 from indexer.lock.lock_store import LockState, LockStore
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.indexer.raw_documents import get_document
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from cluster.control_index import Mark
-    from tests.indexer.conftest import Bench
 
 LATER_MILLISECONDS = 60_000
 

@@ -1,8 +1,7 @@
 """Moves: what is stored of a record that leaves a company, and that no failure ever loses one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 import pytest
@@ -10,12 +9,14 @@ import pytest
 from cluster.control_index import mark_id, read_mark
 from indexer import ElasticsearchError, RunStage, open_source, prune
 from indexer.changes.change_kind import newest_by_id
+from indexer.documents.builder import PendingDocument
 from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.indices.adaptive_limit import AdaptiveLimit
-from indexer.indices.bulk import BulkSender
+from indexer.indices.bulk import BulkResult, BulkSender, BulkWrite
 from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
+from indexer.reporting.report import ResourceReport
 from indexer.source.lines import SourceLine
 from indexer.updates.update_writer import UpdateWriter
 from indexer.verify.verification import verify_against_source
@@ -31,16 +32,9 @@ from tests.indexer.changes.scope_consumers import (
     wrong_copies,
 )
 from tests.indexer.changes.test_fenced_sessions import expire_lock
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
 from tests.records import write
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.documents.builder import PendingDocument
-    from indexer.indices.bulk import BulkResult, BulkWrite
-    from indexer.reporting.report import ResourceReport
-    from tests.indexer.conftest import Bench
 
 _EVER = 36_500.0
 

@@ -1,12 +1,11 @@
 """Random histories of records that move between companies: no consumer of any scope ever ends with a wrong copy."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,13 +13,9 @@ from indexer import RefusedError, RunStage, rollback
 from indexer.reporting.report import ignore_progress
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.scope_consumers import COMPANIES, KEYS, ConsumerView, begin, read_view, team, wrong_copies
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage, run_in_thread
 from tests.records import write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
 
 NAMES = [f"t{number}" for number in range(6)]
 STAGES = [RunStage.READING, RunStage.COMPARING, RunStage.FINISHING, RunStage.SWAPPING]

@@ -1,8 +1,6 @@
 """A record that moves to a company in another shard is served exactly once at every mark, whatever is visible when."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,14 +10,11 @@ from indexer.indices.bulk import BulkSender, BulkWrite
 from indexer.maintenance.rollback import rollback
 from indexer.updates import shard_move
 from mappings import COMPANY, TEAM
+from mappings.shards.ranges import ShardRanges
 from mappings.stored_document import feed_key
 from service.search.shards.served_shards import Reach, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team
-from tests.indexer.conftest import live_ranges
-
-if TYPE_CHECKING:
-    from mappings.shards.ranges import ShardRanges
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench, live_ranges
 
 # Each company has a shard of its own.
 TEAMS = [team(f"{number}{company}", company, number) for company in "abc" for number in range(3)]

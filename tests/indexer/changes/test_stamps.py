@@ -1,17 +1,12 @@
 """The two clocks: the source's in a first build, the indexer's for everything new or changed later."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
 
 from cluster.control_index import Mark, publish_mark
 from indexer.changes.stamps import LiveStamps
 from mappings import LISTING, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 def present() -> int:

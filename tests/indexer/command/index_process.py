@@ -1,23 +1,18 @@
 """`brokerage index` as a process of its own, to be killed or stopped while it works."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from tests.indexer.command.test_command import environment
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator
-
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 # Shortens the intervals of checkpoints, publications and retries for runs of a second. Merges do not wait until
 # Elasticsearch gives up what was just deleted, nor for a quiet machine; an index of several segments is worn.

@@ -1,13 +1,12 @@
 """`brokerage index` as an operator meets it: exit codes, one sentence on standard error, JSON lines."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -15,13 +14,9 @@ from click.testing import CliRunner
 
 from brokerage.index.index_command import index
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 Outcome = tuple[int, str, str]
 

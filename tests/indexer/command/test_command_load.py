@@ -1,25 +1,20 @@
 """`brokerage index update` and dry runs as an operator meets them: every kind of source, exit codes, what is said."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 from mappings import COMPANY, LISTING, RESOURCES, TEAM
 from tests.indexer.command.test_command import environment, lines, run
+from tests.indexer.conftest import Bench
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 LATER = "2026-02-01T00:00:00Z"
 UPDATES = [envelope(TEAM, {"uuid": "new"}), envelope(TEAM, {"name": "newer"}, updated_at=LATER), deletion(TEAM, "gone")]

@@ -1,10 +1,7 @@
 """A folder that cannot be written to is named before any work, never by a traceback."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +11,8 @@ from indexer.source.lines import RejectedLine, SourceLine
 from indexer.source.opener import open_source
 from mappings import COMPANY, TEAM
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 ADVICE = "Set BROKERAGE_DEAD_LETTER_DIR to a folder with free space that this user may write to."
 

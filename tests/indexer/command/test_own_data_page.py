@@ -1,14 +1,11 @@
 """The commands of `docs/your-own-data.md`, run as they are written there."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -17,9 +14,7 @@ from indexer import open_source
 from indexer.inspection.source_check import check_source
 from mappings import AGENT, LISTING, SOLD_LISTING
 from tests.consumer.service_process import environment, run_service
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 _ROOT = Path(__file__).parents[3]
 _BLOCKS = dict(re.findall(r"(?ms)^```bash ([\w-]+)\n(.*?)^```$", (_ROOT / "docs" / "your-own-data.md").read_text()))

@@ -1,11 +1,10 @@
 """SIGINT and SIGTERM end `brokerage index` in order: no lock stays behind, and a sentence says how to go on."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -13,16 +12,12 @@ import pytest
 from cluster.control_index import read_mark
 from mappings import COMPANY, TEAM
 from tests.indexer.command.index_process import running
+from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
+from tests.network.http import Reply, Request
 from tests.processes import catches
 from tests.records import envelope, write
 from tests.waiting import until, until_true
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
 
 BUILD_KEPT = "Stopped: the build is kept, and the same command resumes it.\n"
 UPDATES_KEPT = "Stopped: applied records stay, and the same command applies the rest.\n"

@@ -1,24 +1,17 @@
 """A consumer of events on a real node, which keeps a copy of what it reads."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cluster.connection import connect
 from cluster.http.reading_node import ReadingNode
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from service.app import build_services
-from service.reso.entity_events.event_ledger import EventLedgerReader
+from service.reso.entity_events.event_ledger import EventLedger, EventLedgerReader
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mappings import Resource
-    from service.reso.entity_events.event_ledger import EventLedger
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 _EVERY = 10_000
 _PAGE = 7

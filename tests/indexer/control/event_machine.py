@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Awaitable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from elastic_transport import ApiResponseMeta, HttpHeaders, NodeConfig
@@ -21,12 +22,8 @@ from cluster.control_index import Mark, mark_id
 from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events
 from indexer.settings import IndexerSettings
+from mappings import Resource
 from service.reso.entity_events.event_ledger import EventLedger, EventLedgerReader
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Generator, Mapping
-
-    from mappings import Resource
 
 _META = ApiResponseMeta(409, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "memory", 9200))
 

@@ -1,10 +1,10 @@
 """The event ledger in every order of steps: a consumer that polls after its last event misses nothing."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,13 +13,8 @@ from mappings import RESOURCES
 from service.reso.entity_events.event_ledger import EventLedger
 from tests.indexer.control.event_machine import Follower, Live, World
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
-    Change = tuple[str, str, int | None]
-    Step = tuple[Callable[..., None], dict[str, Any]]
+Change = tuple[str, str, int | None]
+Step = tuple[Callable[..., None], dict[str, Any]]
 
 # Few, so that they often meet.
 BUSY = RESOURCES[:3]

@@ -1,11 +1,10 @@
 """Events on a real node: a consumer that polls after its last event misses nothing, whatever happens to the writers."""
 
-from __future__ import annotations
-
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
@@ -17,16 +16,11 @@ from indexer.changes.write_session import WriteSession
 from indexer.control.event_ledger import EventRateLimit, publish_events
 from mappings import COMPANY, OFFICE, TEAM
 from tests.indexer.changing_sources import changes, first
+from tests.indexer.conftest import Bench
 from tests.indexer.control.event_follower import following
 from tests.indexer.faults.process_killer import KillPoint, killer
 from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import NoReturn
-
-    from tests.indexer.conftest import Bench
 
 # The package has a function of the same name.
 UPDATE = import_module("indexer.updates.update_run")

@@ -1,25 +1,19 @@
 """The mark of a resource: published by the lock holder, in the right epoch, however the previous run ended."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
 import pytest
 
+from cluster.control_index import Mark
 from indexer import rollback
 from indexer.changes.write_session import WriteSession
 from indexer.control.mark_store import MarkStore
 from indexer.errors import LockedError
 from mappings import COMPANY, TEAM
 from tests.indexer.changes.test_fenced_sessions import apply_updates, expire_lock, stamp, start, team, update_writer
+from tests.indexer.conftest import Bench
 from tests.indexer.maintenance.test_pruning import build
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-    from cluster.control_index import Mark
-    from tests.indexer.conftest import Bench
 
 
 class KilledError(Exception):

@@ -1,23 +1,17 @@
 """Lines near the edges of what a source may send: some are valid, some are normalized, some are refused."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import orjson
 from hypothesis import strategies as st
 
 from mappings import RESOURCES, Resource
-from mappings.fields import FieldKind
+from mappings.fields import Field, FieldKind
 from tests.records import envelope
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mappings.fields import Field
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 ANYTHING: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, 0, 3, 0.5, "", "text", [], {}, [None], ["text"], [{}], {"a": [1, {}]}]

@@ -1,11 +1,9 @@
 """Versions and content hashes: what counts as a change of a record and what does not."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -15,13 +13,10 @@ from hypothesis import strategies as st
 from indexer.settings import IndexerSettings
 from mappings import AGENT, COMPANY, LISTING, RESOURCES, TEAM, Resource
 from mappings.fields import FieldKind
-from mappings.search_fields import date_millis, decimal, flag, keyword, presence, timestamp, whole_number
+from mappings.search_fields import SearchField, date_millis, decimal, flag, keyword, presence, timestamp, whole_number
 from mappings.values.text_forms import TextForm
 from tests.indexer.parsed_lines import parse_line, search_fields
 from tests.records import deletion, envelope, record
-
-if TYPE_CHECKING:
-    from mappings.search_fields import SearchField
 
 OTHER_VALUES: dict[FieldKind, Any] = {
     FieldKind.DATE: "2020-02-29",

@@ -1,7 +1,5 @@
 """What is kept of a number that the contract has as a whole one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

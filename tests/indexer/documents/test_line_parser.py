@@ -1,7 +1,5 @@
 """What a usable line becomes, and which parts are normalized silently or counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,25 +1,18 @@
 """What a parsed line leaves in memory: nothing, since a load has billions of them and an update no end."""
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
 
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.source.lines import SourceLine
-from mappings import RESOURCES
+from mappings import RESOURCES, Resource
 from tests.indexer.parsed_lines import COMPANIES
 from tests.records import deletion, envelope, record
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from mappings import Resource
 
 LINES = 200
 FORMS: dict[str, Callable[[Resource], dict[str, Any]]] = {

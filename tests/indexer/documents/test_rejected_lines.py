@@ -1,7 +1,5 @@
 """Every way in which a line can be unusable, reported by field and reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

@@ -1,7 +1,5 @@
 """What the search fields of numbers and features hold, and how documents of earlier versions get them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

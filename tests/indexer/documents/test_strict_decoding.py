@@ -1,7 +1,5 @@
 """The strict decoder and the lenient one: which lines each decodes, and that both lead to the same document."""
 
-from __future__ import annotations
-
 import datetime as dt
 from typing import Any
 

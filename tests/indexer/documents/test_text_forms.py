@@ -1,7 +1,5 @@
 """What is accepted can be requested: UUIDs in one case, references, local times, statuses, times of changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import orjson

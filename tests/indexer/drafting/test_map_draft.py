@@ -1,10 +1,9 @@
 """Drafts of column maps: what columns are taken for, and maps that can be used as they are."""
 
-from __future__ import annotations
-
 import gzip
 import tomllib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,13 +12,8 @@ from indexer import SourceError, open_source
 from indexer.drafting.column_names import Confidence, field_of_column
 from indexer.drafting.map_draft import MapDraft, draft_map
 from indexer.inspection.source_check import check_source
-from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING
+from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, Resource
 from tests.indexer.source.tables.table_folder import records_of, write_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
 
 COLUMNS = "MLS #;Status;List Price;Street Number;Street Name;Zip;Beds;Baths;Lot SqFt;List Date;Agent ID;Photos;Pool"
 EXPORT = f"""{COLUMNS};Modified;Own

@@ -1,22 +1,17 @@
 """What is stored and left over after a run, to compare with what should be."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
+from cluster.control_index import Mark
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import scan_documents
 from mappings import TEAM
 from mappings.stored_document import replace_stamp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cluster.control_index import Mark
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 COUNTS = ("read", "indexed", "unchanged", "stale", "merged", "dead", "vanished", "carried", "documents", "tombstones")
 

@@ -1,27 +1,20 @@
 """Kills a running command at chosen times and restarts it until it ends by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import random
 import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from tests.indexer.command.index_process import running
+from tests.indexer.command.index_process import Running, running
+from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import RequestProxy
-from tests.network.http import HANG_UP
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.indexer.command.index_process import Running
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
+from tests.network.http import HANG_UP, Reply, Request
 
 SIGKILLED = -9
 _LONGEST_DELAY_SECONDS = 0.02

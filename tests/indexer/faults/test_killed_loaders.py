@@ -3,23 +3,17 @@
 That loaders end with their command is checked, too: until they have, the standard error that they share stays open.
 """
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from mappings import TEAM
 from tests.indexer.changing_sources import second, source
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.end_state import contents, second_bench, stamped_since, stored_teams
 from tests.indexer.faults.process_killer import KillPoint, killer
 from tests.indexer.faults.test_killed_runs import SET, TUNED, check, check_stamps, nothing, started
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
-
-    Amount = Callable[[int, int], int]
+Amount = Callable[[int, int], int]
 
 
 def moments(seed: int, chance: random.Random) -> list[KillPoint]:

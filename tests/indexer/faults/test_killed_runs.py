@@ -1,17 +1,19 @@
 """Builds and updates that are killed repeatedly reach the same state as undisturbed ones."""
 
-from __future__ import annotations
-
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from cluster.control_index import Mark
 from mappings import COMPANY, TEAM
-from tests.indexer.changing_sources import bad_numbers, changes, first, live_changes, second, source
+from tests.indexer.changing_sources import Lines, bad_numbers, changes, first, live_changes, second, source
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.end_state import (
+    StoredTeam,
     accounted,
     contents,
     counts,
@@ -23,15 +25,7 @@ from tests.indexer.faults.end_state import (
 )
 from tests.indexer.faults.process_killer import KillPoint, ProcessKiller, killer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from cluster.control_index import Mark
-    from tests.indexer.changing_sources import Lines
-    from tests.indexer.conftest import Bench
-    from tests.indexer.faults.end_state import StoredTeam
-
-    Amount = Callable[[int, int], int]
+Amount = Callable[[int, int], int]
 
 KILLS_A_ROUND = 3
 BULK = 25

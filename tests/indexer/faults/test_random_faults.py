@@ -1,21 +1,32 @@
 """Whatever happens to bulk requests, the index ends as the source says, and every line is accounted for."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
-from indexer import RunStage
+from indexer import ResourceReport, RunStage, RunSummary
 from indexer.indices import backoff
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
-from tests.indexer.changing_sources import BAD, NEWER, SECOND, bad_numbers, first, live_changes, second, source, team
+from tests.indexer.changing_sources import (
+    BAD,
+    NEWER,
+    SECOND,
+    Lines,
+    bad_numbers,
+    first,
+    live_changes,
+    second,
+    source,
+    team,
+)
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.end_state import (
     accounted,
     contents,
@@ -26,13 +37,6 @@ from tests.indexer.faults.end_state import (
     stored_teams,
 )
 from tests.network.bulk_proxy import REASON, ChaosProxy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer import ResourceReport, RunSummary
-    from tests.indexer.changing_sources import Lines
-    from tests.indexer.conftest import Bench
 
 COUNT = 150
 TIMEOUT_SECONDS, SLOW_SECONDS = 3.0, 4.0

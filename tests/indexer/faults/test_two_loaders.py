@@ -1,25 +1,19 @@
 """Two brokerages load in turn, are killed, and load at the same time: neither touches a record of the other."""
 
-from __future__ import annotations
-
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mappings import TEAM
 from tests.indexer.build.two_companies import Loader, of, stored, teams
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.process_killer import ProcessKiller, killer
 from tests.indexer.faults.test_killed_runs import nothing
 from tests.indexer.faults.two_loaders import ENVIRONMENT, Reader, Shop, blocked, live, moments, reading, served
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
-
-    Amount = Callable[[int, int], int]
+Amount = Callable[[int, int], int]
 
 TEAMS = 60
 

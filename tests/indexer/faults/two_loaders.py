@@ -1,28 +1,22 @@
 """Two brokerages load one installation, each from its own source, while readers of both look all the time."""
 
-from __future__ import annotations
-
 import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 
 from mappings import TEAM
-from tests.indexer.build.two_companies import team
+from tests.indexer.build.two_companies import Loader, team
+from tests.indexer.conftest import Bench
 from tests.indexer.faults.process_killer import KillPoint
 from tests.records import deletion, write
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
-
-    from tests.indexer.build.two_companies import Loader
-    from tests.indexer.conftest import Bench
-
-    State = Mapping[str, int | None]  # by team: the minute of its state, None for a deleted one
+State = Mapping[str, int | None]  # by team: the minute of its state, None for a deleted one
 
 _PAUSE_SECONDS = 0.2
 _CHANGES = 5

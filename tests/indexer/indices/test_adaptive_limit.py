@@ -1,7 +1,5 @@
 """The limits halve on overload down to their minimum, and grow back slowly, never above the settings."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 

@@ -1,11 +1,10 @@
 """Alias swaps under constant reading over HTTP: no request fails, no page mixes two generations."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -17,13 +16,9 @@ from mappings import AGENT, COMPANY, LISTING
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
+from tests.indexer.conftest import Bench
 from tests.records import COMPANY_KEY, envelope
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from tests.indexer.conftest import Bench
 
 _RECORDS = 40
 # No request is given up on a busy machine.

@@ -1,12 +1,9 @@
 """Retries while Elasticsearch is away: a process that waits says so, and why."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
@@ -15,10 +12,8 @@ from indexer.indices import backoff
 from indexer.indices.backoff import retry
 from mappings import TEAM
 from tests.indexer.command.test_command import environment
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 pytestmark = pytest.mark.usefixtures("quick")
 NOWHERE = "http://127.0.0.1:9"

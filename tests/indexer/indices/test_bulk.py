@@ -1,9 +1,6 @@
 """Bulk senders: the result of each document, the number of requests, and the stop when fenced out."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -13,11 +10,9 @@ from indexer.errors import FencedError, is_write_block
 from indexer.indices import backoff
 from indexer.indices.bulk import BulkOptions, BulkResult
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client, writes
+from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy, cut_before, documents, items, pairs, refused
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
+from tests.network.http import Reply, Request
 
 
 @pytest.fixture(autouse=True)

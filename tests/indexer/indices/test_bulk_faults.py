@@ -1,19 +1,18 @@
 """Bulk requests survive network faults and overload, and stop at errors that waiting does not resolve."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from cluster.connection import connect
-from indexer import ElasticsearchError, FolderSource, IndexerContext, reindex
+from indexer import ElasticsearchError, FolderSource, IndexerContext, RunSummary, reindex
 from indexer.errors import FencedError
 from indexer.indices import backoff
 from mappings import COMPANY, LISTING, TEAM
 from mappings.index_body import index_body
 from tests.indexer.bulk_writes import bulk_sender, bulk_write, bulky, count, created_index, proxied_client, writes
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.network.bulk_proxy import (
     BulkProxy,
@@ -24,14 +23,8 @@ from tests.network.bulk_proxy import (
     documents,
     refused,
 )
+from tests.network.http import Reply, Request
 from tests.records import COMPANY_KEY, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer import RunSummary
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,6 @@
 """An indexer whose clock is wrong writes nothing, and says what to do."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,13 +10,11 @@ from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.indices.cluster_clock import milliseconds_ahead
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import start, team
 from tests.indexer.parsed_lines import parse_line
 from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Texts of error responses: parsed, raw, or from a proxy in between."""
 
-from __future__ import annotations
-
 import pytest
 
 from indexer.errors import error_reason, is_write_block

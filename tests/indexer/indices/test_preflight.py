@@ -1,16 +1,12 @@
 """Preflight: how much room a disk has before its flood stage."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from indexer import RefusedError
 from indexer.indices.preflight import disk_space_problems, parse_size, parse_used_share, preflight
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 FLOOD_STAGE = "cluster.routing.allocation.disk.watermark.flood_stage"
 TERABYTE = 10**12

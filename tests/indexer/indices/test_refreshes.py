@@ -1,21 +1,16 @@
 """Refreshes and positions while copies of shards come and go: faults are put into real responses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from indexer.errors import ElasticsearchError
 from indexer.indices.complete_search import count_completely
 from indexer.indices.refreshes import refresh_all_copies, refresh_to_seq_nos
+from tests.indexer.conftest import Bench
 from tests.indexer.faulty_responses import FaultyResponses
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from tests.indexer.conftest import Bench
 
 SECONDS = 10.0
 

@@ -1,13 +1,13 @@
 """Scans of an index: complete, ordered, byte for byte, whatever the identifiers are."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from indexer.context import IndexerContext
 from indexer.errors import ElasticsearchError, translate_client_errors
 from indexer.indices import scan
@@ -15,13 +15,8 @@ from indexer.indices.refreshes import refresh_to_seq_nos
 from mappings import TEAM
 from mappings.index_body import index_body
 from mappings.stored_document import encode_document
+from tests.indexer.conftest import Bench
 from tests.records import COMPANY_KEY, deletion, envelope
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from tests.indexer.conftest import Bench
 
 HOSTILE = [
     "a:b",

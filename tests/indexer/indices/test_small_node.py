@@ -1,11 +1,11 @@
 """A node of its own that is soon overloaded and whose disk seems full, which the shared one must not be."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings
 from embedded import EmbeddedCluster, NodeOptions
@@ -15,15 +15,9 @@ from indexer.indices.preflight import preflight
 from indexer.indices.scan import fetch_documents, scan_documents
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import bulk_sender, bulky, count, created_index, proxied_client
+from tests.indexer.conftest import Bench
 from tests.network.bulk_proxy import BulkProxy
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from elasticsearch import AsyncElasticsearch
-
-    from tests.indexer.conftest import Bench
 
 _WATERMARK = "cluster.routing.allocation.disk.watermark"
 # More than any disk has.

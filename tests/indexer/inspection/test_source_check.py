@@ -1,9 +1,7 @@
 """The inspection of a source: counts, kinds of faults, fields, identifiers and references."""
 
-from __future__ import annotations
-
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ from indexer.reporting.fault_tally import FaultExample
 from mappings import AGENT, COMPANY, LISTING
 from tests.indexer.source.tables.table_folder import HEAD, IDENTIFIER, LISTINGS, write_map
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ANN, BOB = "0b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11", "1b9e6b1e-7f4e-4f9a-9c39-0d2f0c3a7a11"
 

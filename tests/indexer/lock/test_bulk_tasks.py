@@ -1,11 +1,9 @@
 """A run that took over a lock waits until no request of the previous run can still arrive."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -14,14 +12,11 @@ from indexer import ElasticsearchError
 from indexer.lock.bulk_tasks import wait_for_bulk_tasks
 from mappings import TEAM
 from tests.indexer.bulk_writes import created_index, proxied_client
+from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import dead_process, hold, lock_holder
 from tests.network.bulk_proxy import RequestProxy
-from tests.network.http import Reply
+from tests.network.http import Reply, Request
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Request
 
 MARK = "brokerage-run-3-ab"
 MEDIA_TYPE = "application/vnd.elasticsearch+json; compatible-with=9"

@@ -1,14 +1,12 @@
 """One run at a time: the lock is refused while its holder lives, and taken over when the holder is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,11 +20,9 @@ from indexer.lock.fence import create_fence
 from indexer.lock.lock_store import LockHolder, LockState, LockStore
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import created_index
+from tests.indexer.conftest import Bench
 from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 # Holds the lock in another process until it is killed.
 HOLD = """

@@ -1,9 +1,6 @@
 """The heartbeat of a lock continues, survives the failure of single heartbeats, and detects a lost lock."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
@@ -11,10 +8,8 @@ from elasticsearch import ConnectionError  # noqa: A004 - the client's name for 
 from indexer.lock import distributed_lock as lock_module
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
+from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import lock_state, lock_store
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 async def test_heartbeats_continue_while_the_lock_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,6 @@
 """Waiting for a lock: timeouts, notices, takeover of a silent holder, and requests to the holder."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +8,9 @@ from indexer import IndexerSettings, LockedError
 from indexer.lock import distributed_lock as lock_module
 from indexer.lock.distributed_lock import DistributedLock, acquire_lock
 from indexer.lock.lock_store import LockState, LockStore, VersionedLockState
+from tests.indexer.conftest import Bench
 from tests.indexer.lock.test_distributed_lock import hold, lock_holder, lock_state, lock_store
 from tests.waiting import Hurry, until_true
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 async def waiting(bench: Bench, seconds: float, notices: list[str] | None = None) -> DistributedLock:

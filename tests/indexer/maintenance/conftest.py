@@ -1,22 +1,17 @@
 """Merged teams that updates have worn, for the tests of compaction."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from cluster import index_wear as index_wear_bounds
-from indexer import compact
+from cluster.index_wear import IndexWear
+from indexer import Compaction, compact
 from indexer.indices.shard_statistics import index_wear
 from indexer.maintenance import cluster_load, retained_history
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from cluster.index_wear import IndexWear
-    from indexer import Compaction
-    from tests.indexer.conftest import Bench
 
 TEAMS, UPDATED = 60, 6
 

@@ -1,11 +1,10 @@
 """What a run under a clock 400 days ahead has left is repaired by one command, and consumers lose nothing."""
 
-from __future__ import annotations
-
 import math
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from aiohttp.test_utils import TestClient, TestServer
@@ -15,21 +14,15 @@ from indexer import repair_clock, rollback, status
 from indexer.clock import is_ahead
 from mappings import COMPANY, LISTING, TEAM
 from service.app import create_app
-from service.health.checks import FindingState
+from service.health.checks import Finding, FindingState
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import start, team
 from tests.indexer.shifted_clock import YEAR_AND_MORE, shifted_clock
 from tests.records import envelope
 from tests.waiting import until_true
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from service.health.checks import Finding
-    from tests.indexer.conftest import Bench
-
 
 # A new life begins at the next whole second.
 _TOLERATED_SECONDS = 60.0

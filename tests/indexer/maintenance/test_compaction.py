@@ -1,16 +1,15 @@
 """Compaction: what is worn is merged, whatever happens to the command, and nothing is lost."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
 from cluster import index_wear as index_wear_bounds
-from indexer import CompactionOutcome, compact
+from indexer import Compaction, CompactionOutcome, compact
 from indexer.errors import ElasticsearchError
 from indexer.indices.shard_statistics import index_wear
 from indexer.maintenance import cluster_load, retained_history
@@ -19,18 +18,13 @@ from indexer.reporting.report import RunStage
 from mappings import TEAM
 from tests.indexer.command.index_process import running
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage
 from tests.indexer.faults.end_state import second_bench
 from tests.indexer.maintenance.conftest import TEAMS, UPDATED, compact_teams, team, wear, wear_out
 from tests.network.bulk_proxy import RequestProxy
+from tests.network.http import Reply, Request
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from indexer import Compaction
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
 
 
 @pytest.fixture(params=[1, 3])

@@ -1,9 +1,5 @@
 """`brokerage index compact` and `index status` as an operator meets them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import orjson
 import pytest
 
@@ -11,10 +7,8 @@ from indexer import status
 from indexer.maintenance import retained_history
 from indexer.maintenance.merge_tasks import MergeState, MergeTasks
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.maintenance.conftest import wear
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @pytest.fixture(params=[1, 3])

@@ -1,8 +1,7 @@
 """Copies that records leave in other shards: how long they are kept, and that pruning deletes them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -10,7 +9,7 @@ from indexer import clock, prunable, prune, status
 from indexer.changes import left_copies, retention, shard_crossings
 from indexer.changes.shard_crossings import Crossing, ShardCrossings
 from indexer.changes.write_session import open_write_session
-from indexer.indices.bulk import BulkResult
+from indexer.indices.bulk import BulkResult, BulkWrite
 from indexer.indices.search_hits import StoredDocument
 from indexer.updates import shard_move
 from indexer.updates.shard_move import ShardMove
@@ -20,12 +19,7 @@ from mappings.shards.ranges import cut_evenly
 from mappings.shards.visibility import LEFT_QUERY
 from tests.indexer.changes.scope_consumers import COMPANIES, team
 from tests.indexer.changes.test_shard_crossings import TEAMS, expected, served
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from indexer.indices.bulk import BulkWrite
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 HOUR = 3_600_000
 

@@ -1,8 +1,6 @@
 """Swap and pruning: where the alias points, what is kept, and what happens to an interrupted build."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,14 +13,12 @@ from indexer.indices.bulk_deletes import delete_documents
 from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.indices.scan import look_up_rows
 from indexer.lock.fence import remove_fence
+from indexer.reporting.report import OnProgress
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import at_stage
 from tests.indexer.faulty_responses import FaultyResponses
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from indexer.reporting.report import OnProgress
-    from tests.indexer.conftest import Bench
 
 
 async def build(bench: Bench, name: str, **settings: Any) -> None:

@@ -1,7 +1,5 @@
 """A watermark that is brought back from the future, and where readers who were given one continue."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,10 +1,7 @@
 """Rollback: the earlier generation returns with every update since, atomically, under a higher epoch."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +12,14 @@ from indexer.indices.lifecycle import GenerationLifecycle
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, TEAM
 from tests.indexer.bulk_writes import proxied_client
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.live_watch import stamps
 from tests.indexer.maintenance.test_pruning import build, company_name
 from tests.indexer.parsed_lines import parse_line
 from tests.network.bulk_proxy import BulkProxy, RequestProxy
+from tests.network.http import Reply, Request
 from tests.records import deletion
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
-    from tests.network.http import Reply, Request
 
 
 async def names(bench: Bench) -> dict[str, str | None]:

@@ -1,8 +1,6 @@
 """`status`, and expired tombstones: pruned, left out of rebuilds, never served."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -15,11 +13,9 @@ from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.maintenance.test_pruning import BuildInterrupted, build, interrupt_at
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 _DAY_MILLISECONDS = 86_400_000
 UPDATED_AT, MILLISECONDS = "2026-01-02T03:04:05.678Z", 1_767_323_045_678

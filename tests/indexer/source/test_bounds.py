@@ -1,23 +1,18 @@
 """Lines without end and decompression bombs: what is held in memory has a bound, and the lines around them are read."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import sys
 import tracemalloc
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import zstandard
 
 from indexer import RejectedLine, SourceError, open_source
 from mappings import TEAM
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MEGABYTE = 1 << 20
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,9 +18,6 @@ from indexer.source.files import open_line_file
 from indexer.source.lines import SourceLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from _typeshed import WriteableBuffer
 
 TEXT = b"".join(b'{"line": %d}\n' % number for number in range(5000))

@@ -1,10 +1,9 @@
 """What a source may be, and source folders: plain and compressed files, absent ones, damaged ones."""
 
-from __future__ import annotations
-
 import gzip
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import orjson
 import pytest
@@ -12,13 +11,8 @@ import zstandard
 
 from indexer import FolderSource, RejectedLine, RunStage, SourceError, open_source
 from mappings import AGENT, COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}
 

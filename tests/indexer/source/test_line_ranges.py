@@ -1,7 +1,5 @@
 """Ranges of a file, put together, are the lines of the file, whatever it contains and wherever reading begins."""
 
-from __future__ import annotations
-
 import gzip
 import tempfile
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Single files and standard input: one resource or several, whole for rebuilds, as they come for updates."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
@@ -12,8 +10,10 @@ import sys
 import tempfile
 import tracemalloc
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -22,13 +22,8 @@ import zstandard
 from indexer import RejectedLine, Source, SourceError, open_source
 from indexer.reporting.report import RunStage
 from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 PATIENCE_SECONDS = 60
 ALL = ", ".join(resource.alias for resource in RESOURCES)

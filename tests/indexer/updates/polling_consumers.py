@@ -1,10 +1,9 @@
 """Consumers of the listings feed, and what they ask: the service over HTTP, or a filter by the source's own clock."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from aiohttp.test_utils import TestClient, TestServer
@@ -13,12 +12,8 @@ from mappings import LISTING
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
+from tests.indexer.conftest import Bench
 from tests.records import COMPANY_KEY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.indexer.conftest import Bench
 
 Copy = dict[str, dict[str, Any]]  # records by identifier
 Answer = tuple[Copy, int]  # all pages of a walk, and the next watermark

@@ -1,15 +1,10 @@
 """The queue of an update holds about two batches, in lines and in bytes, and loses nothing."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from indexer.updates.bounded_queue import BoundedQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MANY = 100
 

@@ -1,8 +1,6 @@
 """Exact values of rounded numbers follow their record through updates, rebuilds, rollbacks and verifications."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,12 +8,10 @@ from indexer import FolderSource, RefusedError, rollback
 from indexer.verify.verification import verify_against_source
 from mappings import COMPANY, LISTING
 from mappings.index_body import index_mapping
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.indexer.raw_documents import get_document, routing_of
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 _DAYS = [f"2026-02-{day:02}T00:00:00Z" for day in range(1, 9)]
 _OTHER = envelope(COMPANY, {"platform_company_id": "other", "numeric_id": None})

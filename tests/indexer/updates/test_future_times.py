@@ -1,11 +1,9 @@
 """Times beyond what the clock allows: refused in lines, and replaceable where they are live already."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,11 +17,9 @@ from indexer.reporting.report import ResourceReport
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings import AGENT, COMPANY, LISTING, TEAM, Resource
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 FUTURE = "2200-01-01T00:00:00Z"
 CENTURIES = 10.0**10  # seconds: what programs without the limit accepted

@@ -1,27 +1,20 @@
 """An update of several resources that waits for one of them holds none of the others."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
+import pytest
 from elasticsearch import ConnectionError  # noqa: A004 - the client's name for it
 
-from indexer import open_source, update
+from indexer import ResourceReport, open_source, update
 from indexer.changes.change_kind import newest_by_id
 from indexer.indices.adaptive_limit import AdaptiveLimit
 from indexer.lock.distributed_lock import acquire_lock, ignore_wait
 from indexer.lock.lock_store import LockStore
 from indexer.updates.update_writer import UpdateWriter
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope, write
-
-if TYPE_CHECKING:
-    import pytest
-
-    from indexer import ResourceReport
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_writer_with_nothing_to_publish_gives_its_lock_to_a_run_that_waits(bench: Bench) -> None:

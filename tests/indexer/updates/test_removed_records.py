@@ -1,22 +1,18 @@
 """Updates restore what a rebuild removed because its source lacked it: such a removal has no time of its own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from indexer import RunStage, open_source, rollback
 from indexer.verify.verification import verify_against_source
 from mappings import COMPANY, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.indexer.expected_state import TeamState, at_stage, rebuild, states, update_job
 from tests.indexer.expected_state import start as start_states
 from tests.indexer.raw_documents import put_document
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 REMOVED = TeamState(10, "b")
 KEPT = {"a": TeamState(10, "a")}

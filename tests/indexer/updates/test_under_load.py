@@ -1,20 +1,14 @@
 """A full rebuild while updates come in and partners read: nothing is lost, and nothing appears behind a mark."""
 
-from __future__ import annotations
-
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from indexer.reporting.report import ResourceReport
 from mappings import TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.expected_state import Changes, ExpectedState, TeamState, lines, rebuild, start, states
 from tests.indexer.live_watch import stamps, watch_live
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from indexer.reporting.report import ResourceReport
-    from tests.indexer.conftest import Bench
 
 SMALL = {"bulk_documents": 20, "bulk_bytes": 100_000, "shrink_limit": 1.0, "growth_limit": 1.0}
 _SEED = 20261121

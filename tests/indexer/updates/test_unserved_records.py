@@ -1,16 +1,12 @@
 """An update names the records that are not served as its lines have them, and why; then its exit code is 1."""
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from indexer import RunSummary
 from mappings import TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion
-
-if TYPE_CHECKING:
-    from indexer import RunSummary
-    from tests.indexer.conftest import Bench
 
 
 def unserved(summary: RunSummary) -> dict[str, tuple[int, list[str]]]:

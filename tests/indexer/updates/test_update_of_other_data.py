@@ -1,9 +1,5 @@
 """An interrupted update of a file does not skip lines whose effect was undone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from indexer import begin_new_lives
@@ -11,10 +7,8 @@ from indexer.changes.due_lives import begin_due_lives
 from indexer.lock.distributed_lock import ignore_wait
 from indexer.updates.update_checkpoint import UpdateCheckpoint
 from mappings import COMPANY
+from tests.indexer.conftest import Bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @pytest.mark.parametrize("is_restored", [False, True])

@@ -1,11 +1,10 @@
 """The first law of updates: however a history arrives, every record ends in one state."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
+from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -24,14 +23,10 @@ from tests.indexer.changes.record_histories import (
     line,
     pending_document,
 )
+from tests.indexer.conftest import Bench
 from tests.records import envelope, write
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
-
-    State = dict[str, tuple[int, bytes]]
+State = dict[str, tuple[int, bytes]]
 
 COMPANIES = [
     envelope(COMPANY),

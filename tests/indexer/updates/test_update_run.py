@@ -1,19 +1,15 @@
 """Incremental updates: what is served follows the newest version, whatever comes when and how often."""
 
-from __future__ import annotations
-
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from indexer import ElasticsearchError, RefusedError, rollback
 from mappings import COMPANY, OFFICE, TEAM
+from tests.indexer.conftest import Bench, Lines
 from tests.indexer.dated_teams import DAYS, start, team
 from tests.records import deletion, envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench, Lines
 
 
 def counts(summary: Any, alias: str = "teams") -> tuple[int, int, int, int, int]:

@@ -4,28 +4,21 @@ Deletions are in no history here: a feed of changes shows no record that is gone
 Volatile members stay as they are: a change of nothing else gives no new stamp, on purpose.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
+from collections.abc import AsyncIterator, Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from indexer.build.reconciliation import reconcile
-from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
-from tests.indexer.conftest import assert_nothing_refused
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
+from tests.indexer.conftest import Bench, assert_nothing_refused
 from tests.indexer.updates.polling_consumers import PollingConsumer, ServedFeed, SourceClock, open_feed
 from tests.records import envelope, identifier_of, write
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from mappings import Resource
-    from tests.indexer.conftest import Bench
-
-    Lines = list[dict[str, Any]]
+Lines = list[dict[str, Any]]
 
 SEED = 20_261_121
 PRICES = (100, 200, 300)  # few, so that records come back to what they were

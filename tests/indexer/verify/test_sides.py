@@ -1,8 +1,6 @@
 """A running verification: many differences at once, stored bytes, bad lines, updates meanwhile, two generations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_generation, verify_against_source
 from mappings import COMPANY, OFFICE, TEAM
 from mappings.digest import coarse_bucket
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (
     NEW,
@@ -29,9 +28,6 @@ from tests.indexer.verify.verification_cases import (
     teams,
     verified,
 )
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @both_modes

@@ -1,24 +1,18 @@
 """A verification names kept records of unreadable lines, and records that cannot be requested by their identifier."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
+import pytest
 
 from indexer import FolderSource
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
 from mappings import AGENT, COMPANY, TEAM, resource
 from tests.indexer.command.test_command import run
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import put_document
 from tests.records import UUID_OF_A_TEST, envelope
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.indexer.conftest import Bench
-
 
 CAPITALS = UUID_OF_A_TEST.upper()
 

@@ -1,14 +1,11 @@
 """A verification names exactly the records that differ, and takes what is right for right."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from indexer import FolderSource
 from indexer.indices import scan
 from indexer.verify.findings import DifferenceKind
 from indexer.verify.verification import verify_against_source
 from mappings import OFFICE, TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import delete_document
 from tests.indexer.verify.verification_cases import (
     NEW,
@@ -25,9 +22,6 @@ from tests.indexer.verify.verification_cases import (
     verified,
 )
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
 
 
 @both_modes

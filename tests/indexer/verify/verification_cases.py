@@ -1,8 +1,7 @@
 """Live teams to be verified: their envelopes, changes behind the back of the index, and what is found."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -11,16 +10,12 @@ from cluster.http.raw_json import RAW_HEADERS
 from indexer import FolderSource
 from indexer.context import IndexerContext
 from indexer.indices import scan
+from indexer.verify.findings import VerificationResult
 from indexer.verify.verification import verify_against_source
 from mappings import TEAM
+from tests.indexer.conftest import Bench
 from tests.indexer.raw_documents import routing_of
 from tests.records import deletion, envelope, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from indexer.verify.findings import VerificationResult
-    from tests.indexer.conftest import Bench
 
 OLD, NEW, NEWEST = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"
 both_modes = pytest.mark.parametrize("full", [False, True], ids=["digests", "full"])

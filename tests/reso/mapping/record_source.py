@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.reso.mapping.record_mapper import MappedRecord, RecordMapper
+from mappings import Resource
 from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary.model import DataDictionary
 from tests.indexer.parsed_lines import parse_line
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from mappings import Resource
-    from mappings.data_dictionary.model import DataDictionary
 
 CHANGED = "2026-11-20T10:00:00.123Z"
 DICTIONARY = load_dictionary()

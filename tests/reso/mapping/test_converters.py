@@ -1,7 +1,5 @@
 """What each kind of field makes of a value, and with which words it leaves one out."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

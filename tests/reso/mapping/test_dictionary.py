@@ -1,7 +1,5 @@
 """The dictionary: what it asks for, what a map changes in it, and with which words a map is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from mappings.data_dictionary.loader import load_dictionary

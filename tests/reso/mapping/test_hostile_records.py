@@ -1,10 +1,8 @@
 """Records with anything in any field: the indexer accepts the mapped records, and only selected fields are read."""
 
-from __future__ import annotations
-
 import math
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from hypothesis import event, given, settings
@@ -15,14 +13,11 @@ from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
 from indexer.settings import IndexerSettings
 from indexer.source.lines import SourceLine
-from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM
+from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
 from tests.indexer.parsed_lines import COMPANIES
 from tests.reso.mapping.record_source import CHANGED, DICTIONARY, InMemoryRecords, envelope_of
 from tests.reso.world.invalid_values import KEYS, POOL, VALUES
-
-if TYPE_CHECKING:
-    from mappings import Resource
 
 SERVED = [LISTING, SOLD_LISTING, AGENT, OFFICE, TEAM]
 # The outbox replaces times from the future.

@@ -1,7 +1,5 @@
 """Identifiers of keys: always one that our types take, never the same for two."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 import pytest

@@ -1,7 +1,5 @@
 """What becomes of a Property: status and type, fields, features, and what is never served."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

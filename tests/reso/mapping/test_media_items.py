@@ -1,7 +1,5 @@
 """What becomes of the media of a record: images, tours, portraits and logos, and what stays unseen."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,16 +1,12 @@
 """Open houses: which are shown, and in which time zone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from indexer.reso.mapping.record_mapper import MappedRecord
 from mappings import LISTING, SOLD_LISTING, Resource
 from tests.reso.mapping.record_source import InMemoryRecords, map_record
-
-if TYPE_CHECKING:
-    from indexer.reso.mapping.record_mapper import MappedRecord
 
 LOS_ANGELES, NEW_YORK = "America/Los_Angeles", "America/New_York"
 DAY = {"OpenHouseDate": "2026-07-04"}

@@ -1,7 +1,5 @@
 """What becomes of Members, Offices and Teams, and of those that are no more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

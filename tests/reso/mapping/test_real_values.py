@@ -1,7 +1,5 @@
 """Values as a real service writes them: see spark_answers/README.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

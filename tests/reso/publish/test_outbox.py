@@ -1,10 +1,10 @@
 """What a mirror sends: the same until it changes, a higher version afterwards, however often killed."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,16 +15,10 @@ from indexer.reso.publish.outbox import Outbox
 from indexer.reso.publish.sent_log import SentLog
 from indexer.reso.replication_plan import ReplicationPlan
 from indexer.source.lines import RejectedLine
-from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
+from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.data_dictionary.loader import load_dictionary
 from tests.reso.expected_index import ACME
 from tests.reso.replica_process import COMPANY_RECORD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from mappings import Resource
 
 DICTIONARY = load_dictionary()
 STAMP = "2026-03-02T08:00:00.000Z"

@@ -1,23 +1,17 @@
 """What goes out of a mirror: kills, lost mirrors, a sole source, several sources of one company."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from indexer.maintenance.status import status
 from mappings import AGENT, COMPANY, LISTING
+from tests.indexer.conftest import Bench
 from tests.records import envelope
 from tests.reso.expected_index import ACME, differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.sync.open_mirror import ON_SALE, put, small_world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_run_killed_before_confirmation_sends_the_same_again(

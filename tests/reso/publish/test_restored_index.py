@@ -1,23 +1,17 @@
 """An index that went back in time receives what the source has, without the operator."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from indexer import begin_new_lives
 from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.sync.open_mirror import small_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 
 @pytest.fixture(scope="module")

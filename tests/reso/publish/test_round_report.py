@@ -1,26 +1,21 @@
 """What a round says, and `index status` after it: counts, complaints, bad records, how far all is complete."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from indexer.control.replications import ReplicationStatus, read_replications, record_replication
 from indexer.reso.client.reso_client import ResoClient
 from mappings import LISTING, SOLD_LISTING
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import ACME, differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import ON_SALE, put, small_world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.indexer.conftest import Bench
 
 
 async def test_a_round_says_what_came_since_the_one_before(bench: Bench, tmp_path: Path) -> None:

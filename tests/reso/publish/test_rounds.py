@@ -1,25 +1,20 @@
 """Whole rounds into an index: how what changed is found, and seen by consumers."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.replication import gather_or_cancel
 from indexer.reso.sync.entity_events import EntityEventFollower
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replication_bench import ReplicationBench
 from tests.reso.server.running import serve_in_loop
 from tests.reso.sync.open_mirror import begin_new_sequence, put, small_world, without_events
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
 
 # Longer than anything takes that ends at all.
 _PATIENCE_SECONDS = 30

@@ -1,18 +1,11 @@
 """What a dialect refuses in a query, and the fields and children that a query may name in it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
-from tests.reso.query.filter_grammar import FieldComparison, InList, Negation, Or
+from tests.reso.query.filter_grammar import FieldComparison, InList, Negation, Node, Or
+from tests.reso.server.dialect import Dialect
 from tests.reso.server.error_responses import bad_option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.reso.query.filter_grammar import Node
-    from tests.reso.server.dialect import Dialect
 
 SYSTEM_FIELD = "OriginatingSystemName"
 _EXPANSION = re.compile(r"(?P<child>\w+)(?P<options>\(.*\))?", re.DOTALL)

@@ -1,17 +1,11 @@
 """What a $filter tree says about one field: the rows outside need not be looked at."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.reso.query.filter_grammar import And, FieldComparison, InList, Or
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tests.reso.query.filter_grammar import Node
-    from tests.reso.query.filter_tokens import FilterToken
+from tests.reso.query.filter_grammar import And, FieldComparison, InList, Node, Or
+from tests.reso.query.filter_tokens import FilterToken
 
 _FROM_BELOW = frozenset({"eq", "gt", "ge"})
 _FROM_ABOVE = frozenset({"eq", "lt", "le"})

@@ -1,7 +1,5 @@
 """A $filter tree as a function of a record, with the types of the fields checked."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass

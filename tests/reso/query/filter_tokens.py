@@ -1,7 +1,5 @@
 """The words of a $filter expression."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

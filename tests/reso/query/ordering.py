@@ -1,20 +1,14 @@
 """$orderby, and the place of a row in an order: where an opaque next link continues."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-from tests.reso.server.schema import TIMESTAMP
+from tests.reso.server.schema import TIMESTAMP, EntityType
+from tests.reso.server.table import TableRow
 from tests.reso.server.timestamps import to_microseconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from tests.reso.server.schema import EntityType
-    from tests.reso.server.table import TableRow
 
 RowPosition = list[Any]
 

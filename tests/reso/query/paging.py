@@ -1,25 +1,17 @@
 """One page of a collection: which rows, and the link to the next ones."""
 
-from __future__ import annotations
-
 import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tests.reso.query.filter_bounds import Bounds, bounds, equality_values
-from tests.reso.query.query_options import SkipToken
+from tests.reso.query.ordering import RowPosition
+from tests.reso.query.query_options import CollectionQuery, SkipToken
 from tests.reso.server.schema import MODIFICATION_FIELD
-from tests.reso.server.server_settings import ServerFault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.reso.query.ordering import RowPosition
-    from tests.reso.query.query_options import CollectionQuery
-    from tests.reso.server.server_settings import ServerSettings
-    from tests.reso.server.table import Table, TableRow
+from tests.reso.server.server_settings import ServerFault, ServerSettings
+from tests.reso.server.table import Table, TableRow
 
 # The order in which the reference server writes the options of a next link, and what a URL's query may hold raw.
 _CARRIED = ("$filter", "$select", "$expand", "$orderby", "$top", "$skip", "$count", "$skiptoken")

@@ -1,11 +1,9 @@
 """The query options of one request, read and checked."""
 
-from __future__ import annotations
-
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 import orjson
@@ -15,15 +13,10 @@ from tests.reso.query.filter_grammar import Node, parse
 from tests.reso.query.filter_predicates import Predicate, PredicateBuilder, match_all
 from tests.reso.query.filter_tokens import BadFilter
 from tests.reso.query.ordering import BadOrder, RowOrder, RowPosition, parse_order
+from tests.reso.server.dialect import Dialect
 from tests.reso.server.error_responses import ODataError, bad_option
-from tests.reso.server.schema import MODIFICATION_FIELD
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.reso.server.dialect import Dialect
-    from tests.reso.server.schema import EntityType
-    from tests.reso.server.server_settings import ServerSettings
+from tests.reso.server.schema import MODIFICATION_FIELD, EntityType
+from tests.reso.server.server_settings import ServerSettings
 
 _PREFERRED = re.compile(r"(?:odata\.)?maxpagesize=(\d+)")
 # Options of OData that this server does not have: better said than answered wrongly.

@@ -1,7 +1,5 @@
 """$filter: what it means, over plain records and odd ones, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.reso.query.filter_bounds import Bounds, bounds, equality_values

@@ -1,8 +1,5 @@
 """Pages: both kinds of next links, what is lost by which way of walking, and that an index answers as a scan would."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
@@ -11,12 +8,10 @@ from sample.seeded_random import pick, seeded_random
 from tests.reso.api_reader import open_reader
 from tests.reso.query.filter_grammar import parse
 from tests.reso.query.filter_predicates import PredicateBuilder
+from tests.reso.server.request_log import LoggedRequest
+from tests.reso.server.reso_server import ResoServer
+from tests.reso.server.schema import Record
 from tests.reso.server.server_settings import ServerSettings
-
-if TYPE_CHECKING:
-    from tests.reso.server.request_log import LoggedRequest
-    from tests.reso.server.reso_server import ResoServer
-    from tests.reso.server.schema import Record
 
 _KINDS = ("skip", "token")
 

@@ -1,10 +1,10 @@
 """The reading half of a replication for tests: source, mirror, walks and events, without an index."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from indexer.reporting.report import ignore_progress
@@ -16,17 +16,11 @@ from indexer.reso.sync.entity_events import EntityEventFollower
 from indexer.reso.sync.entity_reader import EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary.loader import load_dictionary
+from mappings.data_dictionary.model import DataDictionary
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.schema import ENTITY_TYPES
-from tests.reso.world.generated_world import complete, make_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from mappings.data_dictionary.model import DataDictionary
-    from tests.reso.server.reso_server import ResoServer
-    from tests.reso.server.store import Store
-    from tests.reso.world.generated_world import World
+from tests.reso.server.store import Store
+from tests.reso.world.generated_world import World, complete, make_world
 
 DICTIONARY = load_dictionary()
 Records = dict[str, dict[str, Any]]

@@ -1,8 +1,8 @@
 """Children that come with their parent: none is lost, none stays, and nothing private is kept."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +11,6 @@ from indexer.reso.dialects.entity_form import SourceForms
 from indexer.reso.dialects.source_map import read_map
 from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.sync.child_records import ChildRecords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SOURCE = read_map(None, "bridge")
 PROPERTY = EntityMetadata(

@@ -1,8 +1,6 @@
 """Following by events: from a mark before the load, behind a margin, over gaps, and where a sequence restarts."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +9,6 @@ from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import begin_new_sequence, open_mirror, put
 from tests.reso.sync.test_entity_sync import KEYS_OF_TEN, change_before_response, ignore_option
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.usefixtures("short_delays")
 

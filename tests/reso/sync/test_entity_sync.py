@@ -1,28 +1,22 @@
 """Everything by key, then what changed by time and key: nothing is missed; what cannot be walked is reported."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.sync.sync_state import EntitySyncState
-from tests.reso.query.query_options import parse_query
+from tests.reso.query.query_options import CollectionQuery, parse_query
 from tests.reso.server import responses as server_answers
+from tests.reso.server.request_log import LoggedRequest
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
+from tests.reso.server.schema import EntityType
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import open_mirror, put, small_world
 from tests.reso.world.oddities import FUTURE, KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.reso.query.query_options import CollectionQuery
-    from tests.reso.server.request_log import LoggedRequest
-    from tests.reso.server.reso_server import ResoServer
-    from tests.reso.server.schema import EntityType
 
 pytestmark = pytest.mark.usefixtures("short_delays")
 KEYS_OF_TEN = tuple(f"K{number:02}" for number in range(10))

@@ -1,10 +1,10 @@
 """A source that is broken or hostile: a sentence, never a traceback or a hang, and the mirror stays usable."""
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -23,10 +23,6 @@ from indexer.reso.sync.entity_sync import EntitySync
 from tests.network.http import Reply, Request, http
 from tests.network.server import serving
 from tests.reso.sync.open_mirror import DICTIONARY
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 PROPERTIES = ODataQuery("Property", ("ListingKey",), page_size=5)
 # In place of each member. Each is JSON.

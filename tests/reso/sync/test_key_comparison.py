@@ -1,28 +1,20 @@
 """What a walk by time cannot see is found by comparing: late changes, and what the source has no more."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary.loader import load_dictionary
-from tests.reso.query.query_options import parse_query
+from tests.reso.query.query_options import CollectionQuery, parse_query
 from tests.reso.server import responses as server_answers
 from tests.reso.server.error_responses import ODataError
 from tests.reso.server.running import serve_in_loop
-from tests.reso.server.server_settings import ServerFault
+from tests.reso.server.schema import EntityType
+from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import expected_records, open_mirror, put, small_world
 from tests.reso.sync.test_entity_sync import KEYS_OF_TEN, change_before_response
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reso.query.query_options import CollectionQuery
-    from tests.reso.server.schema import EntityType
-    from tests.reso.server.server_settings import ServerSettings
 
 pytestmark = pytest.mark.usefixtures("short_delays")
 MANY = tuple(f"K{number:03}" for number in range(60))

@@ -1,24 +1,19 @@
 """Deletions without events: each key is compared again in time, in slices, within limits and across restarts."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.reso.sync import entity_sync, key_slices
 from indexer.reso.sync.key_comparisons import KeyComparisons
 from indexer.reso.sync.key_slices import KeySlices
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import open_mirror, put
 from tests.reso.sync.test_source_limits import Clock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reso.server.reso_server import ResoServer
 
 KEYS = tuple(f"K{number:03}" for number in range(200))
 _CYCLE = 6000.0

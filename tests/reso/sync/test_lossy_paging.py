@@ -1,10 +1,9 @@
 """The same replication with a walk that is often seen in the field loses records: by `$skip`, or by time alone."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,18 +11,14 @@ from indexer.reso.client.odata_query import ODataQuery
 from indexer.reso.sync.entity_reader import EntityReader
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from tests.indexer.conftest import Bench
 from tests.reso.expected_index import differences
 from tests.reso.replica_process import ReplicaProcess
+from tests.reso.server.request_log import LoggedRequest
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_thread
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.world.generated_world import make_world
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.indexer.conftest import Bench
-    from tests.reso.server.request_log import LoggedRequest
-    from tests.reso.server.reso_server import ResoServer
 
 _PAGE = 50
 _LISTINGS, _LEFT = 400, 300

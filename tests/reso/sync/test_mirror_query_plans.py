@@ -1,15 +1,11 @@
 """How SQLite looks things up in a mirror: a plan that reads all of an entity makes a first load take hours."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+import sqlite3
+from pathlib import Path
+from typing import Any
 
 from indexer.reso.mirror.mirror_store import Mirror
 from mappings.data_dictionary.loader import load_dictionary
-
-if TYPE_CHECKING:
-    import sqlite3
-    from pathlib import Path
 
 
 def test_no_look_up_reads_a_whole_entity(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """Asking a source: tokens, its rate, its wishes to wait, and sentences where it does not answer."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -23,14 +22,10 @@ from indexer.reso.client.odata_response import (
 )
 from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.settings import ResoSettings
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import put
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.reso.server.reso_server import ResoServer
 
 TOKEN, SECRET = "the-very-token", "the-very-secret"
 # Two clocks of one machine.

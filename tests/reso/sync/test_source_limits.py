@@ -1,12 +1,12 @@
 """The limits of a source: in any second, hour and day, by requests and bytes, and after a restart."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,11 +25,7 @@ from tests.reso.server.server_settings import ServerFault, ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY
 from tests.reso.sync.test_reso_client import PROPERTIES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Counted = Callable[[SourceLimits], RequestWindows]
+Counted = Callable[[SourceLimits], RequestWindows]
 
 _HOUR, _DAY = 3600, 86_400
 _START = 1_800_000_000.0

@@ -1,8 +1,7 @@
 """Tokens by password and refresh token: renewed, kept across restarts, and refused with a clear message."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,15 +11,11 @@ from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mirror.mirror_store import Mirror
 from indexer.reso.mirror.source_state import kept_state
 from indexer.reso.settings import ResoSettings
+from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerSettings
 from tests.reso.sync.open_mirror import DICTIONARY
 from tests.reso.sync.test_reso_client import PROPERTIES, SECRET, client, open_client
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.reso.server.reso_server import ResoServer
 
 USER, PASSWORD = "agent", "the-very-password"
 WITH_USER = ServerSettings(client=("us", SECRET), user=(USER, PASSWORD), refreshes=True, token_requests=2)

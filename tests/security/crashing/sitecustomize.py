@@ -4,22 +4,18 @@ All loggers write everything, and a header asks for a crash whose text holds the
 ends the process by an error once it is stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
 
 from service.operation import Operation
 from service.workers import server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohttp import web
 
 CRASH = "x-crash"
 

@@ -1,9 +1,8 @@
 """The service with an audit, over a small market on a real Elasticsearch that tests change."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
@@ -19,9 +18,6 @@ from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench
 from tests.records import envelope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
 
 __all__ = ["audited", "bench"]
 

@@ -1,12 +1,11 @@
 """The audit is written in the background, in bounded memory, and says what it could not record."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY
 
 from mappings import LISTING
@@ -14,14 +13,9 @@ from service.app import SERVICES
 from service.audit.audit_log import AuditLog
 from service.audit.audit_rows import GAP, SENT, SESSION
 from service.audit.audit_writer import WrittenAudit
-from tests.service.stand_in import Reply, refusal
+from tests.service.conftest import Open
+from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 NOT_RECORDED = "What keys are sent is not being recorded for the audit: "
 RECORDS = 5

@@ -1,9 +1,6 @@
 """Every way in which a record leaves is recorded, with what was sent and nothing else."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,10 +11,7 @@ from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.feed.feed_client import deleted_listing, listing
 from tests.records import UUID_OF_A_TEST
-from tests.service.audit.conftest import LISTINGS
-
-if TYPE_CHECKING:
-    from tests.service.audit.conftest import AuditedService, Sent
+from tests.service.audit.conftest import LISTINGS, AuditedService, Sent
 
 # Entity sets of parts of records, with the alias of these and the key; and entity sets that describe the service.
 PARTS = {

@@ -1,7 +1,5 @@
 """Checks of Elasticsearch that have time."""
 
-from __future__ import annotations
-
 import pytest
 
 REQUEST_TIMEOUT = "service.health.checks._REQUEST_TIMEOUT_SECONDS"

@@ -1,10 +1,9 @@
 """What each check finds over a scripted stand-in."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,13 +15,8 @@ from service.health.checks import Finding, FindingState, blocked_resources
 from service.health.index_checks import run_checks
 from service.settings import ServiceSettings
 from tests.service.health.conftest import REQUEST_TIMEOUT
-from tests.service.stand_in import Reply, refusal
+from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.service.stand_in import StandIn
 
 CONNECTION = ConnectionSettings(url=("http://stand-in:9200",))
 INDEX = "listings-v0001"

@@ -1,8 +1,7 @@
 """Aliases and mappings on a real Elasticsearch: what it answers of itself is something else than an empty list."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -15,10 +14,6 @@ from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.service.index_sandbox import OPERATION_PATHS, IndexSandbox
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 UNMAPPED = "index.query.parse.allow_unmapped_fields"
 # A field that no query of the service is without.

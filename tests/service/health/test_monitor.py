@@ -1,13 +1,12 @@
 """What is found while the service runs: which requests are refused, what partners read, and what is logged."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from cluster.connection import ConnectionSettings
 from service.background import keep_running
@@ -15,18 +14,13 @@ from service.errors import DeadlineExceeded
 from service.health.checks import get_within_timeout
 from service.health.monitor import HealthMonitor
 from service.health.probes import HEALTH_MONITOR
+from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
+from tests.service.conftest import Open
 from tests.service.health.conftest import READ_TIMEOUT, REQUEST_TIMEOUT
 from tests.service.health.test_probes import check_now, of_old_shape, on_an_old_node, probe
-from tests.service.stand_in import Reply, refusal
+from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until, until_true
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from service.search.engine import SearchEngine
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 LISTING = "/v1/listings/one"
 _NODES = "/_nodes/_all/_none"

@@ -1,27 +1,20 @@
 """The three probes: alive whatever happens, ready by rules that never take all replicas out, started for good."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from mappings import RESOURCES
 from service.app import SERVICES
 from service.health.probes import DRAINING, HEALTH_MONITOR, unready_reason
-from tests.service.stand_in import HeldReply, Reply, refusal
+from tests.service.conftest import Open
+from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 AWAY = refusal(503, "cluster_block_exception")
 

@@ -1,7 +1,5 @@
 """The address of a client: without proxies, behind trusted ones, and with forged headers."""
 
-from __future__ import annotations
-
 import re
 from ipaddress import ip_address
 

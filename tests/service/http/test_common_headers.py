@@ -1,32 +1,23 @@
 """The headers of every response: each route with each of its statuses, over the service's own connections."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
 
 from mappings import COMPANY, RESOURCES
 from service.app import API_ROOT
 from service.errors import ApiError
 from service.http.headers import EXTRA_HEADERS
 from service.keys.authentication import authenticate
+from service.keys.record import ApiKey
+from service.keys.ring import KeyRing
+from service.limits.admission_lane import AdmissionLane
 from service.resources import OPERATIONS
 from tests.service.index_sandbox import OPERATION_PATHS
-from tests.service.raw_http import exchange_one, request, serve_raw
-from tests.service.stand_in import Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp import web
-
-    from service.keys.record import ApiKey
-    from service.keys.ring import KeyRing
-    from service.limits.admission_lane import AdmissionLane
-    from tests.service.raw_http import RawResponse
-    from tests.service.stand_in import StandIn
+from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
+from tests.service.stand_in import Reply, StandIn
 
 KEPT_BY_CLIENTS = {"Cache-Control": "private, no-cache", "Vary": "x-api-key, Accept-Encoding"}
 NEVER_KEPT = {"Cache-Control": "no-store"}

@@ -1,7 +1,5 @@
 """A compressed body is reused until a byte of it changes or it is evicted."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,22 +1,15 @@
 """Entity tags over real HTTP: a response that the client has is not sent again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
 from service.app import SERVICES
+from service.http.compression import CompressionCache
 from service.telemetry.timing import Layer
-from tests.service.raw_http import exchange_one, request, serve_raw
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from service.http.compression import CompressionCache
-    from tests.service.conftest import Open
-    from tests.service.raw_http import RawResponse
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
+from tests.service.stand_in import StandIn
 
 LARGE = "/v1/listings?platform_company_id=acme"
 SMALL = "/v1/companies"

@@ -1,11 +1,9 @@
 """The negotiated coding, and that a decompressed body equals the uncompressed one."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 import zstandard
@@ -13,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.http import compression
-from service.http.compression import compress, compress_async
+from service.http.compression import BodyBuffers, compress, compress_async
 from service.http.negotiation import ContentCoding, preferred_coding
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from service.http.compression import BodyBuffers
 
 PACKED = [ContentCoding.GZIP, ContentCoding.ZSTD]
 WRONG_WEIGHTS = ["", "=", "=2", "=1.001", "=0.1234", "=-1", "=.5", "=nan", "=1e0", " =1", "= 1", "=1;q=0", "=1 ;a=b"]

@@ -1,16 +1,9 @@
 """Cross-origin requests over real HTTP."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.service.raw_http import exchange_one, request, serve_raw
-
-if TYPE_CHECKING:
-    from tests.service.raw_http import RawResponse
-    from tests.service.stand_in import StandIn
+from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
+from tests.service.stand_in import StandIn
 
 LISTED, OTHER = "https://portal.example", "https://other.example"
 ORIGINS = (LISTED, "http://localhost:3000")

@@ -1,9 +1,7 @@
 """Graceful shutdown: every response announces it, and only idle connections are closed."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from aiohttp import web
@@ -12,14 +10,8 @@ from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
+from tests.service.stand_in import StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.service.stand_in import StandIn
-
-    Connect = Callable[[], Awaitable["Client"]]
 
 _GOOD = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SENT = {
@@ -85,6 +77,9 @@ class Client:
     async def is_at_end(self) -> bool:
         """Wait for whatever comes next; return whether it is the end."""
         return await self.reader.read(1) == b""
+
+
+Connect = Callable[[], Awaitable["Client"]]
 
 
 @pytest.fixture

@@ -1,25 +1,19 @@
 """Compressed responses over real HTTP: their bytes and headers, for a client that does not decompress them."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import TestClient
 
 from service.http.negotiation import ContentCoding
 from service.http.response_encoding import MIN_COMPRESSED_BYTES
 from tests.service.http.test_content_coding import PACKED, unpacked
+from tests.service.stand_in import StandIn
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.stand_in import StandIn
-
-    Api = TestClient[Any, Any]
+Api = TestClient[Any, Any]
 
 VARY = "x-api-key, Accept-Encoding"
 LARGE = "/v1/listings?platform_company_id=acme"

@@ -1,21 +1,15 @@
 """Errors of common mistakes say what to do, and repeat nothing of the request; `/` says where everything is."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from service.resources import OPERATIONS
 from tests.service.raw_http import exchange_one, serve_raw
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import StandIn
 
 CANARY = "bk_0000000000_Canary"
 

@@ -1,11 +1,9 @@
 """Unparsable requests, sent over a raw connection to the service's runner."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
@@ -14,13 +12,8 @@ from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
-from tests.loops import run
+from tests.loops import Run, run
 from tests.service.raw_http import RawResponse, exchange, exchange_one, listening, serve_raw
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.loops import Run
 
 __all__ = ["run"]
 

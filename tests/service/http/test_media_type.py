@@ -1,7 +1,5 @@
 """The negotiated media type."""
 
-from __future__ import annotations
-
 import pytest
 
 from service.http.negotiation import prefers_geojson

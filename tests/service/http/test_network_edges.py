@@ -1,19 +1,14 @@
 """Clients over IPv6, spoofed addresses, and TLS on the port of plain HTTP, over real connections."""
 
-from __future__ import annotations
-
 import itertools
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
 
-from tests.service.raw_http import exchange, request, serve_raw
-
-if TYPE_CHECKING:
-    from tests.service.raw_http import RawResponse
-    from tests.service.stand_in import StandIn
+from tests.service.raw_http import RawResponse, exchange, request, serve_raw
+from tests.service.stand_in import StandIn
 
 HERE = "::1"
 FORGED: list[list[str]] = [

@@ -1,24 +1,19 @@
 """Paths, methods, slashes, long URLs, and the headers of every response."""
 
-from __future__ import annotations
-
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient
 from yarl import URL
 
 from service.http.problems import problem_middleware
 from service.resources import OPERATIONS
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn
 
 MEMBERS = {"type", "title", "status", "detail", "instance", "code", "messages", "errors", "request_id"}
 PATHS = sorted({operation.path.replace("{", "").replace("}", "") for operation in OPERATIONS})

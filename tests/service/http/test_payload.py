@@ -1,28 +1,22 @@
 """Bodies in parts, over real HTTP on both event loops: byte-equal, never joined when large, released once sent."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
 
 from service.http import payload
-from service.http.payload import BufferListPayload
+from service.http.payload import BufferListPayload, JsonBytes
 from service.http.responses import json_array, json_response
 from service.settings import ServiceSettings
+from tests.loops import Run
 from tests.service.raw_http import listening
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from service.http.payload import JsonBytes
-    from tests.loops import Run
 
 LIMIT = payload._MIN_SCATTERED_BYTES
 RECORD = b'{"a":"' + b"x" * 6_000 + b'"}'

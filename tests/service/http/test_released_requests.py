@@ -1,24 +1,17 @@
 """Requests are released at once: what waits for the garbage collector is memory of a worker under attack."""
 
-from __future__ import annotations
-
 import gc
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.test_utils import TestClient
 
 from service.errors import ApiError
-from tests.service.stand_in import refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import StandIn, refusal
 
 REQUESTS = 20
 

@@ -1,8 +1,6 @@
 """Bodies by concatenation, and links without the key."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -10,9 +8,6 @@ from yarl import URL
 
 from service.http.responses import json_array, json_response, link_header
 from service.http.slashes import collapse_slashes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def link(path: str, relations: Mapping[str, Mapping[str, object]]) -> str:

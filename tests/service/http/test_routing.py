@@ -1,17 +1,13 @@
 """Routing looks up few prefixes of a path, however long it is."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from service.http.routing import MAX_PATH_DEPTH, BoundedRouter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class CountingIndex(dict[str, Any]):

@@ -1,30 +1,24 @@
 """Clients that read slowly or not at all: what they leave unread is bounded in time and in bytes."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from service.http import send_monitor
+from service.http.connection import HttpConnection
 from service.http.responses import json_response
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.limits.limit_errors import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
-from tests.loops import run
+from tests.loops import Run, run
 from tests.service.raw_http import listening
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from service.http.connection import HttpConnection
-    from tests.loops import Run
 
 __all__ = ["run"]
 

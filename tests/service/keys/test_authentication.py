@@ -1,21 +1,15 @@
 """Keys over HTTP: both schemes, one text for whatever is wrong, and what an outage does not take away."""
 
-from __future__ import annotations
-
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 from multidict import MultiDict
 
 from service.keys.key_text import KeyText, generate_key
-from tests.service.stand_in import refusal
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn, refusal
 
 PAST, FUTURE = dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2200, 1, 1, tzinfo=dt.UTC)
 NOT_VALID = "The API key is not valid."

@@ -1,24 +1,18 @@
 """The set of keys: whole from the start, renewed at little cost, kept through an outage, with room for damage."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from service.app import SERVICES, build_services
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
-from tests.service.stand_in import refusal
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn, refusal
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 AWAY = refusal(503, "no_shard_available_action_exception")
 # What the set is read in; the other searches for keys are for its state.

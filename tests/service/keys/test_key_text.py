@@ -1,7 +1,5 @@
 """The text of a key: minted, read back, refused at the first wrong character, never shown by accident."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

@@ -1,30 +1,23 @@
 """When keys were last used: noted for good keys only, written in the background, and never at a request's cost."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
+from elasticsearch import AsyncElasticsearch
 from prometheus_client import REGISTRY
 
+from cluster.connection import ConnectionSettings
 from service.app import SERVICES, build_services
 from service.keys.store import KeyGrant, KeyStore
 from service.keys.usage import KeyUsage
 from service.settings import ServiceSettings
-from tests.service.stand_in import Reply, refusal
+from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from aiohttp.test_utils import TestClient
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
-    from tests.service.stand_in import StandIn
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 MINUTE = dt.timedelta(minutes=1)

@@ -1,13 +1,12 @@
 """What keys may see of records: forms, refused parameters, and searches that keys of different rights share."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
+from aiohttp.test_utils import TestClient
 
 from mappings import AGENT, COMPANY, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.fields import View
@@ -16,16 +15,11 @@ from service.app import SERVICES
 from service.keys.permissions import withheld_groups
 from service.records.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
+from tests.service.conftest import Open
 from tests.service.records.test_projection import answered, filled
 from tests.service.search.test_shared_searches import waiting
-from tests.service.stand_in import HeldReply, hit, read_response, search_response
+from tests.service.stand_in import HeldReply, StandIn, hit, read_response, search_response
 from tests.waiting import Hurry, until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 SUBSETS = [frozenset(some) for count in range(5) for some in combinations(sorted(FIELD_GROUPS), count)]
 # Not in the form in which it would be written here: decoding and encoding changes it.

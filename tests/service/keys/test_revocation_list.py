@@ -2,13 +2,13 @@
 
 # ruff: noqa: ASYNC240 - the file is small and in memory
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from cluster.settings import SettingError
 from service.app import SERVICES
@@ -16,16 +16,9 @@ from service.keys.key_text import KeyText
 from service.keys.revocation_list import RevocationList, parse_revocation_list
 from service.limits.admission import RequestKind
 from service.settings import ServiceSettings
-from tests.service.stand_in import refusal
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn, refusal
 from tests.waiting import until, until_true
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 AWAY = refusal(503, "no_shard_available_action_exception")
 

@@ -1,24 +1,18 @@
 """Requests with invented keys: they take no place of others, share one small search, and leave a known key alone."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
 from service.keys.key_text import generate_key
 from service.limits.admission import RequestKind
-from tests.service.stand_in import HeldReply
+from service.limits.admission_lane import AdmissionLane
+from tests.service.conftest import Open
+from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from service.limits.admission_lane import AdmissionLane
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 STRANGERS = 60
 SETTLED = {"fresh_seconds": 3600.0, "stale_seconds": 3600.0, "failures_per_minute": 0}

@@ -4,8 +4,6 @@ Prints `ready`. For each burst it waits for a line, lets every limiter count `HI
 and prints how many of them were allowed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import sys

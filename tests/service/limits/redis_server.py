@@ -1,20 +1,15 @@
 """A real Redis for the tests, which may be stopped, killed and started again."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.neighbours import steady_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PATIENCE_SECONDS = 30.0
 _ABSENT = (

@@ -1,31 +1,24 @@
 """More requests than can be served: a few wait, the rest are refused before any work; shows are served."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
-from service.limits.admission import RequestKind
+from service.limits.admission import AdmissionControl, RequestKind
+from service.limits.admission_lane import AdmissionLane
+from service.operation import Operation
 from service.resources import OPERATIONS
 from service.telemetry.timing import Layer
-from tests.service.stand_in import Reply, search_response
+from tests.service.conftest import Open
+from tests.service.stand_in import Reply, StandIn, search_response
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from service.limits.admission import AdmissionControl
-    from service.limits.admission_lane import AdmissionLane
-    from service.operation import Operation
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 PLACES, ROOM = 2, 1
 PAGE = "/v1/listings?platform_company_id=acme&updated_since={}"

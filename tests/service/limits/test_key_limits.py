@@ -1,31 +1,25 @@
 """Limits over HTTP, counted in one process: rates, requests at a time, failures of an address, and their headers."""
 
-from __future__ import annotations
-
 import asyncio
 from ipaddress import ip_address
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
 from service.limits import local_buckets
 from service.limits.auth_failures import AuthFailureLimiter
+from service.limits.key_limiter import KeyLimiter
 from service.limits.limit_errors import AuthFailuresLimited, ConcurrencyLimited
 from service.telemetry.counters import LIMIT_HITS, LIMIT_REFUSALS
+from tests.service.conftest import Open
 from tests.service.limits.test_rate_policy import POLICY, RATE_LIMIT
 from tests.service.limits.test_rate_policy import key as key_record
-from tests.service.stand_in import HeldReply, Reply
+from tests.service.stand_in import HeldReply, Reply, StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse
-    from aiohttp.test_utils import TestClient
-
-    from service.limits.key_limiter import KeyLimiter
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 LISTINGS = "/v1/listings?platform_company_id=acme&updated_since={}"
 COMPANIES = "/v1/companies"

@@ -1,23 +1,17 @@
 """Large pages have slots of their own, a quarter of those of all pages: what a worker makes at a time is bounded."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
-from service.limits.admission import RequestKind
+from service.limits.admission import AdmissionControl, RequestKind
+from service.limits.admission_lane import AdmissionLane
+from tests.service.conftest import Open
+from tests.service.stand_in import StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from service.limits.admission import AdmissionControl
-    from service.limits.admission_lane import AdmissionLane
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 SMALL = "/v1/listings?platform_company_id=acme&updated_since=1&page_size=250"
 LARGE = (

@@ -1,7 +1,5 @@
 """What a key may ask for: tiers, bursts, the bucket against a model of it, and what the headers promise."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from fractions import Fraction

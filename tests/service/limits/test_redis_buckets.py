@@ -1,17 +1,18 @@
 """Limits that processes and hosts share, over a real Redis: exact, and no response depends on it."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import logging
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 from redis.asyncio import Redis
 
 from cluster.settings import SettingError, load_settings
@@ -21,22 +22,13 @@ from service.limits.key_limiter import create_limiter
 from service.limits.redis_buckets import RedisBuckets
 from service.settings import ServiceSettings
 from service.telemetry.counters import LIMIT_FAIL_OPENS
-from tests.network.server import serving
+from tests.network.server import Connection, serving
+from tests.service.conftest import Open
 from tests.service.limits.redis_server import RedisServer
 from tests.service.limits.test_key_limits import LISTINGS
 from tests.service.limits.test_rate_policy import RATE_LIMIT
-from tests.service.stand_in import HeldReply
+from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
-    from aiohttp.test_utils import TestClient
-
-    from tests.network.server import Connection
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 HOUR = 3600 * 1_000_000
 RESPONSE, CONNECT = (f"service.limits.redis_buckets._{name}_TIMEOUT_SECONDS" for name in ("RESPONSE", "CONNECT"))

@@ -1,7 +1,5 @@
 """The Redis client is an optional dependency: without it a Redis URL is refused, and nothing else is."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

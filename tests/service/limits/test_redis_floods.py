@@ -1,23 +1,19 @@
 """A flood against several services that share limits through a real Redis, which dies and comes back meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
+from tests.service.conftest import Open
+from tests.service.limits.redis_server import RedisServer
 from tests.service.limits.test_redis_buckets import redis
+from tests.service.stand_in import StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.limits.redis_server import RedisServer
-    from tests.service.stand_in import StandIn
 
 __all__ = ["redis"]
 

@@ -1,25 +1,19 @@
 """A client that is refused again and again waits for its refusals; nothing else waits."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from service.health.probes import DRAINING
 from service.limits import local_buckets, refusal_pacing
 from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
-from tests.service.stand_in import Reply
+from tests.service.conftest import Open
+from tests.service.stand_in import Reply, StandIn
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 COMPANIES = "/v1/companies"
 MISSPELLED = "/v1/companies?platform_compny_id=1"

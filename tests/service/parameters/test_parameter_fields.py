@@ -1,8 +1,6 @@
 """What each kind of query parameter accepts and refuses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +8,7 @@ from hypothesis import strategies as st
 from marshmallow import ValidationError
 
 from mappings.legends import PROPERTY_TYPES
-from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
-
-if TYPE_CHECKING:
-    from service.parameters.types import Parameter
+from service.parameters.types import Boolean, Choice, Parameter, PropertyTypes, Text, UnixSecond, Uuid, WholeNumber
 
 TEXT, TRUTH, UUID, SECOND, TYPES = Text("t"), Boolean("t"), Uuid("t"), UnixSecond("t"), PropertyTypes("t")
 NUMBER, SIGNED = WholeNumber("n", minimum=1, maximum=1_000), WholeNumber("n", minimum=-5, maximum=5)

@@ -1,7 +1,5 @@
 """The usual page of each index, which its parameters themselves say (decisions, Page size)."""
 
-from __future__ import annotations
-
 import pytest
 
 from service.resources import OPERATIONS

@@ -1,7 +1,5 @@
 """From a query string to values, or to one refusal that names every fault."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import urlencode

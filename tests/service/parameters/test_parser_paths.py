@@ -1,21 +1,17 @@
 """The quick way through a query string and the thorough one: the same values, and faults only from the thorough one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from marshmallow import Schema
 
 from service.errors import InvalidRequest
 from service.parameters import parser
 from service.resources import OPERATIONS
-
-if TYPE_CHECKING:
-    from marshmallow import Schema
 
 SCHEMAS = {operation.path: operation.schema for operation in OPERATIONS}
 TEXTS = st.sampled_from(

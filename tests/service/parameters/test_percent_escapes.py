@@ -1,9 +1,7 @@
 """Invalid percent escapes: reported by parameter, together with all other faults."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import pytest
@@ -13,11 +11,7 @@ from hypothesis import strategies as st
 
 from service.parameters.url_checks import url_faults
 from tests.service.raw_http import exchange_one, request, serve_raw
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import StandIn
 
 ESCAPE, TEXT = "percent escape", "control characters"
 

@@ -1,12 +1,11 @@
 """Records as GeoJSON features: their geometries, bytes and counts."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
+from aiohttp.test_utils import TestClient
 
 from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING
 from mappings.fields import View
@@ -14,11 +13,7 @@ from service.http.negotiation import GEOJSON
 from service.http.responses import count_records
 from service.records import geojson
 from service.records.projection import Variant
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import StandIn
 
 LISTINGS = Variant(LISTING, View.INDEX)
 

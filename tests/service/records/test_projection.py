@@ -1,9 +1,8 @@
 """Response records: variants, flags, underscored keys, and the stored form that passes through unchanged."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
@@ -15,9 +14,6 @@ from mappings import AGENT, COMPANY, LISTING, OFFICE, RESOURCES, SOLD_LISTING, T
 from mappings.fields import INDEX_ONLY, Field, FieldKind, View
 from mappings.record_type import record_type
 from service.records.projection import Variant, _projection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FLAGS = sorted({*AGENT.flags(View.INDEX), *AGENT.flags(View.SHOW)})
 

@@ -1,10 +1,9 @@
 """Layouts against a plain implementation that parses and rebuilds, on arbitrary records, digit for digit."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,9 +14,6 @@ from mappings import AGENT, LISTING, RESOURCES, Resource
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind, View
 from service.records.projection import Variant, _projection
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOSTILE = ['","FullURL":"', '{"Title":null}', '"ListingImages":[', "FullURL", "full_url", "\\", '\\"', '"', "{", "}]"]
 TEXTS = st.sampled_from([*HOSTILE, "\x00\x1f", "\t", "é😀\u2028"]) | st.text(

@@ -1,7 +1,5 @@
 """Records with `timestamps_only`, read from search responses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,19 +1,14 @@
 """Batched reads: each request gets its record, never an older one than at its arrival."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 import pytest
 
 from service.search.reads.batch_loader import BatchLoader
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 PLACE = "listings"
 

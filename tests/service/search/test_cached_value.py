@@ -1,7 +1,5 @@
 """Cached values: refreshed in the background, awaited when stale, kept during an outage, shared between requests."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
 

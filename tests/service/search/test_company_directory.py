@@ -1,18 +1,12 @@
 """The company directory, and how it is read."""
 
-from __future__ import annotations
+from elasticsearch import AsyncElasticsearch
 
-from typing import TYPE_CHECKING
-
+from cluster.connection import ConnectionSettings
 from mappings import COMPANY
 from service.app import build_services
 from service.scope import CompanyDirectory, ListedCompany
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 ACME = ListedCompany("acme", "1", "north")
 NORTH = ListedCompany("north", "100")

@@ -1,24 +1,17 @@
 """A request ends at its deadline or with its client, by one timeout, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
 from prometheus_client import REGISTRY
 
 from service.app import SERVICES
-from tests.service.conftest import DEADLINES_SECONDS
-from tests.service.stand_in import HeldReply, read_response
+from tests.service.conftest import DEADLINES_SECONDS, Open
+from tests.service.stand_in import HeldReply, StandIn, read_response
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from aiohttp import web
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 PATHS = {
     "a walk": "/v1/listings?platform_company_id=acme&updated_since=1",

@@ -1,7 +1,5 @@
 """The keys sampled near an offset, and the start position that their counts give."""
 
-from __future__ import annotations
-
 import orjson
 import pytest
 

@@ -1,19 +1,13 @@
 """Reads by identifier report failures within a response of status 200: none of them becomes a missing record."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
+from aiohttp.test_utils import TestClient
 
 from tests.service.search.test_engine_failures import refused
-from tests.service.stand_in import Reply, read_response
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.stand_in import StandIn
+from tests.service.stand_in import Reply, StandIn, read_response
 
 PLACE = {"_index": "listings-v0001", "_id": "L1"}
 FAILED = {

@@ -1,22 +1,16 @@
 """A small index in memory: everything once, then what was written, and everything again when that does not suffice."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
+from elasticsearch import AsyncElasticsearch
 
+from cluster.connection import ConnectionSettings
 from service.app import build_services
 from service.search import document_set
 from service.search.document_set import DocumentSet, DocumentSetReader
 from service.settings import ServiceSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from elasticsearch import AsyncElasticsearch
-
-    from cluster.connection import ConnectionSettings
 
 MAPPINGS = {"dynamic": False, "properties": {"name": {"type": "keyword"}}}
 

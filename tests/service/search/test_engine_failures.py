@@ -1,24 +1,18 @@
 """Failures of Elasticsearch and what the client sees: never a page that lacks rows, never internal details."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient
 
 from cluster.connection import ConnectionSettings
 from mappings.stored_document import encode_document
 from service.app import create_app
 from service.keys.key_text import generate_key
 from service.settings import ServiceSettings
-from tests.service.stand_in import Reply, hit, refusal, search_response
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.service.conftest import Open
+from tests.service.stand_in import Reply, StandIn, hit, refusal, search_response
 
 MEMBERS = {"type", "title", "status", "detail", "instance", "code", "messages", "errors", "request_id"}
 INSIDES = ["secret-node-7", "exception", "shard", "Traceback", "listings/_search", "127.0.0.1", "elastic", "feed_key"]

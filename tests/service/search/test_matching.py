@@ -1,13 +1,13 @@
 """The service filters documents that are read by identifier exactly like a search: compared on a real node."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import pytest
+from elasticsearch import AsyncElasticsearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +23,6 @@ from service.search.query import Selection
 from service.search.reads.matching import matches
 from service.search.shards.served_shards import Reach, ServedShards
 from tests.conftest import open_installation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from elasticsearch import AsyncElasticsearch
 
 RANGES = ShardRanges(("b:",), routing_values(2))
 SERVED = ServedShards("any", "any", RANGES, is_routed=True)

@@ -1,7 +1,5 @@
 """Search bodies: one company seeks by its feed key, several are filtered and sorted by the identifier."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

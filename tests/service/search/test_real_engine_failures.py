@@ -1,13 +1,13 @@
 """Failures of a real Elasticsearch, and the cancellation of abandoned searches in it."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import orjson
 import pytest
+from elasticsearch import AsyncElasticsearch
 
 from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
@@ -16,12 +16,7 @@ from service.search.engine import SearchEngine
 from service.search.reads.batch_loader import BatchLoader
 from service.settings import ServiceSettings
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from elasticsearch import AsyncElasticsearch
-
-    Ask = Awaitable[Any]
+Ask = Awaitable[Any]
 
 # The list of tasks is called a preview, for years.
 pytestmark = pytest.mark.filterwarnings("ignore:This API is in technical preview")

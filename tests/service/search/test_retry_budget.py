@@ -1,12 +1,12 @@
 """Retries and their budget: a lost node fails no request, an outage adds little load."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
@@ -14,17 +14,9 @@ from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
 from service.search.engine_failures import NodeLost
 from service.search.retry_budget import RetryBudget
 from service.settings import ServiceSettings
-from tests.network.server import serving
-from tests.service.conftest import DEADLINES_SECONDS
-from tests.service.stand_in import Reply, refusal
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-    from pytest_aiohttp.plugin import AiohttpClient
-
-    from tests.network.server import Connection
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
+from tests.network.server import Connection, serving
+from tests.service.conftest import DEADLINES_SECONDS, Open
+from tests.service.stand_in import Reply, StandIn, refusal
 
 NODE_LEFT = [
     "connect_transport_exception",

@@ -1,7 +1,5 @@
 """Records sliced from raw search responses: the same as by parsing, whatever the records contain."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 from unittest.mock import Mock

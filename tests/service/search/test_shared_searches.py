@@ -1,26 +1,20 @@
 """Running searches are shared by identical requests, never by keys with different permissions."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestClient
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import mark_id
 from service.app import SERVICES, create_app
 from service.http.runner import ServiceRunner
 from service.settings import ServiceSettings
-from tests.service.stand_in import HeldReply, Reply, read_response, search_response
+from tests.service.conftest import Open
+from tests.service.stand_in import HeldReply, Reply, StandIn, read_response, search_response
 from tests.waiting import Hurry, until
-
-if TYPE_CHECKING:
-    from aiohttp.test_utils import TestClient
-
-    from tests.service.conftest import Open
-    from tests.service.stand_in import StandIn
 
 PATH = "/v1/listings?platform_company_id=acme&updated_since=1"
 MARK = {"clock": 1_000_000, "sequence": 1, "epoch": 0, "generation": "listings-v0001"}

@@ -1,7 +1,5 @@
 """Request coalescing: shared outcomes, and cancellation of some or all requests."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from dataclasses import dataclass, field

@@ -1,16 +1,12 @@
 """Allocator settings: large buffers are reused instead of being mapped and cleared each time."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from service.workers.memory import retain_freed_memory
-
-if TYPE_CHECKING:
-    import pytest
 
 _COUNTING = """
 import resource, sys

@@ -1,10 +1,9 @@
 """The sockets of the workers: one port for all, which no other process has."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,10 +11,7 @@ from service.settings import ServiceSettings
 from service.workers.sockets import ListenError, ListenSockets, bind_sockets, bind_worker_sockets
 from tests.neighbours import neighbours, steady_port
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Bind = Callable[..., list[ListenSockets]]
+Bind = Callable[..., list[ListenSockets]]
 
 
 @pytest.fixture

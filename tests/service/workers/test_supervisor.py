@@ -1,10 +1,11 @@
 """Decisions of the supervisor, with fake workers."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from cluster.connection import ConnectionSettings
 from service.settings import ServiceSettings
@@ -12,14 +13,8 @@ from service.workers import slot as slots
 from service.workers.slot import ReplacementFailed, WorkerPoolConfig, WorkerSlot
 from service.workers.sockets import ListenSockets
 from service.workers.supervisor import Supervisor
+from service.workers.worker import WorkerProcess
 from tests.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
-    from service.workers.worker import WorkerProcess
 
 _CONFIG = WorkerPoolConfig(ServiceSettings(), ConnectionSettings())
 

@@ -1,23 +1,19 @@
 """Made-up exports in random dialects, encodings and forms of numbers and dates, with the records that they mean."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import gzip
 import io
+import random
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import orjson
 import zstandard
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
-    from pathlib import Path
 
 # Encodings, and whether a map may leave them out.
 ENCODINGS = {

@@ -1,18 +1,12 @@
 """A folder with tables and column maps, and what the indexer reads from it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 
 from indexer import RejectedLine, open_source
-from mappings import LISTING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mappings import Resource
+from mappings import LISTING, Resource
 
 HEAD = 'platform_company_id = "acme"\nupdated_at = "2026-01-01"\n'
 LISTINGS = f'resource = "listings"\n{HEAD}'

@@ -1,8 +1,6 @@
 """Cells as brokerages write them, and the values that they become."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -18,9 +16,6 @@ from tests.indexer.source.tables.table_folder import (
     records_of,
     write_map,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 X = '{column = "x"}'
 

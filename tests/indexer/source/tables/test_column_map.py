@@ -1,10 +1,10 @@
 """Column maps: what they declare, what cells become, and which rows and files are refused with which words."""
 
-from __future__ import annotations
-
 import gzip
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,14 +12,8 @@ import zstandard
 
 from indexer import RejectedLine, SourceError, open_source
 from indexer.source.tables.column_map import envelope_fields
-from mappings import COMPANY, LISTING, OFFICE, RESOURCES
+from mappings import COMPANY, LISTING, OFFICE, RESOURCES, Resource
 from tests.indexer.parsed_lines import parse_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from mappings import Resource
 
 COLUMNS = "id,changed,price,street,no,kind,pool,day"
 LISTED = COLUMNS.replace(",", ", ")

@@ -1,10 +1,9 @@
 """A column map over files, patterns, folders and archives, and several maps in one source."""
 
-from __future__ import annotations
-
 import gzip
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -21,10 +20,6 @@ from tests.indexer.source.tables.table_folder import (
     records_of,
     write_map,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,20 +1,15 @@
 """The example of a column map: real house sales, from a CSV file to what is served."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from indexer import IndexerSettings, open_source
 from indexer.documents.companies import companies_from_source
 from indexer.documents.line_parser import ChunkReader, LineParser
 from mappings import COMPANY, SOLD_LISTING
-
-if TYPE_CHECKING:
-    from tests.indexer.conftest import Bench
+from tests.indexer.conftest import Bench
 
 EXAMPLE = Path(__file__).parents[4] / "docs" / "examples" / "king_county.toml"
 ROWS = 202

@@ -1,22 +1,16 @@
 """Made-up messy exports: every row is served exactly as it was meant, or named in the report; `--soak` for 50."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
 
 from indexer import open_source
 from indexer.inspection.source_check import check_source
 from mappings import LISTING
+from tests.indexer.conftest import Bench
 from tests.indexer.source.tables.messy_exports import MessyExport
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.indexer.conftest import Bench
 
 
 async def test_every_row_is_served_exactly_or_named(

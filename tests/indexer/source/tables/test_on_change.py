@@ -1,22 +1,16 @@
 """`updated_at = "on change"`: the content decides which records of a source without times have changed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from indexer import open_source, update
+from indexer import RunSummary, open_source, update
 from indexer.verify.verification import verify_against_source
 from mappings import LISTING
+from tests.indexer.conftest import Bench
 from tests.indexer.source.tables.table_folder import IDENTIFIER, write_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from indexer import RunSummary
-    from tests.indexer.conftest import Bench
 
 MAP = f"""resource = "listings"
 files = ["part-*.csv"]

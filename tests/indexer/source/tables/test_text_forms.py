@@ -1,17 +1,12 @@
 """Encodings and delimiters, declared or detected."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from indexer import RejectedLine, SourceError, open_source
 from indexer.source.tables.table_source import TableSource
 from tests.indexer.source.tables.table_folder import IDENTIFIER, LISTINGS, lines_of, records_of, write_map
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = [("1", "Cañon City", "Une résidence à côté du café"), ("2", "San José", "piñata “quoted” dash")]
 
