@@ -28,9 +28,8 @@ from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex, update
 from mappings import LISTING
 from sample import write_source
-from service.audit.audit_rows import LIVE
-from service.audit.audit_store import AuditStore
-from service.audit.holders import CurrentRecord, Holder, find_holders
+from service.audit.reads import LIVE
+from service.audit.store import AuditStore, CurrentRecord, Holder, find_holders
 from service.keys.store import KeyGrant, KeyStore
 
 _PREFIX = "audit-bench-"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import orjson
 
-from service.audit.audit_rows import LIVE
+from service.audit.reads import LIVE
 
 Sent = Iterator[tuple[str, str, str]]  # alias of the resource, identifier, state
 

@@ -14,8 +14,7 @@ from elasticsearch import AsyncElasticsearch
 from cluster.connection import ConnectionSettings
 from cluster.control_index import ensure_index
 from sample import write_source
-from service.keys.key_text import generate_key
-from service.keys.record import KEYS_INDEX_BODY, ApiKey
+from service.keys.api_key import KEYS_INDEX_BODY, ApiKey, generate_key
 from service.keys.store import KeyGrant, KeyStore
 
 _UPDATED_AT = "2026-01-01T00:00:00Z"

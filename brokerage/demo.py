@@ -23,7 +23,7 @@ from embedded import DataFolderError, EmbeddedCluster, EmbeddedNodeError, NodeOp
 from embedded.cache_folders import cache_folder
 from embedded.ports import free_ports
 from service.settings import ServiceSettings
-from service.workers.server import run_server
+from service.workers.worker import run_server
 
 _PREFIX = "demo-"
 _CONSOLE_DISTANCE = 1000

@@ -20,7 +20,7 @@ from mappings.generations import parse_generation
 from mappings.index_body import schema_fingerprint
 from mappings.legends import ON_MARKET_STATUSES
 from sample import write_source
-from service.keys.key_text import parse_key
+from service.keys.api_key import parse_key
 from service.keys.store import KeyGrant, KeyStore
 from service.search.query import at_or_after, term, terms, window_start
 

@@ -11,7 +11,7 @@ from brokerage.settings_types import reject_unknown_settings
 from brokerage_feed.exit_codes import ExitCode, fail
 from cluster.settings import SettingError
 from cluster.write_blocks import refusal_reason
-from service.workers.sockets import ListenError
+from service.workers.worker import ListenError
 
 __all__ = ["ExitCode", "exit_on_error", "fail"]
 

@@ -13,10 +13,8 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
-from service.workers.server import run_server
-from service.workers.slot import WorkerPoolConfig
-from service.workers.sockets import bind_sockets
-from service.workers.supervisor import Supervisor
+from service.workers.supervisor import Supervisor, WorkerPoolConfig
+from service.workers.worker import bind_sockets, run_server
 
 
 @click.command(

@@ -17,55 +17,44 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from mappings import COMPANY, RESOURCES
-from service.audit.audit_log import AuditLog
-from service.audit.audit_writer import Audit, WrittenAudit
+from service.audit.reads import Audit, AuditLog, WrittenAudit
 from service.background import keep_running
-from service.compatible_requests import COMPATIBLE_ROOT
+from service.compatible import COMPATIBLE_ROOT, FORM_PATHS
 from service.errors import EngineUnavailable
 from service.exports.operations import EXPORT_OPERATIONS
-from service.exports.published_place import open_publications
+from service.exports.stores import open_publications
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.operations import FEED_OPERATIONS
-from service.feed.token_sealing import TokenVault, read_token_sealer
+from service.feed.token import TokenVault, read_token_sealer
 from service.health.checks import get_within_timeout
-from service.health.monitor import HealthMonitor
-from service.health.probes import DRAINING, HEALTH_MONITOR, livez, readyz, startupz
-from service.http.client_address import read_networks
+from service.health.monitor import DRAINING, HEALTH_MONITOR, HealthMonitor, livez, readyz, startupz
 from service.http.cors import cors_middleware
-from service.http.form_body import FORM_PATHS
 from service.http.problems import problem_middleware
-from service.http.routing import BoundedRouter
+from service.http.requests import BoundedRouter, read_networks, slash_middleware
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
-from service.http.slashes import slash_middleware
 from service.keys.revocation_list import RevocationList
-from service.keys.ring import KeyRing
-from service.keys.usage import KeyUsage
+from service.keys.ring import KeyRing, KeyUsage
+from service.limits.addresses import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer
 from service.limits.admission import AdmissionControl
-from service.limits.auth_failures import AuthFailureLimiter
-from service.limits.key_limiter import create_limiter
-from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
-from service.openapi.document_handler import create_document_handler
+from service.limits.rates import create_limiter
+from service.openapi.document import create_document_handler
 from service.operation import Operation
 from service.reso.entity_events.event_ledger import EventLedgerReader
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
 from service.reso.protocol.error_format import RESO_ERRORS
 from service.resources import OPERATIONS
 from service.search.cached_value import CacheAges, CachedValue
-from service.search.company_directory import CompanyDirectoryReader
 from service.search.engine import SearchEngine
-from service.search.marks import read_mark
+from service.search.shared_state import CompanyDirectoryReader, read_mark
 from service.services import Services
 from service.settings import ServiceSettings
-from service.site.api_index import create_index_handler
-from service.site.discovery import discovery_handlers
-from service.site.page_handler import SITE_PATHS, SiteHandler
-from service.telemetry.access_log import AccessLog, EmitLine
-from service.telemetry.attempts import StartSpan
-from service.telemetry.observation import CURRENT_OBSERVATION
-from service.telemetry.request_observer import REQUEST_OBSERVER, RequestObserver
+from service.site.discovery import create_index_handler, discovery_handlers
+from service.site.pages import SITE_PATHS, SiteHandler
+from service.telemetry.observation import CURRENT_OBSERVATION, StartSpan
+from service.telemetry.requests import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
 
 if TYPE_CHECKING:
-    from service.telemetry.tracing import Tracing
+    from service.telemetry.traces import Tracing
 
 API_ROOT = "/v1"
 _VARIABLE = re.compile(r"\{(\w+)\}")

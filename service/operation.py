@@ -13,26 +13,20 @@ from aiohttp import web
 from aiohttp.payload import Payload
 from marshmallow import Schema
 
-from service.audit.request_audit import REQUEST_AUDIT
-from service.compatible_requests import adapt_request
+from service.audit.reads import REQUEST_AUDIT
+from service.compatible import adapt_request
 from service.errors import Unauthorized
-from service.http.client_address import client_address
-from service.http.conditional import has_sent_tag
-from service.http.payload import BufferListPayload
-from service.http.response_encoding import encode_response
-from service.http.responses import count_records
-from service.keys.authentication import authenticate, confirm
-from service.keys.permissions import reject_guarded_parameters, withheld_groups
-from service.keys.record import ApiKey
-from service.limits.admission import RequestKind
-from service.limits.admission_lane import ADMISSION_SLOT
-from service.limits.key_limiter import admit, refund_request
+from service.http.requests import client_address
+from service.http.responses import BufferListPayload, count_records, encode_response, has_sent_tag
+from service.keys.api_key import ApiKey
+from service.keys.authentication import authenticate, confirm, reject_guarded_parameters, withheld_groups
+from service.limits.admission import ADMISSION_SLOT, RequestKind
+from service.limits.rates import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
 from service.services import Services
-from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL
-from service.telemetry.timing import Layer, Timer
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,14 @@ from cluster.control_index import Mark
 from mappings.display import DisplayLicence
 from mappings.fields import View
 from mappings.resource import Resource
-from service.audit.request_audit import NOT_AUDITED, RequestAudit
-from service.limits.admission import LARGE_PAGE_RECORDS, RequestKind
-from service.limits.admission_lane import AdmissionSlot
+from service.audit.reads import NOT_AUDITED, RequestAudit
+from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
 from service.records.projection import Variant
 from service.scope import CompanyDirectory, Scope
-from service.search.display import displayed
-from service.search.query import Clause, Selection
-from service.search.shards.scope_reach import scope_reach
-from service.search.shards.served_shards import OneShard, ServedShards
+from service.search.placement import OneShard, ServedShards, scope_reach
+from service.search.query import Clause, Selection, displayed
 from service.services import Services
-from service.telemetry.timing import Layer, Timer
+from service.telemetry.observation import Layer, Timer
 
 Result = TypeVar("Result")
 

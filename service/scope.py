@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from service.errors import ApiError, Forbidden, InvalidRequest
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey
 
 COMPANY_PARAMETER = "platform_company_id"
 PARENT_PARAMETER = "parent_company_id"

@@ -6,29 +6,27 @@ from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
 from cluster.http.node_health import NodeHealth
 from mappings.resource import Resource
-from service.audit.audit_writer import Audit
+from service.audit.reads import Audit
 from service.exports.publications import Publications
 from service.feed.change_notifier import ChangeNotifier
 from service.feed.encoded_page import ChangesPage
-from service.feed.token_sealing import TokenVault
-from service.http.client_address import IpNetwork
+from service.feed.token import TokenVault
 from service.http.compression import CompressionCache
+from service.http.requests import IpNetwork
 from service.http.send_monitor import SendMonitor
 from service.keys.ring import KeyRing
+from service.limits.addresses import AuthFailureLimiter
 from service.limits.admission import AdmissionControl
-from service.limits.auth_failures import AuthFailureLimiter
-from service.limits.key_limiter import KeyLimiter
+from service.limits.rates import KeyLimiter
 from service.reso.entity_events.event_ledger import EventLedger
 from service.scope import CompanyDirectory
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
-from service.search.reads.batch_loader import BatchLoader
 from service.search.shared_pages import SharedPages
+from service.search.sharing import BatchLoader
 from service.settings import ServiceSettings
 from service.telemetry.feed_consumers import ConsumerRegistry
-from service.telemetry.loop_lag import LoopLag
-from service.telemetry.timing import TimingTotals
-from service.telemetry.traffic import TrafficTotals
+from service.telemetry.observation import LoopLag, TimingTotals, TrafficTotals
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""The settings of the service."""
+"""The settings of the service (`brokerage settings`)."""
 
+import re
 from dataclasses import dataclass
 
-from cluster.settings import setting
-from service.contact import CONTACT_SETTING, require_contact
+from cluster.settings import SettingError, setting
 from service.exports.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
 from service.exports.parquet_names import ParquetNames
-from service.http.allowed_hosts import ALLOWED_HOSTS_SETTING, require_host_names
-from service.http.client_address import read_networks
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
+from service.http.requests import ALLOWED_HOSTS_SETTING, read_networks, require_host_names
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import (
@@ -17,8 +16,26 @@ from service.limits.redis_url import (
     require_redis_client,
     require_redis_url,
 )
-from service.telemetry.access_log import AccessLogMode
 from service.telemetry.logs import LogFormat
+from service.telemetry.requests import AccessLogMode
+
+CONTACT_SETTING = "BROKERAGE_CONTACT"
+
+_MAIL = re.compile(r"[^\s@<>\"']+@[^\s@<>\"']+\.[^\s@<>\"']+")
+_PAGE = re.compile(r"https://[^\s<>\"'/]+[^\s<>\"']*")
+
+
+def require_contact(contact: str) -> None:
+    """Raise SettingError unless it is empty, a mail address or an https URL."""
+    if contact and not (_MAIL.fullmatch(contact) or _PAGE.fullmatch(contact)):
+        raise SettingError(
+            f"{CONTACT_SETTING} is {contact!r}: use a mail address such as api@broker.example, or an https URL."
+        )
+
+
+def contact_uri(contact: str) -> str:
+    """Return the URI of a contact, `mailto:` for a mail address; empty without one."""
+    return f"mailto:{contact}" if _MAIL.fullmatch(contact) else contact
 
 
 @dataclass(frozen=True)

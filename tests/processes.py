@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from signal import Signals
 
-from service.workers.shutdown import REPLACED_SIGNAL
+from service.workers.worker import REPLACED_SIGNAL
 
 
 def workers_of(pid: int) -> set[int]:

@@ -20,9 +20,8 @@ from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from mappings import LISTING, RESOURCES, SOLD_LISTING, Resource
 from mappings.shards.visibility import LEFT_QUERY
-from service.audit.audit_rows import LIVE
-from service.audit.audit_store import AuditStore, NoAudit
-from service.audit.holders import CurrentRecord, find_holders
+from service.audit.reads import LIVE
+from service.audit.store import AuditStore, CurrentRecord, NoAudit, find_holders
 from service.keys.store import KeyStore
 from service.search.query import spellings
 from service.settings import ServiceSettings

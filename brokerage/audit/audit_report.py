@@ -8,11 +8,10 @@ from typing import Any
 
 from brokerage.keys.key_tables import key_state
 from brokerage.long_table import Column, may_style, table_lines, terminal_width
-from service.audit.audit_rows import LIVE
-from service.audit.audit_store import AuditCoverage
-from service.audit.holders import CurrentRecord, Holder
-from service.feed.json_lines import iso_timestamp
-from service.keys.record import ApiKey, DamagedKey
+from service.audit.reads import LIVE
+from service.audit.store import AuditCoverage, CurrentRecord, Holder
+from service.feed.streaming import iso_timestamp
+from service.keys.api_key import ApiKey, DamagedKey
 
 _COLUMNS = (
     Column("Key id"),

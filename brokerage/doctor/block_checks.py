@@ -10,8 +10,7 @@ from cluster.connection import ConnectionSettings
 from cluster.write_blocks import FLOOD_BLOCK_SETTING, WRITE_BLOCKS
 from mappings import RESOURCES
 from mappings.index_body import BLOCK_NOTE, BLOCK_SETTING
-from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState
-from service.health.index_checks import IndexInventory
+from service.health.checks import CONTROL_SUBJECT, KEYS_SUBJECT, Finding, FindingState, IndexInventory
 
 
 def block_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:

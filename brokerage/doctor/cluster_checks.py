@@ -13,19 +13,19 @@ from rich.filesize import decimal
 from cluster.connection import ConnectionSettings
 from cluster.token_keys import TOKEN_KEYS_ID
 from indexer.indices.preflight import FloodStage, holds_indices
-from service.feed.token_sealing import read_token_sealer
+from service.feed.token import read_token_sealer
 from service.health.checks import (
     CLUSTER_HEALTH_PATH,
     KEYS_SUBJECT,
     Finding,
     FindingState,
+    IndexInventory,
     StatusReader,
     get_within_timeout,
     missing_privilege,
     run_check,
 )
-from service.health.index_checks import IndexInventory
-from service.keys.record import ApiKey, DamagedKey
+from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyStore
 from service.search.engine import SearchEngine
 

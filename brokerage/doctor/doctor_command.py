@@ -30,10 +30,17 @@ from indexer.settings import IndexerSettings
 from mappings import RESOURCES
 from service.app import build_services
 from service.errors import ApiError, NotElasticsearch
-from service.health.checks import KEYS_SUBJECT, Finding, FindingState, cluster_findings
-from service.health.index_checks import IndexInventory, index_findings, read_inventory
+from service.health.checks import (
+    KEYS_SUBJECT,
+    Finding,
+    FindingState,
+    IndexInventory,
+    cluster_findings,
+    index_findings,
+    read_inventory,
+    read_marks,
+)
 from service.health.monitor import unreachable_finding
-from service.health.replaced_data import read_marks
 from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
 

@@ -1,7 +1,7 @@
 """The check of `brokerage doctor` of published files: whether the service can read them, and sign URLs of a store."""
 
 from service.errors import EngineUnavailable
-from service.exports.published_place import open_publications
+from service.exports.stores import open_publications
 from service.health.checks import Finding, FindingState
 from service.settings import ServiceSettings
 

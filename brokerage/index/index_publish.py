@@ -22,14 +22,13 @@ from brokerage_feed.tables.columns import Spelling
 from cluster.connection import ConnectionSettings
 from cluster.settings import load_settings
 from indexer import IndexerSettings
-from service.exports.manifest import Manifest
 from service.exports.object_store import QUICK, is_store_url, open_store
 from service.exports.parquet_names import ParquetNames
-from service.publishing import publish_run
-from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
-from service.publishing.publish_target import open_target
+from service.exports.publications import Manifest
+from service.publishing.files import open_target
 from service.publishing.publisher import PublishProgress
-from service.publishing.typed_tables import OpenTables
+from service.publishing.publisher import publish as publish_files
+from service.publishing.target import OpenTables, PublishError, PublishLocked, PublishUnavailable
 from service.settings import ServiceSettings
 
 _INTERVAL_SECONDS = 5.0
@@ -122,7 +121,7 @@ async def _run(
 ) -> Sequence[Manifest]:
     with cancel_on_signal():
         target = open_target(place, _typed_tables(settings.exports_parquet, display))
-        return await publish_run.publish(connection, settings, target, companies, display)
+        return await publish_files(connection, settings, target, companies, display)
 
 
 def _typed_tables(names: ParquetNames, display: _Display) -> OpenTables | None:

@@ -8,7 +8,7 @@ from typing import Any
 import rich_click as click
 
 from mappings import FIELD_GROUPS
-from service.keys.record import TIER_PATTERN
+from service.keys.api_key import TIER_PATTERN
 
 _COUNT = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 _COMPANY = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)

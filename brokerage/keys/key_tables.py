@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from brokerage.long_table import Column, may_style, table_lines, terminal_width
-from service.keys.record import ApiKey, DamagedKey
+from service.keys.api_key import ApiKey, DamagedKey
 
 LastUsed = Mapping[str, dt.datetime]
 

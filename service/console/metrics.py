@@ -1,19 +1,181 @@
-"""Prometheus metrics, served on a private port because they are not for partners."""
+"""Metrics for Prometheus, and their last hour for the console."""
 
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, disable_created_metrics, generate_latest
-
-from service.console.collectors import (
-    AdmissionCollector,
-    EngineCollector,
-    ProgressCollector,
-    TimingCollector,
-    TrafficCollector,
-    UnsentCollector,
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
 )
+
+from cluster.control_index import Mark
+from cluster.http.node_health import NodeHealth
+from mappings.resource import Resource
 from service.http.problems import problem_middleware
-from service.search.cached_value import refresh_all
+from service.http.send_monitor import SendMonitor
+from service.limits.admission import AdmissionLane
+from service.search.cached_value import CachedValue, refresh_all
 from service.services import Services
+from service.telemetry.observation import Attempts, Histogram, LoopLag, TimingTotals, TrafficTotals
+
+
+class TimingCollector:
+    """Request seconds by path template and layer, as a summary without quantiles."""
+
+    def __init__(self, timings: TimingTotals) -> None:
+        """Read these totals on each scrape."""
+        self._timings = timings
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        family = SummaryMetricFamily(
+            "brokerage_layer_seconds", "Seconds spent in each layer of requests.", labels=("path", "layer")
+        )
+        for path, layer, total in self._timings.rows():
+            family.add_metric((path, layer), count_value=total.count, sum_value=total.seconds)
+        yield family
+
+
+class AdmissionCollector:
+    """Concurrency limits, running, queued and refused requests, by kind."""
+
+    def __init__(self, lanes: Iterable[AdmissionLane]) -> None:
+        """Read these lanes on each scrape."""
+        self._lanes = tuple(lanes)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the four metrics."""
+        slots = GaugeMetricFamily("brokerage_requests_places", "Concurrency limit.", labels=["kind"])
+        running = GaugeMetricFamily("brokerage_requests_running", "Requests being processed.", labels=["kind"])
+        waiting = GaugeMetricFamily("brokerage_requests_waiting", "Queued requests.", labels=["kind"])
+        refused = CounterMetricFamily(
+            "brokerage_requests_refused", "Requests refused because the queue was full or too slow.", labels=["kind"]
+        )
+        for lane in self._lanes:
+            slots.add_metric([lane.kind], lane.slots)
+            running.add_metric([lane.kind], lane.running)
+            waiting.add_metric([lane.kind], lane.waiting)
+            refused.add_metric([lane.kind], lane.refused)
+        yield from (slots, running, waiting, refused)
+
+
+class UnsentCollector:
+    """Bytes of responses that clients have not read."""
+
+    def __init__(self, sends: SendMonitor) -> None:
+        """Read it on each scrape."""
+        self._sends = sends
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric."""
+        text = "Bytes of responses that wait for clients to read them."
+        yield GaugeMetricFamily("brokerage_unsent_bytes", text, value=self._sends.unsent_bytes)
+
+
+class TrafficCollector:
+    """Requests, rows, bytes and durations by route."""
+
+    def __init__(self, traffic: TrafficTotals) -> None:
+        """Read these totals on each scrape."""
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the four metrics."""
+        requests = CounterMetricFamily(
+            "brokerage_requests",
+            "Requests by path template, status and rate tier; 499: the client left before the response was sent.",
+            labels=["route", "status", "tier"],
+        )
+        for (route, status, tier), count in self._traffic.requests.items():
+            requests.add_metric([route, str(status), tier], count)
+        seconds = HistogramMetricFamily(
+            "brokerage_request_seconds",
+            "Seconds until the response was ready to send, by path template and status class.",
+            labels=["route", "status_class"],
+        )
+        for labels, histogram in self._traffic.seconds.items():
+            seconds.add_metric(labels, histogram.buckets(), histogram.sum)
+        yield from (requests, seconds)
+        yield _by_route("brokerage_answer_rows", "Records sent.", self._traffic.rows)
+        yield _by_route("brokerage_answer_bytes", "Bytes of bodies, after compression.", self._traffic.body_bytes)
+
+
+def _by_route(name: str, text: str, totals: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=["route"])
+    for route, count in totals.items():
+        family.add_metric([route], count)
+    return family
+
+
+class EngineCollector:
+    """Requests to Elasticsearch, and the state of its nodes, counted without names because addresses change."""
+
+    def __init__(self, attempts: Attempts, nodes: Iterable[NodeHealth]) -> None:
+        """Read both on each scrape."""
+        self._attempts = attempts
+        self._nodes = tuple(nodes)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the three metrics."""
+        seconds = HistogramMetricFamily(
+            "brokerage_elasticsearch_request_seconds",
+            "Seconds of requests to Elasticsearch, including the wait for a connection, by status class; none: no "
+            "response.",
+            labels=["status_class"],
+        )
+        for outcome, histogram in self._attempts.seconds.items():
+            seconds.add_metric([outcome], histogram.buckets(), histogram.sum)
+        running = sum(len(node.in_flight) for node in self._nodes)
+        nodes = GaugeMetricFamily("brokerage_elasticsearch_nodes", "Nodes by state.", labels=["state"])
+        for state, count in node_states(self._nodes).items():
+            nodes.add_metric([state], count)
+        yield from (seconds, nodes)
+        yield GaugeMetricFamily("brokerage_elasticsearch_requests_running", "Requests in flight.", value=running)
+
+
+def node_states(nodes: Iterable[NodeHealth]) -> dict[str, int]:
+    """Return the number of Elasticsearch nodes by state (`well`, `failed`, `silent`), as seen by this process."""
+    states = {"well": 0, "failed": 0, "silent": 0}
+    for node in nodes:
+        states["silent" if node.is_silent else "well" if node.is_healthy else "failed"] += 1
+    return states
+
+
+class ProgressCollector:
+    """Event loop lag, and the indexer's watermarks as last read."""
+
+    def __init__(self, loop_lag: LoopLag, marks: Mapping[Resource, CachedValue[Mark | None]]) -> None:
+        """Read both on each scrape."""
+        self._loop_lag = loop_lag
+        self._marks = marks
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the three metrics. A resource that was never loaded has no watermark."""
+        lag = HistogramMetricFamily("brokerage_loop_lag_seconds", "Event loop lag, measured four times a second.")
+        lag.add_metric([], self._loop_lag.seconds.buckets(), self._loop_lag.seconds.sum)
+        clock = GaugeMetricFamily(
+            "brokerage_index_mark_timestamp_seconds",
+            "The watermark: everything stamped up to this time is visible, in seconds since 1970.",
+            labels=["resource"],
+        )
+        sequence = GaugeMetricFamily(
+            "brokerage_index_mark_sequence", "Number of changes that the indexer has published.", labels=["resource"]
+        )
+        for resource, cached in self._marks.items():
+            if (mark := cached.current) is not None:
+                clock.add_metric([resource.alias], mark.clock / 1000)
+                sequence.add_metric([resource.alias], mark.sequence)
+        yield from (lag, clock, sequence)
+
 
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -43,3 +205,99 @@ def _registry(services: Services) -> CollectorRegistry:
     registry.register(EngineCollector(services.engine.attempts, services.pulses))
     registry.register(ProgressCollector(services.loop_lag, services.marks))
     return registry
+
+
+STEP_SECONDS = 5
+STEP_COUNT = 120
+# Subjects other than routes.
+ENGINE_SUBJECT, LOOP_SUBJECT = "elasticsearch", "event loop"
+STATUS_KIND, ROWS_KIND, SECONDS_KIND = "status", "rows", "seconds"
+
+# Kind, route or other subject, and status or upper bound in seconds.
+CountName = tuple[str, str, str]
+Counts = Counter[CountName]
+
+
+class HistoryStep(msgspec.Struct):
+    """The counts of one step; `number` is the time since 1970 in steps of five seconds."""
+
+    number: int
+    counts: list[tuple[str, str, str, int]]
+
+
+class MetricHistory:
+    """The steps of one process."""
+
+    def __init__(self, services: Services, clock: Callable[[], float] = time.time) -> None:
+        """Start now, without earlier counts; `clock` returns seconds since 1970."""
+        self._services = services
+        self._clock = clock
+        self._last_totals = _totals(services)
+        self._steps: deque[tuple[int, Counts]] = deque(maxlen=STEP_COUNT)
+
+    async def lifespan(self, _: web.Application) -> AsyncIterator[None]:
+        """Sample while the application runs."""
+        counting = asyncio.create_task(self._run())
+        yield
+        counting.cancel()
+        with suppress(asyncio.CancelledError):
+            await counting
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(STEP_SECONDS)
+            self.sample()
+
+    def sample(self) -> None:
+        """Add everything counted since the last sample to the current step."""
+        number = int(self._clock()) // STEP_SECONDS
+        totals = _totals(self._services)
+        if not self._steps or self._steps[-1][0] != number:
+            self._steps.append((number, Counter()))
+        self._steps[-1][1].update(totals - self._last_totals)
+        self._last_totals = totals
+
+    def steps(self) -> list[HistoryStep]:
+        """Return all steps up to now, oldest first."""
+        self.sample()
+        return [
+            HistoryStep(number, [(*name, count) for name, count in counts.items()]) for number, counts in self._steps
+        ]
+
+
+def merge_steps(steps: Iterable[HistoryStep]) -> dict[int, Counts]:
+    """Add up the steps of several processes, by step number."""
+    merged: dict[int, Counts] = {}
+    for step in steps:
+        counts = merged.setdefault(step.number, Counter())
+        for kind, subject, label, count in step.counts:
+            counts[kind, subject, label] += count
+    return merged
+
+
+def _totals(services: Services) -> Counts:
+    return Counter(dict(_counted(services)))
+
+
+def _counted(services: Services) -> Iterator[tuple[CountName, int]]:
+    traffic = services.traffic
+    by_status: Counts = Counter()
+    for (route, status, _), count in traffic.requests.items():
+        by_status[STATUS_KIND, route, str(status)] += count
+    yield from by_status.items()
+    for route, rows in traffic.rows.items():
+        yield (ROWS_KIND, route, ""), rows
+    for (route, status_class), histogram in traffic.seconds.items():
+        if status_class == "2xx":
+            yield from _durations(route, histogram)
+    engine: Counts = Counter()
+    for outcome, histogram in services.engine.attempts.seconds.items():
+        engine.update({(STATUS_KIND, ENGINE_SUBJECT, outcome): sum(histogram.counts.values())})
+        engine.update(dict(_durations(ENGINE_SUBJECT, histogram)))
+    yield from engine.items()
+    yield from _durations(LOOP_SUBJECT, services.loop_lag.seconds)
+
+
+def _durations(subject: str, histogram: Histogram) -> Iterator[tuple[CountName, int]]:
+    for bound, count in histogram.counts.items():
+        yield (SECONDS_KIND, subject, str(bound)), count

@@ -1,32 +1,150 @@
-"""The overview behind the console page, from this process, its sibling workers and Elasticsearch."""
+"""The page of the console: what is going on, what needs attention, and its routes on the port of metrics."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from importlib import resources
 from importlib.metadata import version
+from importlib.resources.abc import Traversable
 
 import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from service.console.figures import Figures, compute_figures
-from service.console.metric_history import MetricHistory
-from service.console.notices import (
-    ConsumerRow,
-    Notice,
-    NoticeLevel,
-    consumer_notices,
-    finding_notices,
-    headline,
-    peer_notices,
-    resource_notices,
-    traffic_notices,
+from cluster.index_wear import wear_sentence
+from mappings import LISTING, SOLD_LISTING
+from service.app import SERVICES
+from service.console.metrics import MetricHistory, create_metrics_app
+from service.console.summaries import (
+    WORKER_SNAPSHOT_PATH,
+    Figures,
+    LaneSnapshot,
+    ResourceSummaries,
+    ResourceSummary,
+    SiblingWorkers,
+    WorkerSnapshot,
+    compute_figures,
+    merge_snapshots,
+    take_snapshot,
 )
-from service.console.resource_summaries import ResourceSummaries, ResourceSummary
-from service.console.sibling_workers import SiblingWorkers
-from service.console.worker_snapshot import LaneSnapshot, WorkerSnapshot, merge_snapshots, take_snapshot
-from service.health.monitor import HealthMonitor
-from service.keys.record import ApiKey
+from service.health.checks import Finding, FindingState
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
+from service.http.requests import allowed_hosts_middleware
+from service.keys.api_key import ApiKey, mask_keys
 from service.services import Services
+from service.site.pages import CONTENT_POLICY, SITE_FILES
 from service.telemetry.feed_consumers import FeedConsumer, KeyUse
+
+MAX_FAILED_SHARE = 0.01
+MAX_P99_SECONDS = 1.0
+MAX_LOOP_LAG_SECONDS = 0.1
+MAX_MARK_AGE_SECONDS = 24 * 3600
+# Listings change every day; the other resources may not.
+_DAILY_RESOURCES = {LISTING.alias, SOLD_LISTING.alias}
+
+
+class NoticeLevel(StrEnum):
+    """The severity of a notice, in the terms of `brokerage doctor`."""
+
+    WRONG = "wrong"
+    WARNING = "warning"
+    WELL = "well"
+
+
+_LEVELS = {
+    FindingState.WRONG: NoticeLevel.WRONG,
+    FindingState.WARNING: NoticeLevel.WARNING,
+    FindingState.UNKNOWN: NoticeLevel.WARNING,
+}
+
+
+class Notice(msgspec.Struct):
+    """A problem, and how to fix it if that is known."""
+
+    level: NoticeLevel
+    text: str
+    remedy: str = ""
+
+
+class ConsumerRow(msgspec.Struct):
+    """A consumer, its problem, and the seconds by which its last complete walk is behind the watermark."""
+
+    seen: FeedConsumer
+    name: str
+    trouble: str
+    behind: float | None
+
+
+def finding_notices(findings: Iterable[Finding]) -> Iterator[Notice]:
+    """Yield the problems found by the health checks of Elasticsearch."""
+    for finding in findings:
+        if (level := _LEVELS.get(finding.state)) is not None:
+            text = f"{finding.subject}: {finding.problem}. {finding.detail}".strip()
+            yield Notice(level, text, finding.remedy)
+
+
+def resource_notices(resources: Iterable[ResourceSummary], now: float) -> Iterator[Notice]:
+    """Yield resources without updates that should change every day, refused builds, and indices to compact."""
+    for summary in resources:
+        name, mark, build = summary.resource, summary.mark, summary.build
+        if name in _DAILY_RESOURCES and mark is not None and now - mark > MAX_MARK_AGE_SECONDS:
+            text = f"{name}: no changes published for {int((now - mark) // 3600)} hours."
+            yield Notice(NoticeLevel.WARNING, text, "See the last run and unfinished ones: `brokerage index status`.")
+        if build is not None and build.refusal is not None:
+            text = f"{name}: the build of {build.candidate} was refused. {build.refusal}"
+            remedy = f"Fix the source, then run `brokerage index reindex SOURCE {name}`."
+            yield Notice(NoticeLevel.WARNING, text, remedy)
+        if summary.wear is not None and summary.wear.is_worn:
+            text = f"{name}: {wear_sentence(summary.wear)}"
+            yield Notice(NoticeLevel.WARNING, text, f"Merge them: `brokerage index compact {name}`.")
+
+
+def traffic_notices(figures: Figures) -> Iterator[Notice]:
+    """Yield failed requests, slow routes and event loop lag."""
+    minute = figures.minute
+    if minute.failed > MAX_FAILED_SHARE * minute.requests:
+        text = f"{minute.failed} of {minute.requests} requests in the last minute failed."
+        yield Notice(NoticeLevel.WRONG, text, "See the log for the causes.")
+    for route in figures.routes:
+        if route.slowest is not None and route.slowest > MAX_P99_SECONDS:
+            text = f"{route.name}: 1 % of the responses take longer than {route.slowest:.1f} s."
+            yield Notice(NoticeLevel.WARNING, text, "See which layer grew: `brokerage_layer_seconds`.")
+    if figures.loop_late is not None and figures.loop_late > MAX_LOOP_LAG_SECONDS:
+        text = f"The event loop lags by {figures.loop_late * 1000:.0f} ms (99th percentile)."
+        remedy = "Another process uses the CPU, or there are too few cores for the workers."
+        yield Notice(NoticeLevel.WARNING, text, remedy)
+
+
+def consumer_notices(consumers: Iterable[ConsumerRow]) -> Iterator[Notice]:
+    """Yield the consumers that are stuck."""
+    for consumer in consumers:
+        if consumer.trouble:
+            text = f"{consumer.name or consumer.seen.key_id} ({consumer.seen.resource}) {consumer.trouble}."
+            yield Notice(NoticeLevel.WARNING, text, "Contact its owner; the table of consumers shows the cursor.")
+
+
+def peer_notices(nodes: dict[str, int], away: Sequence[int]) -> Iterator[Notice]:
+    """Yield Elasticsearch nodes and workers of this host that do not respond; `away` are metrics ports."""
+    for state, phrase in (("failed", "failed recently"), ("silent", "do not respond")):
+        if nodes[state]:
+            text = f"Elasticsearch: {nodes[state]} of {sum(nodes.values())} nodes {phrase}."
+            yield Notice(NoticeLevel.WARNING, text)
+    for port in away:
+        text = f"The worker on metrics port {port} does not respond: its figures are missing here."
+        yield Notice(NoticeLevel.WARNING, text, "The log reports exits and restarts of workers.")
+
+
+def headline(notices: Sequence[Notice]) -> tuple[NoticeLevel, str]:
+    """Return the highest level, and a one-sentence summary."""
+    if not notices:
+        return NoticeLevel.WELL, "All is well."
+    worst = NoticeLevel.WRONG if any(notice.level is NoticeLevel.WRONG for notice in notices) else NoticeLevel.WARNING
+    count = sum(notice.level is worst for notice in notices)
+    if worst is NoticeLevel.WRONG:
+        return worst, "1 problem." if count == 1 else f"{count} problems."
+    return worst, "1 warning." if count == 1 else f"{count} warnings."
+
 
 # Rows of the tables of keys and consumers: those with problems first, then the most recent.
 _MAX_ROWS = 100
@@ -136,3 +254,71 @@ class OperatorConsole:
 def _seconds_behind(feed: FeedConsumer, mark: float | None) -> float | None:
     """Return whole seconds, like watermarks; None before the first complete walk."""
     return None if mark is None or feed.caught is None else max(0.0, int(mark) - feed.caught)
+
+
+CONSOLE_ROOT = "/console"
+OVERVIEW_PATH = f"{CONSOLE_ROOT}/data.json"
+OPERATOR_CONSOLE = web.AppKey("console", OperatorConsole)
+
+_ASSETS = resources.files("service.console").joinpath("assets")
+_CHART_LIBRARY = resources.files("service.console").joinpath("uplot")
+# Shares the style of the documentation.
+_SITE_ASSETS = SITE_FILES.joinpath("assets")
+_FILES: dict[str, tuple[Traversable, str]] = {
+    CONSOLE_ROOT: (_ASSETS.joinpath("console.html"), "text/html"),
+    f"{CONSOLE_ROOT}/": (_ASSETS.joinpath("console.html"), "text/html"),
+    f"{CONSOLE_ROOT}/console.css": (_ASSETS.joinpath("console.css"), "text/css"),
+    f"{CONSOLE_ROOT}/console.js": (_ASSETS.joinpath("console.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/charts.js": (_ASSETS.joinpath("charts.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/uplot.js": (_CHART_LIBRARY.joinpath("uPlot.iife.min.js"), "text/javascript"),
+    f"{CONSOLE_ROOT}/uplot.css": (_CHART_LIBRARY.joinpath("uPlot.min.css"), "text/css"),
+    f"{CONSOLE_ROOT}/site.css": (_SITE_ASSETS.joinpath("site.css"), "text/css"),
+    f"{CONSOLE_ROOT}/icon.svg": (_SITE_ASSETS.joinpath("icon.svg"), "image/svg+xml"),
+}
+
+
+def create_operators_app(service: web.Application, clock: Callable[[], float] = time.time) -> web.Application:
+    """Return the application of the private port: metrics and console of a service that has been set up.
+
+    `clock` returns seconds since 1970.
+    """
+    app = create_metrics_app(service[SERVICES])
+    app.middlewares.append(allowed_hosts_middleware(service[SERVICES].settings.metrics_allowed_hosts))
+    console = app[OPERATOR_CONSOLE] = OperatorConsole(service[SERVICES], service[HEALTH_MONITOR], clock)
+    app.cleanup_ctx.extend((console.history.lifespan, console.siblings.lifespan))
+    for path, (file, content_type) in _FILES.items():
+        app.router.add_get(path, _file_handler(file.read_bytes(), content_type))
+    app.router.add_get(OVERVIEW_PATH, _overview)
+    app.router.add_get(WORKER_SNAPSHOT_PATH, _worker_snapshot)
+    return app
+
+
+def _file_handler(body: bytes, content_type: str) -> Handler:
+    headers = {"Content-Type": f"{content_type}; charset=utf-8", "Content-Security-Policy": CONTENT_POLICY}
+
+    async def handle(_: web.Request) -> web.Response:
+        return web.Response(body=body, headers=headers)
+
+    return handle
+
+
+async def _overview(request: web.Request) -> web.Response:
+    host, port = _address(request)
+    return _json(await request.app[OPERATOR_CONSOLE].fetch_overview(host, port))
+
+
+async def _worker_snapshot(request: web.Request) -> web.Response:
+    return _json(request.app[OPERATOR_CONSOLE].snapshot())
+
+
+def _address(request: web.Request) -> tuple[str, int]:
+    """Return the local address and port that received the request."""
+    if request.transport is None:
+        raise ConnectionResetError
+    host, port, *_ = request.transport.get_extra_info("sockname")
+    return host, port
+
+
+def _json(body: msgspec.Struct) -> web.Response:
+    # Masked, because a client may have sent a key as a cursor.
+    return web.Response(text=mask_keys(msgspec.json.encode(body).decode()), content_type="application/json")

@@ -36,7 +36,7 @@ class Patience(NamedTuple):
     retries: float
 
 
-# Of what a client waits for, and of what a lock covers (`service.publishing.store_lock`): at most ten seconds.
+# Of what a client waits for, and of what a lock covers (`service.publishing.store_target`): at most ten seconds.
 QUICK = Patience(attempt=5.0, retries=5.0)
 # Of uploads, each part an attempt.
 PATIENT = Patience(attempt=120.0, retries=180.0)

@@ -1,4 +1,4 @@
-"""`/exports/{resource}` and its files: copies of whole companies that were published beforehand (decision 49)."""
+"""`/exports/{resource}`: lists published files and sends them in any part, without work for Elasticsearch."""
 
 from http import HTTPStatus
 from urllib.parse import urlencode
@@ -6,35 +6,102 @@ from urllib.parse import urlencode
 import msgspec
 from aiohttp import web
 from aiohttp.payload import Payload
+from multidict import CIMultiDict
+from yarl import URL
 
 from mappings.fields import View
 from mappings.resource import Resource
 from service.errors import InvalidRequest, NotLoaded
-from service.exports.byte_ranges import requested_slice
-from service.exports.errors import FilesForbidden, NotPublished
-from service.exports.file_audit import record_download
-from service.exports.file_headers import entity_tag, validators
-from service.exports.manifest import Manifest, PublishedFile
-from service.exports.publication_chain import chained_files, token_position
-from service.exports.publications import Delivery, FoundFile, Publications
-from service.exports.whole_company import company_view
+from service.exports.files import entity_tag, record_download, validators
+from service.exports.publications import (
+    Delivery,
+    FilesForbidden,
+    FoundFile,
+    Manifest,
+    NotPublished,
+    Publications,
+    PublishedFile,
+    requested_slice,
+)
 from service.feed import token
-from service.feed.operations.snapshot import resource_from_path
-from service.feed.parameters import FeedTokens
-from service.feed.published_mark import published_mark
-from service.feed.token import FeedPosition
-from service.feed.token_expired import FeedTokenExpired
-from service.feed.view import FeedView
+from service.feed.changes import published_mark
+from service.feed.entries import FeedView
+from service.feed.parameters import FeedFilters, FeedTokens
+from service.feed.snapshot import resource_from_path
+from service.feed.token import FeedPosition, FeedTokenExpired
 from service.http.responses import json_response
+from service.keys.api_key import ApiKey
 from service.keys.authentication import authenticate, bearer_tokens
-from service.keys.record import ApiKey
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.groups import ParentScope
 from service.request_context import RequestContext
-from service.scope import COMPANY_PARAMETER
+from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope
 from service.services import Services
-from service.telemetry.observation import CURRENT_OBSERVATION
+from service.telemetry.observation import CURRENT_OBSERVATION, Timer
+
+
+async def chained_files(
+    publications: Publications, view: FeedView, resource: Resource, latest: Manifest, consumer: FeedPosition
+) -> list[PublishedFile] | None:
+    """Return the files to apply in order, None if there are none that begin at or before the consumer's position.
+
+    A file may begin before it: changes that the consumer has applied come again in the same state.
+    """
+    files: list[PublishedFile] = []
+    manifest: Manifest | None = latest
+    end = await token_position(view, resource, latest.token)
+    if end is None or not _reaches(consumer, end):
+        return None
+    while manifest is not None and manifest.since is not None and manifest.changes is not None:
+        files[:0] = manifest.changes
+        start = await token_position(view, resource, manifest.since)
+        if start is None or _data(start) != _data(consumer):
+            return None
+        if start.sequence <= consumer.sequence:
+            return files
+        manifest = await publications.earlier(manifest)
+    return None
+
+
+def _reaches(consumer: FeedPosition, end: FeedPosition) -> bool:
+    """Whether a publication is newer than a consumer of the same data."""
+    return _data(consumer) == _data(end) and consumer.sequence < end.sequence
+
+
+def _data(position: FeedPosition) -> tuple[int, str]:
+    return position.epoch, position.life
+
+
+async def token_position(view: FeedView, resource: Resource, sealed: str) -> FeedPosition | None:
+    """Return the position of a publication's token, None if it is of another version or can no longer be opened."""
+    try:
+        opened = await view.call.services.tokens.open(sealed, "token")
+        tokens = token.decode_tokens([opened], "token")
+    except (FeedTokenExpired, InvalidRequest):
+        return None
+    # Of another version, whose content hashes cover other members.
+    return tokens.positions[resource] if tokens.views == {view.fingerprint} else None
+
+
+def company_view(services: Services, directory: CompanyDirectory, company: str) -> FeedView:
+    """Return the view; no request of a client is behind it, so nothing is audited, limited or withheld."""
+    schema = FeedFilters()
+    parameters = schema.load({})
+    call = RequestContext(
+        services,
+        Timer(),
+        Scope(frozenset({company})),
+        directory,
+        schema,
+        parameters,
+        path={},
+        url=URL(),
+        headers=CIMultiDict(),
+        withheld=frozenset(),
+        slot=services.admission.lane(RequestKind.SNAPSHOT).slot(""),
+    )
+    return FeedView(call)
 
 
 class ExportParameters(ParentScope):

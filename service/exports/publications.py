@@ -1,24 +1,239 @@
-"""Publications, as the service reads them: by company, resource and name, never by a path of a request."""
+"""Publications: their manifests, their order, and where they are."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from http import HTTPStatus
+from typing import Annotated, NamedTuple, Protocol
 
+import msgspec
 from aiohttp import web
+from multidict import MultiMapping
 
 from cluster.zstd import zstd
-from service.exports.byte_ranges import FileSlice
-from service.exports.manifest import (
-    FILE_NAME,
-    LATEST_NAME,
-    Manifest,
-    PublishedFile,
-    decode_manifest,
-    identifiers_name,
-    manifest_name,
-)
+from service.errors import ApiError, EngineUnavailable
 from service.http.send_monitor import SendLimits
-from service.limits.admission_lane import AdmissionSlot
+from service.limits.admission import AdmissionSlot
+
+
+class NotPublished(ApiError):
+    """No files are published, or they are no longer served."""
+
+    status = 404
+    code = "not-published"
+    title = "Not published"
+
+    def __init__(self, resource: str) -> None:
+        """Name the snapshot, which has the same content."""
+        super().__init__(
+            f"No current files are published for these {resource.replace('_', ' ')}. `/v1/snapshot/{resource}` has the "
+            "same content."
+        )
+
+
+class FilesForbidden(ApiError):
+    """The files hold more than the key may see."""
+
+    status = 403
+    code = "files-forbidden"
+    title = "Files hold more than the key may see"
+
+    def __init__(self, resource: str) -> None:
+        """Name the snapshot, which leaves out what the key may not see."""
+        super().__init__(
+            "Published files hold every field of every record, and this key may not see all of them. "
+            f"`/v1/snapshot/{resource}` has what it may see."
+        )
+
+
+class PreconditionFailed(ApiError):
+    """The file is not the one that `If-Match` names."""
+
+    status = 412
+    code = "precondition-failed"
+    title = "Precondition failed"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__("The file does not have the ETag in If-Match. Request the manifest again.")
+
+
+class RangeNotSatisfiable(ApiError):
+    """The range begins after the end of the file."""
+
+    status = 416
+    code = "range-not-satisfiable"
+    title = "Range not satisfiable"
+
+    def __init__(self, size: int) -> None:
+        """Name the size of the file."""
+        super().__init__(
+            f"The range lies outside the file, which has {size} bytes.", headers={"Content-Range": f"bytes */{size}"}
+        )
+
+
+class StoreUnavailable(EngineUnavailable):
+    """The object store with the files does not respond, or refuses."""
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason for the log; the response says only when to retry."""
+        super().__init__(reason)
+        self.detail = "Published files are not available at the moment. Try again shortly."
+
+
+# Increase it when readers of the previous layout can no longer read it.
+FORMAT_VERSION = 1
+LATEST_NAME = "manifest.json"
+NDJSON_ZSTD = "ndjson.zst"
+PARQUET = "parquet"
+MEDIA_TYPES = {NDJSON_ZSTD: "application/zstd", PARQUET: "application/vnd.apache.parquet"}
+# The time of its start in UTC, to the microsecond, and eight random digits: names sort by time, and never repeat.
+PUBLICATION = r"\d{8}T\d{12}Z-[0-9a-f]{8}"
+# What may follow in the name of a file: its number, which all files of the same records have, or that of a file of
+# changes, table and format.
+FILE_NAME = re.compile(
+    rf"(?P<publication>{PUBLICATION})-[c\d]\d{{4}}(?:\.[a-z_]+)?\.(?:{'|'.join(map(re.escape, MEDIA_TYPES))})", re.ASCII
+)
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class PublishedFile(msgspec.Struct, frozen=True):
+    """One file: its name, format, size in bytes, records or rows, and SHA-256 in hexadecimal digits.
+
+    `last` is the feed key of its last record: files and their records are in the order of a snapshot. `table` is the
+    table whose rows it has: the resource, or one of the lists in its records.
+    """
+
+    name: str
+    format: str
+    bytes: Count
+    records: Count
+    sha256: str
+    last: str
+    table: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A publication. `digest` is that of `/digest`, as 16 hexadecimal digits, of all `records`.
+
+    `token` is the position of the moment, sealed: changes continue from it. `schema` is the fingerprint of the form of
+    records, `previous` the name of the publication before. `changes` are files with all changes from the token `since`,
+    which is that of the publication before, up to `token`; None if there are none. Times are ISO 8601.
+    """
+
+    format: int
+    publication: str
+    company: str
+    resource: str
+    published: str
+    as_of: str
+    schema: str
+    token: str
+    records: Count
+    digest: str
+    files: tuple[PublishedFile, ...]
+    previous: str | None = None
+    since: str | None = None
+    changes: tuple[PublishedFile, ...] | None = None
+
+    @property
+    def whole_files(self) -> list[PublishedFile]:
+        """The files with whole records, without those of typed tables."""
+        return [file for file in self.files if file.format == NDJSON_ZSTD]
+
+    def file(self, name: str) -> PublishedFile | None:
+        """Return the file of a name, None if the publication has no such file."""
+        return next((file for file in (*self.files, *(self.changes or ())) if file.name == name), None)
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def manifest_name(publication: str) -> str:
+    """Return the name of the manifest of a publication."""
+    return f"{publication}.json"
+
+
+def identifiers_name(file: str) -> str:
+    """Return the name of the file with the identifiers of a file's records, one a line, compressed with zstd."""
+    return f"{file.partition('.')[0]}.ids"
+
+
+def media_type(name: str) -> str:
+    """Return the media type of a file of a publication by its name."""
+    known = {LATEST_NAME.rpartition(".")[2]: "application/json", **MEDIA_TYPES}
+    return next((kind for end, kind in known.items() if name.endswith(f".{end}")), "application/octet-stream")
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
+
+
+def decode_manifest(text: bytes) -> Manifest:
+    """Return the manifest in a text; raise ValueError if it is not one of this version."""
+    manifest = _decoder.decode(text)
+    if manifest.format != FORMAT_VERSION:
+        raise ValueError(f"its format is {manifest.format}, not {FORMAT_VERSION}")
+    return manifest
+
+
+# One range. Several, other units and malformed ranges are ignored, and the whole file is sent, as the RFC allows.
+_RANGE = re.compile(r"bytes=(?P<first>\d{0,18})-(?P<last>\d{0,18})", re.ASCII | re.IGNORECASE)
+_TAG = re.compile(r'(?:W/)?"[^"]*"|\*')
+
+
+class FileSlice(NamedTuple):
+    """The part of a file to send, and the status to send it with; `size` is that of the whole file."""
+
+    status: int
+    first: int
+    length: int
+    size: int
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header that names the part, if it is one."""
+        if self.status != HTTPStatus.PARTIAL_CONTENT:
+            return {}
+        return {"Content-Range": f"bytes {self.first}-{self.first + self.length - 1}/{self.size}"}
+
+
+def requested_slice(headers: MultiMapping[str], tag: str, size: int) -> FileSlice:
+    """Return what a request gets of a file; raise PreconditionFailed or RangeNotSatisfiable."""
+    if (required := _tags(headers, "If-Match")) and not {tag, "*"} & required:
+        raise PreconditionFailed
+    if {tag, f"W/{tag}", "*"} & _tags(headers, "If-None-Match"):
+        return FileSlice(HTTPStatus.NOT_MODIFIED, 0, 0, size)
+    # A weak tag, another one or a date in If-Range: the whole file.
+    if headers.get("If-Range", tag).strip() == tag and (asked := _range(headers.get("Range", ""), size)) is not None:
+        first, length = asked
+        return FileSlice(HTTPStatus.PARTIAL_CONTENT, first, length, size)
+    return FileSlice(HTTPStatus.OK, 0, size, size)
+
+
+def _tags(headers: MultiMapping[str], name: str) -> set[str]:
+    return {*_TAG.findall(", ".join(headers.getall(name, ())))}
+
+
+def _range(text: str, size: int) -> tuple[int, int] | None:
+    """Return the first byte and the length of a range, None if it is to be ignored."""
+    match = _RANGE.fullmatch(text.strip())
+    if match is None or not (match["first"] or match["last"]):
+        return None
+    if not match["first"]:
+        length = min(int(match["last"]), size)
+        if not length:
+            raise RangeNotSatisfiable(size)
+        return size - length, length
+    first, last = int(match["first"]), int(match["last"] or size - 1)
+    if match["last"] and last < first:
+        return None
+    if first >= size:
+        raise RangeNotSatisfiable(size)
+    return first, min(last, size - 1) - first + 1
+
 
 _log = logging.getLogger("service")
 

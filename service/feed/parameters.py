@@ -5,7 +5,7 @@ import re
 from marshmallow import ValidationError
 
 from mappings import RESOURCES, Resource
-from service.feed.view import ON_MARKET
+from service.feed.entries import ON_MARKET
 from service.parameters.groups import ParentScope, UnderscoreOption
 from service.parameters.types import Boolean, Choice, Parameter
 

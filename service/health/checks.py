@@ -1,21 +1,27 @@
-"""Health checks of Elasticsearch, for readiness, for requests and for `brokerage doctor`.
-
-They require `view_index_metadata` on the indices, and `monitor` on the cluster for versions and health. Without a
-privilege the state of the finding is `unknown`.
-"""
+"""Checks of Elasticsearch and of each index behind an alias."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from cluster.connection import ConnectionSettings
+from cluster.control_index import Mark, mark_id
+from cluster.index_identity import index_identity, is_another
 from cluster.supported_versions import unsupported_versions
 from mappings import RESOURCES
-from service.errors import ApiError, DeadlineExceeded
-from service.search.used_fields import MissingFields
+from mappings.index_body import index_mapping, index_settings, mapped_names, schema_fingerprint
+from mappings.resource import Resource
+from mappings.search_fields import SYSTEM_FIELDS, SearchField
+from mappings.shards.ranges import ShardRanges, read_ranges
+from mappings.stored_document import EXACT
+from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
+from service.search.cached_value import CachedValue
+from service.search.query import MissingFields
 
 # For a single request of a check.
 _REQUEST_TIMEOUT_SECONDS = 2.0
@@ -156,3 +162,362 @@ def missing_fields(findings: Iterable[Finding], connection: ConnectionSettings) 
         for resource in RESOURCES
         if resource.alias in missing
     }
+
+
+Facts = Mapping[str, Any]  # aliases, mappings and flat settings of an index, as returned by Elasticsearch
+
+_REFRESH = "index.refresh_interval"
+# A setting that only closed indices have.
+_CLOSED = "index.verified_before_close"
+
+
+@dataclass(frozen=True)
+class LiveIndex:
+    """The indices behind a resource's alias; there should be exactly one."""
+
+    resource: Resource
+    alias: str
+    indices: Mapping[str, Facts]
+
+    def findings(self) -> list[Finding]:
+        """Return the first fatal problem, otherwise all warnings, otherwise a finding without a problem."""
+        wrong = next(self._wrong(), None)
+        if wrong is not None:
+            return [wrong]
+        return [*self._warnings()] or [self._finding(FindingState.OK, "", f"{self._index}, {len(self._fields)} fields")]
+
+    @property
+    def _index(self) -> str:
+        return next(iter(self.indices))
+
+    @property
+    def _facts(self) -> Facts:
+        return self.indices[self._index]
+
+    @property
+    def _fields(self) -> Mapping[str, object]:
+        fields: Mapping[str, object] = self._facts["mappings"].get("properties", {})
+        return fields
+
+    @property
+    def _rebuild(self) -> str:
+        return f"Rebuild it with this version: `brokerage index reindex SOURCE {self.resource.alias}`."
+
+    def _finding(self, state: FindingState, problem: str, detail: str, remedy: str = "") -> Finding:
+        return Finding(subject=self.resource.alias, state=state, problem=problem, detail=detail, remedy=remedy)
+
+    def _wrong(self) -> Iterator[Finding]:
+        yield from self._not_one()
+        if _CLOSED in self._facts["settings"]:
+            remedy = f"`POST {self._index}/_open` opens it."
+            yield self._finding(FindingState.WRONG, "its index is closed", f"{self._index} is closed.", remedy)
+        if "filter" in self._facts["aliases"][self.alias]:
+            detail = f"The alias {self.alias} has a filter, which hides records."
+            remedy = "Recreate the alias without it."
+            yield self._finding(FindingState.WRONG, "its alias hides records", detail, remedy)
+        if not self._has_valid_ranges():
+            detail = f"The shards in the `_meta` of {self._index} are not valid: another program has changed them."
+            yield self._finding(FindingState.WRONG, "its shards are unknown", detail, self._rebuild)
+        # Every request uses these fields; the others are checked for each request that uses them.
+        if lacking := sorted(self._lacking(SYSTEM_FIELDS)):
+            detail = f"{self._index} lacks these fields, or maps them differently: {', '.join(lacking)}."
+            yield self._finding(FindingState.WRONG, "its index lacks fields of this version", detail, self._rebuild)
+
+    def _not_one(self) -> Iterator[Finding]:
+        if not self.indices:
+            remedy = f"`brokerage index reindex SOURCE {self.resource.alias}` builds it."
+            detail = f"The alias {self.alias} does not exist."
+            yield self._finding(FindingState.WRONG, "its alias is missing", detail, remedy)
+        if len(self.indices) > 1:
+            detail = f"The alias {self.alias} points to {', '.join(sorted(self.indices))}: records could appear twice."
+            remedy = "`brokerage index status` shows which one is live; remove the others with `POST _aliases`."
+            yield self._finding(FindingState.WRONG, "it has several indices", detail, remedy)
+        if self.alias in self.indices:
+            detail = f"{self.alias} is an index, not an alias: it was not created by the indexer."
+            yield self._finding(FindingState.WRONG, "it is not an alias", detail, f"Delete that index. {self._rebuild}")
+
+    def _has_valid_ranges(self) -> bool:
+        try:
+            return self._ranges.count > 0
+        except ValueError:
+            return False
+
+    @property
+    def _ranges(self) -> ShardRanges:
+        return read_ranges(self._facts["mappings"].get("_meta", {}))
+
+    def _lacking(self, declared: Iterable[SearchField]) -> Iterator[str]:
+        live = self._fields
+        return (field.name for field in declared if live.get(field.name) != field.mapping)
+
+    def _warnings(self) -> Iterator[Finding]:
+        fingerprint = self._facts["mappings"].get("_meta", {}).get("fingerprint")
+        if missing := sorted(self._lacking(self.resource.own_fields)):
+            yield self._lacks_search_fields(missing)
+        elif fingerprint != schema_fingerprint(self.resource):
+            yield self._finding(FindingState.WARNING, *self._difference(fingerprint), self._rebuild)
+        elif altered := sorted(self._altered()):
+            detail = (
+                f"The mapping of {self._index} was changed by another program than the indexer: {', '.join(altered)}."
+            )
+            yield self._finding(FindingState.WARNING, "its mapping was changed by hand", detail, self._rebuild)
+        interval = self._facts["settings"].get(_REFRESH)
+        if interval in {None, "-1"}:
+            value = interval or "not set, so the first search after an idle period waits for a refresh"
+            detail = f"{_REFRESH} of {self._index} is {value}."
+            remedy = f'`PUT {self._index}/_settings` with {{"{_REFRESH}": "1s"}} sets it.'
+            yield self._finding(FindingState.WARNING, "updates may become visible late", detail, remedy)
+
+    def _altered(self) -> Iterator[str]:
+        """Yield what differs from the declared mapping, by name: fields, also those within objects, and parameters."""
+        live, declared = self._facts["mappings"], index_mapping(self.resource, self._ranges)
+        return _differences({**live, "_meta": None}, {**declared, "_meta": None})
+
+    def _lacks_search_fields(self, missing: list[str]) -> Finding:
+        fields = ", ".join(missing)
+        detail = (
+            f"{self._index} lacks these fields, or maps them differently: {fields}. Requests that use them get 503."
+        )
+        finding = self._finding(
+            FindingState.WARNING, "its index lacks search fields of this version", detail, self._rebuild
+        )
+        return replace(finding, missing=frozenset(missing))
+
+    def _difference(self, fingerprint: str | None) -> tuple[str, str]:
+        """Describe how the index differs from this version's: the public problem, and the detail for operators."""
+        if fingerprint is None:
+            return "its index has no fingerprint", f"{self._index} was not created by the indexer."
+        if settings := sorted(self._changed_settings()):
+            return "its index has different settings", f"{self._index} has different settings: {', '.join(settings)}."
+        if extra := sorted(self._fields.keys() - mapped_names(self.resource, self._ranges)):
+            detail = f"{self._index} was built by another version, with additional search fields: {', '.join(extra)}."
+            return "its index was built by another version", detail
+        if self.resource.exact_names and EXACT not in self._fields:
+            detail = (
+                f"{self._index} was built by an earlier version, without the exact values of rounded numbers: clients "
+                "with the compatible profile get whole numbers, and updates are refused."
+            )
+            return "its index lacks exact values", detail
+        detail = f"In {self._index} only the schema of the stored records differs: responses have its fields."
+        return "its records have a different schema", detail
+
+    def _changed_settings(self) -> Iterator[str]:
+        live = self._facts["settings"]
+        return (name for name, value in index_settings(self._ranges).items() if live.get(name) != str(value).lower())
+
+
+def _differences(live: Mapping[str, Any], declared: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of the members that differ between two mappings; fields are named by their path."""
+    for name in sorted({*live, *declared} - {"properties"}):
+        default = "object" if name == "type" else None
+        if _normalized(live.get(name, default)) != _normalized(declared.get(name, default)):
+            yield f"{prefix.rstrip('.')} ({name})" if prefix else name
+    fields, known = live.get("properties", {}), declared.get("properties", {})
+    for name in sorted({*fields, *known}):
+        if name in fields and name in known:
+            yield from _differences(fields[name], known[name], f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _normalized(value: object) -> object:
+    """Return a value as Elasticsearch returns it: booleans at the top of a mapping become text."""
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+async def read_marks(engine: StatusReader, connection: ConnectionSettings) -> dict[str, Mark]:
+    """Return the marks by alias; raise ApiError. A mark that is missing or not readable is omitted.
+
+    Read them before the indices are listed: an index that is swapped in meanwhile names the one that it succeeds.
+    """
+    aliases = [*map(connection.alias, RESOURCES)]
+    paths = (f"/{connection.control_index}/_doc/{mark_id(alias)}" for alias in aliases)
+    responses = await asyncio.gather(*(get_within_timeout(engine, path) for path in paths))
+    read = {alias: _mark(body) for alias, (status, body) in zip(aliases, responses, strict=True) if status == 200}
+    return {alias: mark for alias, mark in read.items() if mark is not None}
+
+
+def _mark(document: Mapping[str, Any]) -> Mark | None:
+    try:
+        return msgspec.convert(document["_source"], Mark)
+    except msgspec.ValidationError:
+        return None
+
+
+def replacement(mark: Mark, index: str, facts: Facts, control: Facts) -> str | None:
+    """Return a sentence for operators if an index, or the control index, is not the one that a mark describes."""
+    if is_another(mark.control, index_identity(control["settings"])):
+        return "The control index was restored or replaced since the last run."
+    succeeds = facts["mappings"].get("_meta", {}).get("succeeds")
+    if is_another(mark.index, index_identity(facts["settings"])) and succeeds != mark.index:
+        return f"{index} was restored or replaced since the last run, which published {mark.generation}."
+    return None
+
+
+def replaced_finding(resource: Resource, detail: str) -> Finding:
+    """Return the finding: records are served, changes, snapshots and digests are refused."""
+    return Finding(
+        subject=resource.alias,
+        state=FindingState.WARNING,
+        problem="its data were restored or replaced, so changes are refused",
+        detail=detail,
+        remedy="`brokerage index restored` lets consumers start again from what is there.",
+        is_replaced=True,
+    )
+
+
+def replaced_aliases(findings: Iterable[Finding], connection: ConnectionSettings) -> frozenset[str]:
+    """Return the aliases of the resources with such a finding."""
+    subjects = {finding.subject for finding in findings if finding.is_replaced}
+    return frozenset(connection.alias(resource) for resource in RESOURCES if resource.alias in subjects)
+
+
+CachedMarks = Mapping[str, CachedValue[Mark | None]]
+# By requested name: the indices behind it, or None without the privilege to read them.
+IndicesByName = Mapping[str, Mapping[str, Any] | None]
+
+_PRIVILEGE = "`view_index_metadata` on the aliases, `api_keys` and `control`"
+
+
+@dataclass(frozen=True)
+class IndexInventory:
+    """The indices that the service reads, with their aliases, mappings and settings."""
+
+    by_name: IndicesByName
+    never_built: frozenset[str] = frozenset()  # aliases that are missing because nothing was ever loaded for them
+    marks: Mapping[str, Mark] = field(default_factory=dict)  # by alias
+
+    def replacement(self, alias: str, control_index: str) -> str | None:
+        """Return a sentence if the data behind an alias, or the control index, were replaced; None if not."""
+        mark, live = self.marks.get(alias), self.by_name[alias] or {}
+        control = (self.by_name[control_index] or {}).get(control_index)
+        if mark is None or control is None or len(live) != 1:
+            return None
+        return replacement(mark, *next(iter(live.items())), control)
+
+
+async def run_checks(
+    engine: StatusReader,
+    connection: ConnectionSettings,
+    marks: CachedMarks | None = None,
+    on_inventory: Callable[[IndexInventory], None] | None = None,
+) -> list[Finding]:
+    """Return the findings of all checks; raise ApiError if Elasticsearch is unavailable.
+
+    `marks` are those that the service has cached, by alias. `on_inventory` gets the indices that were read.
+    """
+    cluster = await cluster_findings(engine)
+    # Read last: checks of the cluster may take seconds, in which an index is loaded or replaced.
+    indices = await _with_marks(engine, connection, marks or {})
+    if on_inventory is not None:
+        on_inventory(indices)
+    return [*cluster, *index_findings(indices, connection)]
+
+
+async def _with_marks(engine: StatusReader, connection: ConnectionSettings, marks: CachedMarks) -> IndexInventory:
+    """Return the inventory, read after the marks: a cached one may be that of an index that was replaced since."""
+    inventory = replace(await read_inventory(engine, connection), marks=_current(marks))
+    suspected = [alias for alias in marks if inventory.replacement(alias, connection.control_index)]
+    if not suspected:
+        return inventory
+    await asyncio.gather(*(marks[alias].refresh() for alias in suspected))
+    known = _current(marks)
+    return replace(await read_inventory(engine, connection), marks=known)
+
+
+def _current(marks: CachedMarks) -> dict[str, Mark]:
+    cached = {alias: mark.current for alias, mark in marks.items()}
+    return {alias: mark for alias, mark in cached.items() if mark is not None}
+
+
+async def read_inventory(engine: StatusReader, connection: ConnectionSettings) -> IndexInventory:
+    """Read the metadata of all indices that the service uses; raise ApiError if Elasticsearch is unavailable."""
+    aliases = [*map(connection.alias, RESOURCES)]
+    names = [*aliases, connection.keys_index, connection.control_index]
+    status, body = await _get(engine, ",".join(names))
+    if status == 200:
+        return IndexInventory({name: _indices_behind(name, body) for name in names})
+    if status == 401:
+        raise EngineUnavailable("Elasticsearch rejected the credentials.")
+    # One of them is missing or not readable: find out which. A first build publishes its mark after its alias is there.
+    without_mark = await _without_mark(engine, connection, aliases)
+    responses = await asyncio.gather(*(_get(engine, name) for name in names))
+    by_name = {
+        name: body if status == 200 else {} if status == 404 else None
+        for name, (status, body) in zip(names, responses, strict=True)
+    }
+    return IndexInventory(by_name, frozenset(alias for alias in without_mark if by_name[alias] == {}))
+
+
+async def _without_mark(engine: StatusReader, connection: ConnectionSettings, aliases: Sequence[str]) -> list[str]:
+    """Return the aliases for which the indexer has never published a watermark."""
+    marks = (f"/{connection.control_index}/_doc/{mark_id(alias)}?_source=false" for alias in aliases)
+    responses = await asyncio.gather(*(get_within_timeout(engine, mark) for mark in marks))
+    return [alias for alias, (status, _) in zip(aliases, responses, strict=True) if status == 404]
+
+
+async def _get(engine: StatusReader, names: str) -> tuple[int, Any]:
+    return await get_within_timeout(engine, f"/{names}?flat_settings=true")
+
+
+def _indices_behind(name: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    indices = {index: facts for index, facts in body.items() if index == name or name in facts["aliases"]}
+    if not indices:
+        # Elasticsearch returns 404 for a missing name, so this response came from something else.
+        raise ValueError(f"The response lacks {name}.")
+    return indices
+
+
+def index_findings(indices: IndexInventory, connection: ConnectionSettings) -> Iterator[Finding]:
+    """Yield the findings for each resource, and for the indices of keys and watermarks."""
+    for resource in RESOURCES:
+        alias = connection.alias(resource)
+        live = indices.by_name[alias]
+        if live is None:
+            yield missing_privilege(resource.alias, _PRIVILEGE)
+        elif alias in indices.never_built:
+            yield _nothing_loaded(resource, alias)
+        else:
+            yield from LiveIndex(resource, alias, live).findings()
+            if (detail := indices.replacement(alias, connection.control_index)) is not None:
+                yield replaced_finding(resource, detail)
+    for index, missing in ((connection.keys_index, _no_keys), (connection.control_index, _no_watermarks)):
+        yield _support_index(indices.by_name[index], index, missing(index))
+
+
+def _nothing_loaded(resource: Resource, alias: str) -> Finding:
+    """Return the finding for a resource without data, which is not an error: a brokerage may have no teams."""
+    return Finding(
+        subject=resource.alias,
+        state=FindingState.ABSENT,
+        problem="nothing has been loaded yet",
+        detail=f"The alias {alias} has never existed.",
+        remedy=f"`brokerage index reindex SOURCE {resource.alias}` builds it.",
+    )
+
+
+def _support_index(indices: Mapping[str, Any] | None, index: str, missing: Finding) -> Finding:
+    """Return the finding for the index of keys or watermarks; `missing` if it does not exist."""
+    if indices is None:
+        return missing_privilege(missing.subject, _PRIVILEGE)
+    return Finding(subject=missing.subject, detail=f"{index} exists") if indices else missing
+
+
+def _no_keys(index: str) -> Finding:
+    return Finding(
+        subject=KEYS_SUBJECT,
+        state=FindingState.WARNING,
+        problem="no keys have been created yet",
+        detail=f"The index {index} does not exist.",
+        remedy="`brokerage keys create` creates the first one.",
+    )
+
+
+def _no_watermarks(index: str) -> Finding:
+    return Finding(
+        subject=CONTROL_SUBJECT,
+        state=FindingState.WRONG,
+        problem="the indexer's watermarks are missing",
+        detail=f"The index {index} does not exist.",
+        remedy="`brokerage index reindex SOURCE` creates it.",
+    )

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from cluster.settings import SettingError
-from service.http.headers import NEXT_WATERMARK, REQUEST_ID
+from service.http.responses import NEXT_WATERMARK, REQUEST_ID
 
 CORS_ORIGINS_SETTING = "BROKERAGE_CORS_ORIGINS"
 ANY_ORIGIN = "*"

@@ -14,6 +14,7 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from service.compatible import PROFILE_HEADERS, accepts_profile, announces_form, compatible_problem
 from service.errors import (
     ApiError,
     DeadlineExceeded,
@@ -23,13 +24,11 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from service.http.form_body import announces_form
-from service.http.headers import EXTRA_HEADERS, add_common_headers
 from service.http.negotiation import JSON
-from service.http.profile import PROFILE_HEADERS, accepts_profile, compatible_problem
-from service.http.request_limits import MAX_URL_BYTES, check_request, refuse_body
-from service.keys.redaction import mask_keys
-from service.limits.refusal_pacing import REFUSAL_PACER
+from service.http.requests import MAX_URL_BYTES, check_request, refuse_body
+from service.http.responses import EXTRA_HEADERS, add_common_headers
+from service.keys.api_key import mask_keys
+from service.limits.addresses import REFUSAL_PACER
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 
 _log = logging.getLogger("service")

@@ -1,14 +1,109 @@
-"""Build HTTP responses from encoded records: bodies by concatenation, links."""
+"""HTTP responses: their headers, bodies of buffers, entity tags and codings (`/docs/transfer`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
-from aiohttp import web
+import xxhash
+from aiohttp import ClientConnectionResetError, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_writer import StreamWriter
+from aiohttp.payload import Payload
 from yarl import URL
 
-from service.http.headers import API_KEY_PARAMETER, LINK, OPERATION_HEADERS
-from service.http.negotiation import JSON
-from service.http.payload import BufferListPayload, JsonBytes
-from service.keys.redaction import mask_keys
+from service.http.compression import CompressionCache, compress
+from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
+from service.keys.api_key import mask_keys
+
+API_KEY_HEADER = "x-api-key"
+API_KEY_PARAMETER = "api-key"  # in the query string
+REQUEST_ID = "X-Request-Id"
+NEXT_WATERMARK = "X-Next-Updated-Since"
+LINK = "Link"
+
+# The content depends on the key, which shared caches do not know about (RFC 9111 knows `Authorization` only). The
+# client's own cache may store it, and must revalidate it each time.
+OPERATION_HEADERS: Mapping[str, str] = {"Cache-Control": "private, no-cache", "Vary": "x-api-key, Accept-Encoding"}
+# For operations with two media types.
+TWO_MEDIA_TYPE_HEADERS: Mapping[str, str] = {"Vary": "x-api-key, Accept-Encoding, Accept"}
+_NO_STORE = "no-store"
+# A key in a URL must not leak to another site, and browsers must not guess a type.
+_SECURITY_HEADERS: Mapping[str, str] = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
+
+# Headers that a step adds for its response, even if a later step refuses the request. `service.http.problems` creates
+# the dictionary and merges it into the response at the end.
+EXTRA_HEADERS: web.RequestKey[dict[str, str]] = web.RequestKey("extra headers", dict[str, str])
+
+
+def add_common_headers(response: web.StreamResponse, request_id: str, request: web.BaseRequest | None = None) -> None:
+    """Add the headers of every response, in place; `request` is None if it could not be parsed.
+
+    Responses without `Cache-Control` get `no-store`: problem documents, probes, `OPTIONS`. So do all responses to a URL
+    with a key in it, because caches index responses by URL.
+    """
+    headers = response.headers
+    headers[REQUEST_ID] = request_id
+    headers.update(_SECURITY_HEADERS)
+    # Refusals have no `Cache-Control`: the query of a request that was refused for its length is never parsed.
+    if "Cache-Control" not in headers or (request is not None and API_KEY_PARAMETER in request.query):
+        headers["Cache-Control"] = _NO_STORE
+
+
+# Below this size a join costs less than writing the buffers one by one.
+_MIN_SCATTERED_BYTES = 65_536
+
+# One record as JSON text: bytes of its own, or a view into the response that it came in.
+JsonBytes = bytes | memoryview
+
+
+class BufferListPayload(Payload):
+    """A body of consecutive buffers."""
+
+    _value: Sequence[JsonBytes]
+
+    def __init__(self, parts: Sequence[JsonBytes], records: int | None = None) -> None:
+        """Add up the size, so that the response needs no chunked encoding.
+
+        `records` is the number of records, None if it follows from the buffers (`service.http.responses`).
+        """
+        super().__init__(parts, content_type="application/json")
+        self._size: int = sum(map(len, parts))
+        self.records = records
+        self.on_sent: Callable[[], None] | None = None
+
+    @property
+    def buffers(self) -> Sequence[JsonBytes]:
+        """The buffers in order."""
+        return self._value
+
+    def join(self) -> bytes:
+        """Return the body in one piece."""
+        return b"".join(self._value)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the body as text."""
+        return self.join().decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the body, and wait until the connection accepts more."""
+        if self._size < _MIN_SCATTERED_BYTES:
+            await writer.write(self.join())
+        else:
+            await self._write_buffers(cast("StreamWriter", writer))
+        if self.on_sent is not None:
+            self.on_sent()
+
+    async def _write_buffers(self, stream: StreamWriter) -> None:
+        stream.send_headers()
+        if stream.transport is None or stream.transport.is_closing():
+            raise ClientConnectionResetError("The client has disconnected.")
+        stream.transport.writelines(self._value)
+        await stream.drain()
+
+    async def close(self) -> None:
+        """Release the buffers: aiohttp holds a response until the next one on the same connection."""
+        await super().close()
+        self._value = ()
 
 
 def json_response(
@@ -53,3 +148,93 @@ def link_header(url: URL, relations: Mapping[str, Mapping[str, object]]) -> dict
         target = url.with_query(query | {name: str(value) for name, value in changes.items()})
         targets.append(f'<{target}>; rel="{relation}"')
     return {LINK: mask_keys(", ".join(targets))} if targets else {}
+
+
+_ETAG = "ETag"
+# A 304 has no body that they could describe.
+_BODY_HEADERS = ("Content-Type", "Content-Length", "Content-Encoding")
+
+
+def entity_tag(body: BufferListPayload, coding: ContentCoding) -> str:
+    """Return the strong tag of a body in a coding, without compressing it: compression is deterministic."""
+    digest = xxhash.xxh3_128()
+    for buffer in body.buffers:
+        digest.update(buffer)
+    suffix = "" if coding is ContentCoding.IDENTITY else f"-{coding}"
+    return f'"{digest.hexdigest()}{suffix}"'
+
+
+def not_modified(request: web.BaseRequest, response: web.Response) -> web.Response | None:
+    """Return 304 with the headers of a tagged response if the client has it, else None.
+
+    `*` is a condition on the existence of the resource, and here it exists.
+    """
+    sent = _if_none_match(request)
+    if sent.strip(" \t") != "*" and response.headers[_ETAG] not in sent:
+        return None
+    headers = {name: value for name, value in response.headers.items() if name not in _BODY_HEADERS}
+    return web.Response(status=304, headers=headers)
+
+
+def has_sent_tag(request: web.BaseRequest, response: web.Response) -> bool:
+    """Whether the client sent the tag of a response, which `*` does not prove that it has."""
+    return _ETAG in response.headers and response.headers[_ETAG] in _if_none_match(request)
+
+
+def _if_none_match(request: web.BaseRequest) -> str:
+    # A tag contains no inner quote, so it is a substring exactly where it is a list member. The comparison is weak: a
+    # `W/` before it does not count (RFC 9110, section 8.8.3.2).
+    return ", ".join(request.headers.getall("If-None-Match", ()))
+
+
+# A smaller response fits into one TCP segment, compressed or not.
+MIN_COMPRESSED_BYTES = 1024
+_COMPRESSED_TYPES = frozenset({JSON, GEOJSON})
+
+
+async def encode_response(request: web.Request, response: web.Response, cache: CompressionCache) -> web.Response:
+    """Tag a response and compress its body in place; return it, or 304 if the client has it.
+
+    The tag needs the coding but not the compressed bytes, so a 304 costs no compression. Bodies below
+    `MIN_COMPRESSED_BYTES` and types other than JSON are not compressed. A response to HEAD is, because it must have the
+    same length as to GET. Every response of an operation carries `Vary`, compressed or not (`service.http.responses`).
+    """
+    body = response.body
+    if not isinstance(body, BufferListPayload):
+        return response
+    coding = _coding(request, response, body)
+    response.headers["ETag"] = entity_tag(body, coding)
+    if (unchanged := not_modified(request, response)) is not None:
+        return unchanged
+    if coding is not ContentCoding.IDENTITY:
+        response.body = BufferListPayload([await cache.compress(body.buffers, coding)])
+        response.headers["Content-Encoding"] = coding
+    return response
+
+
+def _coding(request: web.Request, response: web.Response, body: BufferListPayload) -> ContentCoding:
+    if (body.size or 0) < MIN_COMPRESSED_BYTES or response.content_type not in _COMPRESSED_TYPES:
+        return ContentCoding.IDENTITY
+    return negotiate_coding(request.headers)
+
+
+@dataclass(frozen=True)
+class PrecompressedBody:
+    """A body in one coding, with its headers."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+    def respond(self, request: web.Request) -> web.Response:
+        """Return the response, or 304 if the client has it."""
+        response = web.Response(body=self.body, headers=self.headers)
+        return not_modified(request, response) or response
+
+
+def precompress(body: bytes, coding: ContentCoding, headers: Mapping[str, str]) -> PrecompressedBody:
+    """Compress a body; `headers` are its type and cache directives, to which tag, coding and `Vary` are added."""
+    body = compress(body, coding)
+    added = {"Vary": "Accept-Encoding", "ETag": f'"{xxhash.xxh3_128_hexdigest(body)}"'}
+    if coding is not ContentCoding.IDENTITY:
+        added["Content-Encoding"] = coding
+    return PrecompressedBody(body, {**headers, **added})

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from aiohttp import web
 
-from service.limits.limit_errors import UnreadResponses
+from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.counters import ABORTED_CONNECTIONS, LIMIT_REFUSALS
 

@@ -1,19 +1,51 @@
-"""Authentication by the API key in the `x-api-key` header or the `api-key` query parameter (spec, Authentication)."""
+"""Authentication by the API key of a request (spec, Authentication), and what the key may not see."""
 
+import binascii
 import datetime as dt
 import hmac
 import re
+from base64 import b64decode
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from aiohttp import web
+from marshmallow import Schema
+from multidict import MultiMapping
 
-from service.errors import Unauthorized
-from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
-from service.http.profile import COMPATIBLE, accepts_profile
-from service.keys.basic_credentials import key_from_basic
-from service.keys.key_text import KeyText, parse_key
-from service.keys.record import ApiKey
+from mappings import FIELD_GROUPS
+from service.compatible import COMPATIBLE, accepts_profile
+from service.errors import Forbidden, ParameterFault, Unauthorized
+from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
+from service.keys.api_key import KEY_ID_PATTERN, KEY_PREFIX, ApiKey, KeyText, parse_key
 from service.keys.ring import KeyRing
-from service.limits.admission_lane import AdmissionLane
+from service.limits.admission import AdmissionLane
+from service.parameters.types import Parameter
+
+_BASIC = re.compile(r"Basic +([A-Za-z0-9+/]+={0,2})", re.ASCII | re.IGNORECASE)
+_KEY_ID = re.compile(KEY_ID_PATTERN, re.ASCII)
+
+
+def key_from_basic(headers: MultiMapping[str]) -> str | None:
+    """Return the key in the credentials, None if they hold none, like credentials for a proxy.
+
+    The password is the key, with any user name; or the user name is the key's id and the password the rest of it.
+    """
+    matches = [_BASIC.fullmatch(line) for line in headers.getall("Authorization", [])]
+    if len(matches) != 1 or matches[0] is None:
+        return None
+    user, _, password = _decoded(matches[0][1]).partition(":")
+    if password.startswith(KEY_PREFIX):
+        return password
+    key_id = user.removeprefix(KEY_PREFIX)
+    return f"{KEY_PREFIX}{key_id}_{password}" if _KEY_ID.fullmatch(key_id) and password else None
+
+
+def _decoded(text: str) -> str:
+    try:
+        return b64decode(text, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
 
 # RFC 6750, section 2.1: for clients that support no other header, on operations that accept it.
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/=-]+)", re.ASCII | re.IGNORECASE)
@@ -104,3 +136,22 @@ def bearer_tokens(request: web.Request) -> list[str]:
     """Return the bearer tokens of a request; other authentication schemes are ignored."""
     matches = map(_BEARER.fullmatch, request.headers.getall("Authorization", []))
     return [match[1] for match in matches if match]
+
+
+def withheld_groups(granted: Collection[str] | None) -> frozenset[str]:
+    """Return the field groups hidden from a key; `granted` are the visible ones, or None for all.
+
+    Unknown group names grant nothing. Restricted keys do not see groups that are declared later.
+    """
+    return frozenset() if granted is None else FIELD_GROUPS.difference(granted)
+
+
+def reject_guarded_parameters(schema: Schema, sent: Mapping[str, Any], hidden: frozenset[str]) -> None:
+    """Raise Forbidden, naming every sent parameter that belongs to one of the `hidden` groups."""
+    faults = [
+        ParameterFault(name, f"this key may not see the field group {parameter.group}.")
+        for name, parameter in schema.fields.items()
+        if isinstance(parameter, Parameter) and parameter.group in hidden and sent[name] != parameter.load_default
+    ]
+    if faults:
+        raise Forbidden(*faults)

@@ -12,8 +12,15 @@ from elasticsearch import AsyncElasticsearch, ConflictError, NotFoundError
 from cluster.control_index import ensure_index
 from cluster.write_blocks import BlockedWrites
 from mappings.display import DisplayLicence
-from service.keys.key_text import KeyText, generate_key
-from service.keys.record import KEYS_INDEX_BODY, USAGE_INDEX_BODY, ApiKey, DamagedKey, decode_key
+from service.keys.api_key import (
+    KEYS_INDEX_BODY,
+    USAGE_INDEX_BODY,
+    ApiKey,
+    DamagedKey,
+    KeyText,
+    decode_key,
+    generate_key,
+)
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 

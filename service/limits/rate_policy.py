@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from cluster.settings import SettingError
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey
 
 TIERS_SETTING = "BROKERAGE_TIERS"
 

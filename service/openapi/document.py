@@ -1,37 +1,293 @@
-"""The OpenAPI document, assembled by apispec."""
+"""The OpenAPI document: its paths, built from the declarations, and the operation that serves it."""
 
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Any
 
 import orjson
+from aiohttp import web
 from apispec import APISpec
+from apispec.ext.marshmallow import MarshmallowPlugin
 
+from mappings.fields import View
+from mappings.legends import PROPERTY_TYPES
 from service.exports.operations import EXPORT_OPERATIONS
+from service.exports.schemas import EXPORT_SCHEMAS, export_responses
 from service.feed.operations import FEED_OPERATIONS
-from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
-from service.http.negotiation import GEOJSON, JSON
-from service.openapi import export_schemas, feed_schemas, problem_responses
-from service.openapi.descriptions import operation_names
-from service.openapi.feature_bodies import POINT_SCHEMA, POINT_SCHEMA_NAME, FeatureBody, feature_bodies
-from service.openapi.header_components import (
+from service.feed.parameters import (
+    FEED_KEY_PATTERN,
+    MAX_TOKENS_LENGTH,
+    PREFIXES_PATTERN,
+    RESOURCE_NAMES,
+    BucketPrefixes,
+    FeedKeyParameter,
+    FeedTokens,
+    ResourceList,
+)
+from service.feed.schemas import FEED_SCHEMAS, feed_response, has_etag
+from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
+from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
+from service.openapi.schemas import (
     CACHE_HEADERS,
     COMMON_HEADERS,
     CURSOR_PAGE_HEADERS,
     DEPRECATION_HEADERS,
     HEADER_COMPONENTS,
     NUMBERED_PAGE_HEADERS,
+    POINT_SCHEMA,
+    POINT_SCHEMA_NAME,
+    PROBLEM_SCHEMA,
     RATE_LIMIT_HEADERS,
+    SCHEMA_REFERENCE,
+    FeatureBody,
+    ResponseBody,
+    extract_titled_schemas,
+    feature_bodies,
     header_references,
+    problem_responses,
+    problem_statuses,
+    response_bodies,
+    response_reference,
 )
-from service.openapi.nested_schemas import SCHEMA_REFERENCE, extract_titled_schemas
-from service.openapi.parameter_schemas import parameter_plugin, path_parameters
-from service.openapi.response_bodies import ResponseBody, response_bodies
-from service.openapi.service_paths import PROBE_STATE_SCHEMA, SERVICE_PATHS, SERVICE_TAG
 from service.operation import Operation
+from service.parameters.types import (
+    Boolean,
+    Choice,
+    Cursor,
+    Parameter,
+    PropertyTypes,
+    QualifiedText,
+    Text,
+    UnixSecond,
+    Uuid,
+    WholeNumber,
+)
+from service.records.geojson import has_coordinates
 from service.resources import OPERATIONS
-from service.resources.response import UPDATED_SINCE, Envelope, response_of
+from service.resources.responses import BRIEF, UPDATED_SINCE, Envelope, ResourceResponse, response_of
+
+_PAGE_NUMBER = "page_number"
+
+
+def operation_names(operation: Operation) -> dict[str, str]:
+    """Return the members `operationId`, `summary` and `description` of an operation."""
+    handler = operation.handler
+    if isinstance(handler, ResourceResponse):
+        named = {"operationId": handler.operation_id, "summary": handler.summary}
+        return named | {"description": " ".join(_sentences(operation))}
+    summary, _, rest = (inspect.getdoc(handler) or "").partition("\n\n")
+    named = {"operationId": handler.__name__, "summary": summary.rstrip(".")}
+    return named | {"description": " ".join(rest.split())}
+
+
+def _sentences(operation: Operation) -> Iterator[str]:
+    response, parameters = response_of(operation), operation.schema.fields
+    yield from _show_sentences(response) if response.view is View.SHOW else _index_sentences(operation, response)
+    if UPDATED_SINCE in parameters:
+        yield "`X-Next-Updated-Since` of the first page is the `updated_since` of the next synchronization."
+    if BRIEF in parameters:
+        yield f"`{BRIEF}=true` returns identifiers and times alone."
+    if has_coordinates(response.resource):
+        yield f"`Accept: {GEOJSON}` returns GeoJSON."
+
+
+def _show_sentences(response: ResourceResponse) -> Iterator[str]:
+    yield f"The {response.resource.title} with the identifier in the path."
+    yield "404 if it does not exist or the key cannot read it."
+
+
+def _index_sentences(operation: Operation, response: ResourceResponse) -> Iterator[str]:
+    records, identifier = response.resource.alias.replace("_", " "), response.resource.identifier
+    if Envelope.WALK_PAGE in response.envelopes(operation.schema):
+        yield f"A page of {records}, ordered by `{identifier}`."
+        yield "Follow `Link`, or send the last identifier as `last_platform_listing_id`, until `FinalPage` is true."
+    elif _PAGE_NUMBER in operation.schema.fields:
+        yield f"A page of {records}, ordered by `{identifier}`."
+        yield "Pages are numbered from 1; `X-Total-Pages` says how many there are."
+    else:
+        yield f"All {records} that the key can read, ordered by `{identifier}`."
+
+
+Schema = dict[str, Any]
+
+_CHARACTERS = r"[^\u0000-\u001f\u007f-\u009f]"
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^{_CHARACTERS}+$"}
+_UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
+_ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"
+_ONE_TYPE = f"({'|'.join(map(str, PROPERTY_TYPES))})"
+
+
+def _whole_number(field: Any) -> Schema:
+    return {"type": "integer", "minimum": field.minimum, "maximum": field.maximum}
+
+
+_IDENTIFIER: Schema = {"description": "The identifier.", "schema": _TEXT}
+_IN_PATH: dict[str, Schema] = {
+    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(RESOURCE_NAMES)}},
+    "file": {"description": "The name of a file, as the list of files has it.", "schema": _TEXT},
+}
+
+# By exact parameter type: a type that is missing here fails when the document is built.
+_SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
+    Text: lambda _: dict(_TEXT),
+    Cursor: lambda _: dict(_TEXT) | {"pattern": r"^[^\u0000-\u001f\u007f]+$"},
+    QualifiedText: lambda _: {"type": "string", "pattern": f"^([A-Za-z0-9_-]{{1,64}}:)?{_CHARACTERS}{{1,128}}$"},
+    Uuid: lambda _: dict(_UUID),
+    Boolean: lambda _: {"type": "boolean"},
+    WholeNumber: _whole_number,
+    UnixSecond: _whole_number,
+    Choice: lambda field: {"type": "string", "enum": list(field.choices)},
+    FeedTokens: lambda _: {"type": "string", "pattern": f"^[A-Za-z0-9_,-]{{1,{MAX_TOKENS_LENGTH}}}$"},
+    ResourceList: lambda _: {
+        "type": "string",
+        "pattern": f"^{_ONE_NAME}(,{_ONE_NAME}){{0,{len(RESOURCE_NAMES) - 1}}}$",
+    },
+    BucketPrefixes: lambda _: {"type": "string", "pattern": f"^{PREFIXES_PATTERN}$"},
+    FeedKeyParameter: lambda _: {"type": "string", "pattern": f"^{FEED_KEY_PATTERN}$"},
+    # A string as in the contract: for an array some generated clients send one parameter per element, whatever
+    # `explode` says.
+    PropertyTypes: lambda _: {
+        "type": "string",
+        "pattern": f"^{_ONE_TYPE}(,{_ONE_TYPE}){{0,{len(PROPERTY_TYPES) - 1}}}$",
+    },
+}
+
+
+def parameter_plugin() -> MarshmallowPlugin:
+    """Return the apispec plugin that describes our parameters."""
+    return _ParameterPlugin()
+
+
+def path_parameters(path: str) -> list[Schema]:
+    """Return the parameters of a path template: a resource name, or an identifier."""
+    return [
+        {"in": "path", "name": name, "required": True, **_IN_PATH.get(name, _IDENTIFIER)}
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
+
+
+class _ParameterPlugin(MarshmallowPlugin):
+    """Replaces apispec's own schemas of our fields, which would allow null."""
+
+    def init_spec(self, spec: Any) -> None:
+        super().init_spec(spec)
+        assert self.converter is not None  # noqa: S101 - made by the line above
+        self.converter.add_attribute_function(_parameter_schema)  # type: ignore[no-untyped-call]
+
+
+def _parameter_schema(_: object, field: Parameter, ret: Schema) -> Schema:
+    ret.clear()
+    default = {} if field.required or field.load_default is None else {"default": field.load_default}
+    return {"description": field.metadata["description"], **_SCHEMAS[type(field)](field), **default}
+
+
+SERVICE_TAG = "Service"
+# Errors that are detected before routing.
+_EARLY_STATUSES = (400, 414, 431)
+
+_PLAIN_TEXT = {"type": "string"}
+# Not below `/v1`.
+_AT_SERVER_ROOT = {"servers": [{"url": "/"}]}
+_CHECK = {
+    "type": "object",
+    "title": "Check",
+    "properties": dict.fromkeys(("subject", "state", "problem"), _PLAIN_TEXT),
+    "required": ["subject", "state"],
+}
+PROBE_STATE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        # No `enum`: generated clients reject values that a later version adds.
+        "status": _PLAIN_TEXT | {"description": "One of: ok, ready, not ready, starting, started."},
+        "reason": _PLAIN_TEXT,
+        "age_seconds": {"type": ["number", "null"]},
+        "checks": {"type": "array", "items": _CHECK},
+    },
+    "required": ["status"],
+}
+_VERBOSE = {
+    "in": "query",
+    "name": "verbose",
+    "description": "1, true or an empty value: include the result of every check. Other values are ignored.",
+    "schema": _PLAIN_TEXT,
+}
+
+
+def _public_operation(
+    operation_id: str, summary: str, description: str, responses: dict[str, Any], *parameters: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "tags": [SERVICE_TAG],
+        "operationId": operation_id,
+        "summary": summary,
+        "description": description,
+        "security": [],
+        "parameters": list(parameters),
+        "responses": responses | {str(status): response_reference(status) for status in _EARLY_STATUSES},
+    }
+
+
+def _probe(operation_id: str, summary: str, description: str, *statuses: int, verbose: bool = False) -> dict[str, Any]:
+    responses = {
+        str(status): {
+            "description": "Yes." if status == 200 else "No, with the reason.",
+            "headers": header_references(*COMMON_HEADERS),
+            "content": {"application/json": {"schema": {"$ref": SCHEMA_REFERENCE.format("ProbeState")}}},
+        }
+        for status in statuses
+    }
+    described = _public_operation(operation_id, summary, description, responses, *([_VERBOSE] if verbose else []))
+    return described | _AT_SERVER_ROOT
+
+
+_INDEX_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "documentation": _PLAIN_TEXT,
+        "openapi": _PLAIN_TEXT,
+        "resources": {"type": "array", "items": _PLAIN_TEXT},
+    },
+    "required": ["documentation", "openapi", "resources"],
+}
+_INDEX = {
+    "200": {
+        "description": "The paths of the documentation, of this document and of the collections.",
+        "headers": header_references(*COMMON_HEADERS),
+        "content": {"application/json": {"schema": _INDEX_SCHEMA}},
+    },
+    "303": {"description": "The documentation, for browsers.", "headers": header_references(*COMMON_HEADERS)},
+}
+_DOCUMENT = {
+    "200": {
+        "description": "An OpenAPI 3.1 document.",
+        "headers": header_references(*COMMON_HEADERS, *CACHE_HEADERS),
+        "content": {"application/json": {"schema": {"type": "object", "required": ["openapi", "info", "paths"]}}},
+    },
+    "304": {
+        "description": "The document is the one whose ETag was sent.",
+        "headers": header_references(*COMMON_HEADERS, *CACHE_HEADERS),
+    },
+}
+
+_INDEX_DESCRIPTION = "Needs no key. A browser, which accepts HTML, is led to the documentation instead."
+_DOCUMENT_DESCRIPTION = "The OpenAPI description of this API. Needs no key."
+_LIVE_DESCRIPTION = "For liveness checks: no other system is asked."
+_READY_DESCRIPTION = "For load balancers: 503 while data or keys cannot be read, and before a shutdown."
+_STARTED_DESCRIPTION = "For startup checks: stays 200 once the process was ready, whatever becomes of Elasticsearch."
+
+SERVICE_PATHS: dict[str, dict[str, Any]] = {
+    "/": _public_operation("index", "List the resources", _INDEX_DESCRIPTION, _INDEX) | _AT_SERVER_ROOT,
+    "/openapi.json": _public_operation("describe", "Get this document", _DOCUMENT_DESCRIPTION, _DOCUMENT),
+    "/livez": _probe("live", "Check whether the process responds", _LIVE_DESCRIPTION, 200),
+    "/readyz": _probe(
+        "ready", "Check whether the process is ready for requests", _READY_DESCRIPTION, 200, 503, verbose=True
+    ),
+    "/startupz": _probe("started", "Check whether the process has ever been ready", _STARTED_DESCRIPTION, 200, 503),
+}
+
 
 _ABOUT = """A read-only API for real-estate brokerage data: listings, sold listings, agents, offices, teams, companies.
 
@@ -105,7 +361,7 @@ def _add_components(spec: APISpec) -> None:
         spec.components.security_scheme(scheme, component)
     for name, component in HEADER_COMPONENTS.items():
         spec.components.header(name, component)
-    for name, component in problem_responses.problem_responses().items():
+    for name, component in problem_responses().items():
         spec.components.response(name, component)
     for name, component in _schemas().items():
         spec.components.schema(name, component)
@@ -121,17 +377,8 @@ def _schemas() -> dict[str, dict[str, Any]]:
         for form in feature_bodies(operation)
         for name, schema in form.schemas.items()
     }
-    named = extract_titled_schemas(
-        {"Problem": problem_responses.PROBLEM_SCHEMA, "ProbeState": PROBE_STATE_SCHEMA} | records
-    )
-    return (
-        named
-        | pages
-        | {POINT_SCHEMA_NAME: POINT_SCHEMA}
-        | features
-        | feed_schemas.FEED_SCHEMAS
-        | export_schemas.EXPORT_SCHEMAS
-    )
+    named = extract_titled_schemas({"Problem": PROBLEM_SCHEMA, "ProbeState": PROBE_STATE_SCHEMA} | records)
+    return named | pages | {POINT_SCHEMA_NAME: POINT_SCHEMA} | features | FEED_SCHEMAS | EXPORT_SCHEMAS
 
 
 def _tag(operation: Operation) -> str:
@@ -146,16 +393,16 @@ def _contract_operation(operation: Operation) -> dict[str, Any]:
 
 
 def _feed_operation(operation: Operation) -> dict[str, Any]:
-    response = feed_schemas.feed_response(operation.path)
+    response = feed_response(operation.path)
     unchanged = {"description": _NOT_MODIFIED, "headers": response["headers"]}
-    is_tagged = feed_schemas.has_etag(operation.path)
+    is_tagged = has_etag(operation.path)
     return _request_part(operation, FEED_TAG) | {
         "responses": {"200": response, **({"304": unchanged} if is_tagged else {}), **_problem_responses(operation)}
     }
 
 
 def _export_operation(operation: Operation) -> dict[str, Any]:
-    successful = export_schemas.export_responses(operation)
+    successful = export_responses(operation)
     unchanged = {"description": _NOT_MODIFIED, "headers": successful["200"]["headers"]}
     return _request_part(operation, FEED_TAG) | {
         "responses": {**successful, "304": unchanged, **_problem_responses(operation)}
@@ -171,10 +418,7 @@ def _request_part(operation: Operation, tag: str) -> dict[str, Any]:
 
 
 def _problem_responses(operation: Operation) -> dict[str, Any]:
-    return {
-        str(status): problem_responses.response_reference(status)
-        for status in problem_responses.problem_statuses(operation)
-    }
+    return {str(status): response_reference(status) for status in problem_statuses(operation)}
 
 
 def _success_response(operation: Operation) -> dict[str, Any]:
@@ -203,3 +447,24 @@ def _headers(operation: Operation) -> dict[str, dict[str, str]]:
         is_walk = UPDATED_SINCE in operation.schema.fields
         paging = NUMBERED_PAGE_HEADERS + (CURSOR_PAGE_HEADERS[1:] if is_walk else ())
     return header_references(*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *CACHE_HEADERS, *paging)
+
+
+_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
+
+def create_document_handler(contact: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Build the document, which costs about as much as a hundred requests, and return its handler.
+
+    `contact` is empty, a mail address or an https URL.
+    """
+    encoded_document(contact)
+
+    async def serve_document(request: web.Request) -> web.Response:
+        return _compressed_document(contact, negotiate_coding(request.headers)).respond(request)
+
+    return serve_document
+
+
+@cache
+def _compressed_document(contact: str, coding: ContentCoding) -> PrecompressedBody:
+    return precompress(encoded_document(contact), coding, _HEADERS)

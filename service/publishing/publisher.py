@@ -1,41 +1,79 @@
-"""A run that publishes all companies: one publication after another, each of one moment, each visible once whole."""
+"""`brokerage index publish`: writes the files of a publication, and removes old ones."""
 
 import asyncio
 import datetime as dt
+import re
 import secrets
-from collections.abc import Collection, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from cluster.connection import ConnectionSettings, connect
 from cluster.control_index import Mark
+from cluster.http.node_pool import LeastRequestsPool
+from cluster.http.reading_node import ReadingNode
 from mappings import RESOURCES
 from mappings.resource import Resource
+from service.app import build_services
 from service.errors import ApiError, EngineUnavailable, NotLoaded
-from service.exports.manifest import (
+from service.exports.operations import company_view
+from service.exports.publications import (
     FORMAT_VERSION,
     LATEST_NAME,
     NDJSON_ZSTD,
+    PUBLICATION,
     Manifest,
     PublishedFile,
     encode_manifest,
     manifest_name,
 )
-from service.exports.whole_company import company_view
-from service.feed.published_mark import published_mark
-from service.feed.snapshot_stream import stream_snapshot
-from service.feed.view import FeedView
-from service.publishing.change_files import changes_since, write_changes
-from service.publishing.errors import PublishError, PublishUnavailable, report_target_errors
-from service.publishing.pruning import prune_companies, prune_publications
-from service.publishing.publication_files import PublicationFiles
-from service.publishing.publish_target import PublishTarget
-from service.publishing.run_log import RunLog, UnkeptRunLog
-from service.publishing.threaded_writer import ThreadedWriter
+from service.feed.changes import published_mark
+from service.feed.entries import FeedView
+from service.feed.snapshot import stream_snapshot
+from service.health.monitor import HealthMonitor
+from service.publishing.files import PublicationFiles, PublishTarget, ThreadedWriter, changes_since, write_changes
+from service.publishing.target import PublishError, PublishUnavailable, RunLog, UnkeptRunLog, report_target_errors
 from service.scope import CompanyDirectory
 from service.services import Services
+from service.settings import ServiceSettings
+from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
+
+# Files of publications, and parts of manifests; nothing else is ever deleted.
+_PUBLISHED = re.compile(rf"(?P<publication>{PUBLICATION})[-.].*|{re.escape(LATEST_NAME)}(?:\.part)?")
+_MANIFEST = re.compile(rf"{PUBLICATION}\.json")
+
+
+def prune_publications(target: PublishTarget, folder: Path, kept: int) -> None:
+    """Delete all but the latest `kept` publications of a company's resource, and files without a manifest."""
+    names = target.names(folder)
+    complete = sorted(name.partition(".")[0] for name in names if _MANIFEST.fullmatch(name))
+    stays = {*complete[-kept:]}
+    # Manifests first: what a manifest lists exists.
+    for name in sorted(names, key=lambda each: not each.endswith(".json")):
+        found = _PUBLISHED.fullmatch(name)
+        if found is not None and name != LATEST_NAME and found["publication"] not in stays:
+            target.delete(folder / name)
+
+
+def prune_companies(target: PublishTarget, companies: Collection[str]) -> None:
+    """Delete the publications of companies that are not among those that exist."""
+    for company in target.companies():
+        if company not in companies:
+            for resource in RESOURCES:
+                _remove_publications(target, target.root / company / resource.alias)
+            target.remove_empty(target.root / company)
+
+
+def _remove_publications(target: PublishTarget, folder: Path) -> None:
+    for name in sorted(target.names(folder), key=lambda each: each != LATEST_NAME):
+        if _PUBLISHED.fullmatch(name):
+            target.delete(folder / name)
+    target.remove_empty(folder)
+
 
 _ATTEMPTS = 5
 _RETRY_SECONDS = 2.0
@@ -220,3 +258,48 @@ def _require_whole(manifest: Manifest) -> None:
 
 def _reason(error: ApiError) -> str:
     return f"{error.reason} {error.detail}" if isinstance(error, EngineUnavailable) else error.detail
+
+
+_CONNECTIONS = 8
+# Of one search: no client waits for a response meanwhile.
+_DEADLINE_SECONDS = 60.0
+
+
+async def publish(
+    connection: ConnectionSettings,
+    settings: ServiceSettings,
+    target: PublishTarget,
+    companies: Collection[str],
+    display: PublishDisplay,
+) -> list[Manifest]:
+    """Publish companies, all if none is given, to a target; return the manifests. Raises PublishError."""
+    settings = replace(settings, deadline_seconds=_DEADLINE_SECONDS)
+    async with target.locked(display.note), _services(connection, settings) as services:
+        return await Publisher(services, target, settings.exports_kept, display).run(companies)
+
+
+@asynccontextmanager
+async def _services(connection: ConnectionSettings, settings: ServiceSettings) -> AsyncIterator[Services]:
+    """Open the services of a worker, and check the indices once: what is unusable is not published."""
+    CURRENT_OBSERVATION.set(RequestObservation())
+    client = connect(
+        connection,
+        connections=_CONNECTIONS,
+        timeout=settings.deadline_seconds,
+        meta_header=False,
+        node_class=ReadingNode,
+        node_pool_class=LeastRequestsPool,
+    )
+    async with client:
+        services = build_services(client, settings, connection)
+        marks = {connection.alias(resource): mark for resource, mark in services.marks.items()}
+        monitor = HealthMonitor(services.engine, connection, settings, _read_nothing, marks)
+        await monitor.check_now()
+        try:
+            yield services
+        finally:
+            await services.news.close()
+
+
+async def _read_nothing() -> None:
+    """Read nothing besides the checks: no request follows."""

@@ -15,7 +15,7 @@ from mappings.casing import underscore
 from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.http.negotiation import joined_lines, prefers_geojson
-from service.http.payload import JsonBytes
+from service.http.responses import JsonBytes
 from service.records.projection import Variant
 
 LATITUDE, LONGITUDE = "Latitude", "Longitude"

@@ -1,21 +1,131 @@
 """Convert stored records to response records: views, flags and underscored keys, by layouts compiled once.
 
 Listings are stored in their default index variant: its bytes pass through unchanged.
+
+A layout is a pair of compiled types. The first decodes a stored object: it picks the members by their stored names and
+fills in absent ones. The second is a subclass that adds nothing and spells the members as in the response. Assigning
+that class to the decoded object converts it; Python itself refuses if the two differ in memory layout. Then it is
+encoded. No Python code touches a member, and no text is searched, so values may hold anything. Strings, integers and
+booleans are decoded, which is faster than skipping them; all other values stay raw JSON.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import orjson
 
+from mappings.casing import underscore
 from mappings.display import ADDRESS_SWITCH, refuses
-from mappings.fields import Field, View
+from mappings.fields import Field, FieldKind, View
 from mappings.resource import Resource
-from service.http.payload import JsonBytes
-from service.records.record_layout import LayoutOptions, RecordLayout
+from service.http.responses import JsonBytes
+
+# Without fractions: 1e3 would be encoded as 1000.0.
+_Plain = str | int | bool | None
+_PLAIN = frozenset(
+    {FieldKind.STRING, FieldKind.DATE, FieldKind.DATE_TIME, FieldKind.INTEGER, FieldKind.UNIX, FieldKind.BOOLEAN}
+)
+_UNTYPED = frozenset({FieldKind.UNTYPED, FieldKind.UNTYPED_LIST})
+_members_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordLayout:
+    """How objects are decoded and encoded.
+
+    `nested` are the members whose objects have a layout of their own, `untyped_members` those with keys that are not
+    declared and that must all be respelled.
+    """
+
+    stored_type: type[msgspec.Struct]
+    response_type: type[msgspec.Struct]
+    nested: tuple[tuple[str, RecordLayout], ...]
+    untyped_members: tuple[str, ...]
+
+    @cached_property
+    def decode(self) -> Callable[[bytes | memoryview], msgspec.Struct]:
+        """Decode a stored object; raise msgspec.DecodeError at a value of another type than declared."""
+        return msgspec.json.Decoder(self.stored_type).decode
+
+    @cached_property
+    def _untyped_values(self) -> Callable[[msgspec.Struct], Sequence[msgspec.Raw]]:
+        names = self.untyped_members
+        return attrgetter(*names) if len(names) > 1 else lambda decoded: [getattr(decoded, name) for name in names]
+
+    def convert(self, decoded: msgspec.Struct) -> None:
+        """Convert a decoded object to a response object, in place."""
+        decoded.__class__ = self.response_type
+        for name, layout in self.nested:
+            if value := getattr(decoded, name):
+                layout.convert_all(value if type(value) is list else (value,))
+        raw_values = self._untyped_values(decoded)
+        # Without a brace there is no object among them, hence no key.
+        if b"{" in b"".join(raw_values):
+            for name, raw in zip(self.untyped_members, raw_values, strict=True):
+                setattr(decoded, name, _underscore_keys(raw))
+
+    def convert_all(self, objects: Sequence[msgspec.Struct]) -> None:
+        """Convert several decoded objects, in place."""
+        if self.nested or self.untyped_members:
+            for decoded in objects:
+                self.convert(decoded)
+        else:
+            response_type = self.response_type
+            for decoded in objects:
+                decoded.__class__ = response_type
+
+
+def _underscore_keys(value: msgspec.Raw) -> object:
+    """Underscore every key of a value without a declared shape."""
+    text = bytes(value)
+    if b"{" not in text:
+        return value
+    if text.startswith(b"{"):
+        return {underscore(key): _underscore_keys(member) for key, member in _members_of(text).items()}
+    if text.startswith(b"["):
+        return [_underscore_keys(element) for element in _elements_of(text)]
+    return value
+
+
+@dataclass(frozen=True)
+class LayoutOptions:
+    """The options of a layout: underscored keys, and whether values must have their declared type."""
+
+    underscored: bool
+    strict: bool
+
+    def compile(self, fields: tuple[Field, ...], emptied: Collection[str] = ()) -> RecordLayout:
+        """Compile the layout of objects with these fields; `emptied` are sent without their value."""
+        nested = {field.name: self.compile(field.members) for field in fields if self.underscored and field.members}
+        members = [_member(field, self._type(field, nested.get(field.name))) for field in fields]
+        # A leading space makes a name that no record has, so the member is decoded as absent.
+        names = {field.name: f" {field.name}" if field.name in emptied else field.name for field in fields}
+        keys = {field.name: field.underscored if self.underscored else field.name for field in fields}
+        stored = msgspec.defstruct("Stored", members, kw_only=True, gc=False, rename=names)
+        return RecordLayout(
+            stored_type=stored,
+            response_type=msgspec.defstruct("Response", members, bases=(stored,), kw_only=True, gc=False, rename=keys),
+            nested=tuple(nested.items()),
+            untyped_members=tuple(field.name for field in fields if self.underscored and field.kind in _UNTYPED),
+        )
+
+    def _type(self, field: Field, layout: RecordLayout | None) -> Any:
+        if layout is not None:
+            return (list[layout.stored_type] if field.kind is FieldKind.OBJECTS else layout.stored_type) | None  # type: ignore[name-defined]
+        return _Plain if self.strict and field.kind in _PLAIN else msgspec.Raw
+
+
+def _member(field: Field, kind: Any) -> tuple[str, Any, Any]:
+    empty = msgspec.Raw(msgspec.json.encode(field.empty_value)) if kind is msgspec.Raw else field.empty_value
+    return (field.name, kind, empty)
+
 
 Record = dict[str, Any]
 _ENCODER = msgspec.json.Encoder()

@@ -10,10 +10,10 @@ from aiohttp import web
 
 from service.errors import NotFound
 from service.http.negotiation import joined_lines
-from service.http.origin import request_origin
+from service.http.requests import request_origin
 from service.http.responses import json_response
+from service.keys.api_key import ApiKey
 from service.keys.authentication import authenticate
-from service.keys.record import ApiKey
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.request_context import RequestContext
@@ -42,7 +42,7 @@ from service.reso.query_options import (
     refuse_unimplemented,
 )
 from service.services import Services
-from service.telemetry.timing import Timer
+from service.telemetry.observation import Timer
 
 _TEXT = "text/plain"
 _METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}

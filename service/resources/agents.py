@@ -4,20 +4,16 @@ from dataclasses import dataclass
 
 from mappings import AGENT
 from service.errors import NotFound
-from service.http.payload import JsonBytes
+from service.http.responses import JsonBytes
 from service.operation import Operation
-from service.parameters.clauses import is_true, since
 from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
-from service.parameters.types import Boolean, Text, UnixSecond
+from service.parameters.types import Boolean, Text, UnixSecond, is_true, since
 from service.records.projection import Variant
 from service.request_context import RequestContext
-from service.resources.deactivation import ACTIVITY
-from service.resources.numbered import PageResponse
-from service.resources.record_show import RecordResponse
-from service.resources.references import office_rule
+from service.resources.references import ACTIVITY, find_agents, guid_clauses, office_rule, require_unique
+from service.resources.responses import PageResponse, RecordResponse
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
 from service.search.query import window_start
-from service.search.references import find_agents, guid_clauses, require_unique
 
 
 class AgentsParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):

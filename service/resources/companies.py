@@ -5,8 +5,7 @@ from marshmallow import Schema
 from mappings import COMPANY
 from service.operation import Operation
 from service.parameters.groups import OptionalPaging
-from service.resources.record_show import RecordResponse
-from service.resources.small_collections import CollectionResponse
+from service.resources.responses import CollectionResponse, RecordResponse
 
 
 class CompaniesParameters(OptionalPaging):

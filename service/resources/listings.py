@@ -3,14 +3,11 @@
 from mappings import LISTING
 from mappings.legends import COMING_SOON, ON_MARKET_STATUSES
 from service.operation import Operation
-from service.parameters.clauses import any_of, is_true
 from service.parameters.groups import AgentReferences, CursorPaging, ParentScope, TimestampsOption, UnderscoreOption
-from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond
+from service.parameters.types import Boolean, Choice, PropertyTypes, Text, UnixSecond, any_of, is_true
 from service.request_context import RequestContext
-from service.resources.filters import FilterRule
-from service.resources.listing_pages import WalkResponse
-from service.resources.record_show import RecordResponse
 from service.resources.references import agent_rule, office_rule
+from service.resources.responses import FilterRule, RecordResponse, WalkResponse
 from service.search.query import Clause, at_or_after, match_any, match_none, term, terms, window_start
 
 _MARKET_STATUS_CLAUSES: dict[str, list[Clause]] = {

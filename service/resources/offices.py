@@ -4,9 +4,8 @@ from mappings import OFFICE
 from service.operation import Operation
 from service.parameters.groups import DeactivationFilter, NumberedPaging, ParentScope, TimestampsOption
 from service.parameters.types import Text
-from service.resources.deactivation import ACTIVITY
-from service.resources.numbered import PageResponse
-from service.resources.record_show import RecordResponse
+from service.resources.references import ACTIVITY
+from service.resources.responses import PageResponse, RecordResponse
 
 
 class OfficesParameters(ParentScope, NumberedPaging, DeactivationFilter, TimestampsOption):

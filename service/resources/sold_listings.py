@@ -2,7 +2,6 @@
 
 from mappings import SOLD_LISTING
 from service.operation import Operation
-from service.parameters.clauses import any_of, since, since_day, until
 from service.parameters.groups import (
     AgentReferences,
     CompanyScope,
@@ -11,10 +10,9 @@ from service.parameters.groups import (
     TimestampsOption,
     UnderscoreOption,
 )
-from service.parameters.types import Boolean, PropertyTypes, Text, UnixSecond
-from service.resources.listing_pages import WalkResponse
-from service.resources.record_show import RecordResponse
+from service.parameters.types import Boolean, PropertyTypes, Text, UnixSecond, any_of, since, since_day, until
 from service.resources.references import agent_rule, office_rule
+from service.resources.responses import RecordResponse, WalkResponse
 from service.search.query import window_start
 
 

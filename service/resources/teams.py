@@ -3,8 +3,7 @@
 from mappings import TEAM
 from service.operation import Operation
 from service.parameters.groups import CompanyScope, OptionalPaging
-from service.resources.record_show import RecordResponse
-from service.resources.small_collections import CollectionResponse
+from service.resources.responses import CollectionResponse, RecordResponse
 
 
 class TeamsParameters(CompanyScope, OptionalPaging):

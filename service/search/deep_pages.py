@@ -18,7 +18,7 @@ import orjson
 
 from mappings.digest import BUCKETS
 from service.search.query import Body, Clause, Selection, page_body
-from service.search.search_response import parse_hits, total_hits
+from service.search.responses import parse_hits, total_hits
 
 Search = Callable[[Body], Awaitable[bytes]]
 

@@ -1,9 +1,15 @@
-"""The only module that calls Elasticsearch for requests; errors of the client never leave it."""
+"""The only module that calls Elasticsearch for requests; errors of the client never leave it.
 
+Concurrent requests share equal searches. Only a broken connection is retried, within a budget so that retries stay
+rare: the retry goes to another node if there is one. Retrying a timeout or a rejection would only add load.
+"""
+
+import asyncio
+import random
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -24,19 +30,74 @@ from service.errors import (
     RebuildDue,
     ResourceUnavailable,
 )
-from service.search.engine_failures import NodeLost, count_failure, malformed_response, status_failure
-from service.search.query import Selection
-from service.search.reads.documents import Document
-from service.search.retry_budget import RetryBudget
-from service.search.search_response import document_source, require_complete
-from service.search.shards.served_shards import EVERYTHING, Reach
-from service.search.shards.shard_table import ShardTable, gone
-from service.search.single_flight import SingleFlight
-from service.search.used_fields import MissingFields, used_fields
+from service.search.placement import EVERYTHING, Document, Reach, ShardTable, gone
+from service.search.query import MissingFields, Selection, used_fields
+from service.search.responses import (
+    NodeLost,
+    count_failure,
+    document_source,
+    malformed_response,
+    require_complete,
+    status_failure,
+)
+from service.search.sharing import SingleFlight
 from service.settings import ServiceSettings
-from service.telemetry.attempts import Attempts, StartSpan
-from service.telemetry.counters import SHARED_SEARCHES
-from service.telemetry.observation import CURRENT_OBSERVATION
+from service.telemetry.counters import RETRIES, SHARED_SEARCHES
+from service.telemetry.observation import CURRENT_OBSERVATION, Attempts, StartSpan
+
+Result = TypeVar("Result")
+
+# Bounds of the random backoff: it spreads the retries of requests that one node's failure hit together.
+_BACKOFF_SECONDS = (0.01, 0.1)
+# Tokens that a request adds; a retry takes one. In the long run one request in ten may be retried.
+_TOKENS_PER_REQUEST = 0.1
+
+
+class RetryBudget:
+    """A token bucket that limits retries."""
+
+    def __init__(self, capacity: int, seconds: float) -> None:
+        """Start with a full bucket of `capacity` tokens; both attempts together may take `seconds`.
+
+        `capacity` is how many requests the failure of one node can hit at once: the connections to it.
+        """
+        self._capacity = self._tokens = float(capacity)
+        self._seconds = seconds
+
+    async def run(self, attempt: Callable[[float], Awaitable[Result]]) -> Result:
+        """Return the result of `attempt`, which gets its timeout in seconds; retry it once after NodeLost."""
+        self._tokens = min(self._capacity, self._tokens + _TOKENS_PER_REQUEST)
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._seconds
+        try:
+            return await attempt(self._seconds)
+        except NodeLost:
+            backoff = random.uniform(*_BACKOFF_SECONDS)  # noqa: S311 - not used for security
+            if clock() + backoff >= deadline or not self._spend():
+                RETRIES.labels("refused").inc()
+                raise
+        await asyncio.sleep(backoff)
+        return await _retry(attempt, deadline - clock())
+
+    def _spend(self) -> bool:
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+async def _retry(attempt: Callable[[float], Awaitable[Result]], seconds: float) -> Result:
+    outcome = "failed"
+    try:
+        result = await attempt(seconds)
+        outcome = "answered"
+    except asyncio.CancelledError:
+        outcome = "given up"
+        raise
+    finally:
+        RETRIES.labels(outcome).inc()
+    return result
+
 
 # Elasticsearch times out this long before the request's deadline, so that its own error arrives in time.
 _ENGINE_MARGIN_SECONDS = 0.5

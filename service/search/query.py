@@ -1,17 +1,102 @@
-"""Build Elasticsearch search bodies from typed values."""
+"""Elasticsearch search bodies from typed values, and whether a document that was read by identifier matches them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
+from mappings.display import ADDRESS_HIDDEN, WITHHELD, DisplayLicence
 from mappings.resource import Resource
 from mappings.stored_document import companies_query, feed_key, feed_key_range
 from mappings.values.text_forms import TextForm
 from service.scope import Scope
-from service.search.reads.matching import matches
+
+# Queries whose only key is a field. An aggregation of the same name has options instead, `field` among them.
+_FIELD_QUERIES = frozenset({"term", "terms", "range", "wildcard"})
+_FIELD = "field"
+# Members that list fields; `sort` may also list objects with a field as their only key.
+_FIELD_LISTS = frozenset({"sort", "docvalue_fields", "_source"})
+
+
+class MissingFields(NamedTuple):
+    """Search fields that the live index of a resource lacks until it is rebuilt."""
+
+    resource: str
+    fields: frozenset[str]
+
+
+def used_fields(body: object) -> Iterator[str]:
+    """Yield the names of the fields that a search body uses, with repetitions."""
+    if isinstance(body, Mapping):
+        for key, value in body.items():
+            yield from _fields_of_member(key, value)
+            yield from used_fields(value)
+    elif isinstance(body, list | tuple):
+        for element in body:
+            yield from used_fields(element)
+
+
+def _fields_of_member(key: str, value: object) -> Iterator[str]:
+    if key in _FIELD_QUERIES and isinstance(value, Mapping):
+        yield from (name for name in value if _FIELD not in value)
+    elif key == _FIELD and isinstance(value, str):
+        yield value
+    elif key in _FIELD_LISTS and isinstance(value, list | tuple):
+        for element in value:
+            yield from element if isinstance(element, Mapping) else (str(element),)
+
+
+Document = Mapping[str, Any]
+
+
+def matches(clause: Mapping[str, Any], document: Document) -> bool:
+    """Return whether the search fields of a document match a clause; raise KeyError for an unknown kind."""
+    [(kind, content)] = clause.items()
+    return _KINDS[kind](content, document)
+
+
+def _bool(content: Mapping[str, Any], document: Document) -> bool:
+    return all(_OCCURRENCES[name](clauses, document) for name, clauses in content.items())
+
+
+def _every(clauses: Any, document: Document) -> bool:
+    return all(matches(clause, document) for clause in _list(clauses))
+
+
+def _none(clauses: Any, document: Document) -> bool:
+    return not any(matches(clause, document) for clause in _list(clauses))
+
+
+def _term(content: Mapping[str, Any], document: Document) -> bool:
+    [(field, wanted)] = content.items()
+    return any(_has(value, wanted) for value in _values(document, field))
+
+
+def _exists(content: Mapping[str, Any], document: Document) -> bool:
+    return any(True for _ in _values(document, content["field"]))
+
+
+def _has(value: Any, wanted: Any) -> bool:
+    """Return whether a value, or a range of numbers, has the wanted one."""
+    if isinstance(value, dict):
+        return bool(value.get("gte", -inf) <= wanted < value.get("lt", inf))
+    return bool(value == wanted)
+
+
+def _values(document: Document, field: str) -> Iterator[Any]:
+    return (value for value in _list(document.get(field)) if value is not None)
+
+
+def _list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+_OCCURRENCES: dict[str, Callable[[Any, Document], bool]] = {"filter": _every, "must_not": _none}
+_KINDS: dict[str, Callable[[Any, Document], bool]] = {"bool": _bool, "term": _term, "exists": _exists}
+
 
 Clause = dict[str, object]
 Body = dict[str, object]
@@ -156,3 +241,16 @@ def scope_clauses(scope: Scope, after: str = "") -> list[Clause]:
 def _doc_value_options(resource: Resource) -> Body:
     # Without stored fields nothing is read from the blocks that hold the records; the id is a doc value too.
     return {"stored_fields": "_none_", "docvalue_fields": [*resource.timestamps.values(), "clock", "modified"]}
+
+
+HIDDEN_ADDRESS: Clause = term(ADDRESS_HIDDEN, value=True)
+
+
+def displayed(resource: Resource, licence: DisplayLicence | None) -> tuple[Clause, ...]:
+    """Return the clauses that withhold what a licence does not allow to show."""
+    return (match_none(term(WITHHELD, value=True)),) if licence and resource.address else ()
+
+
+def with_shown_address(clause: Clause) -> Clause:
+    """Narrow a clause on the address to records whose address may be shown: others must not confirm guesses."""
+    return {"bool": {"filter": [clause], "must_not": [HIDDEN_ADDRESS]}}

@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-from service.search.single_flight import SingleFlight
+from service.search.sharing import SingleFlight
 from service.telemetry.counters import SHARED_SEARCHES
 
 # A herd of readers asks for a few different pages. Each is kept until it is the least recently used one.

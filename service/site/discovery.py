@@ -1,17 +1,16 @@
-"""Where programs look first: `/.well-known/api-catalog`, `/.well-known/security.txt` and `/llms.txt`."""
+"""How clients find the documentation: `/`, `llms.txt`, `security.txt`, the API catalog."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from service.contact import CONTACT_SETTING, contact_uri
 from service.errors import NotFound
-from service.http.client_address import IpNetwork
-from service.http.origin import request_origin
+from service.http.requests import IpNetwork, request_origin
 from service.reso.protocol.root import RESO_ROOT
+from service.settings import CONTACT_SETTING, contact_uri
 from service.site.pages import DOCS_ROOT, PAGE_GROUPS
 
 API_CATALOG_PATH = "/.well-known/api-catalog"
@@ -89,3 +88,29 @@ def discovery_handlers(api_root: str, contact: str, trusted: Sequence[IpNetwork]
 
 def _link(href: str, media_type: str) -> dict[str, str]:
     return {"href": href, "type": media_type}
+
+
+_INDEX_HEADERS = {
+    "Cache-Control": "public, max-age=300",
+    "Link": f'<{API_CATALOG_PATH}>; rel="api-catalog", <{DOCS_ROOT}>; rel="service-doc"',
+    "Vary": "Accept",
+}
+
+
+def create_index_handler(api_root: str, paths: Iterable[str]) -> Handler:
+    """Return the handler of an index: those of the paths that are below `api_root` and not of one record."""
+    listed = sorted(path for path in paths if path.startswith(f"{api_root}/") and "{" not in path)
+    document = {"documentation": DOCS_ROOT, "openapi": f"{api_root}/openapi.json", "resources": listed}
+    body = orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+    async def serve_index(request: web.Request) -> web.Response:
+        if request.path == "/" and _is_browser(request):
+            return web.Response(status=303, headers={**_INDEX_HEADERS, "Location": DOCS_ROOT})
+        return web.Response(body=body, content_type="application/json", headers=_INDEX_HEADERS)
+
+    return serve_index
+
+
+def _is_browser(request: web.Request) -> bool:
+    """Return whether a request names HTML; programs accept anything, or JSON."""
+    return "text/html" in request.headers.get("Accept", "").lower()

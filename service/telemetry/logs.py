@@ -13,8 +13,8 @@ import orjson
 from prometheus_client import Counter
 
 from cluster.terminal_text import printable
-from service.telemetry.access_log import EmitLine
 from service.telemetry.observation import CURRENT_OBSERVATION
+from service.telemetry.requests import EmitLine
 
 DROPPED_LINES = Counter(
     "brokerage_access_lines_dropped", "Lines of the access log dropped because the reader was too slow."

@@ -1,14 +1,130 @@
-"""Observations about one request, for metrics, logs and traces.
+"""What is observed about one request, for metrics, logs and traces, and the totals of all.
 
-Only the feed page contains text sent by a client: a route is a template, a key its public id.
+Only the feed page contains text sent by a client: a route is a template, a key its public id. Labels are bounded: path
+templates, the statuses that the service returns, and configured tiers.
 """
 
+from __future__ import annotations
+
+import asyncio
 import time
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate
+from math import inf
+from typing import Protocol, Self
 
 import msgspec
 
-from service.telemetry.timing import Layer, Timer
+# Seconds: the range of page latencies, up to the longest reasonable deadline.
+REQUEST_BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Seconds of event loop lag: tens of milliseconds are harmful.
+LAG_BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class Histogram:
+    """The number of values per bucket, and their sum."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...] = REQUEST_BOUNDS) -> None:
+        """Count in buckets with these ascending upper bounds, and in one for larger values."""
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Add one value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    @property
+    def counts(self) -> dict[float, int]:
+        """The number of values in each bucket, by upper bound."""
+        return dict(zip((*self._bounds, inf), self._counts, strict=True))
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative counts by upper bound, in the format of Prometheus."""
+        names = [*map(str, self._bounds), "+Inf"]
+        return list(zip(names, map(float, accumulate(self._counts)), strict=True))
+
+
+def quantile(counts: Mapping[float, int], share: float) -> float | None:
+    """Estimate a quantile, such as 0.99, from counts by upper bound; None without values.
+
+    Interpolates linearly within a bucket, like Prometheus; beyond the last bound it returns that bound.
+    """
+    rank, below, lower = share * sum(counts.values()), 0, 0.0
+    for upper, count in sorted(counts.items()):
+        if count and below + count >= rank:
+            return lower if upper == inf else lower + (upper - lower) * (rank - below) / count
+        below, lower = below + count, upper
+    return None
+
+
+class Layer(StrEnum):
+    """The layers of a request, in order of execution."""
+
+    AUTH = "auth"  # authentication
+    TURN = "turn"  # waiting for a slot
+    QUERY = "query"  # parameters, scope, search body
+    ELASTICSEARCH = "elasticsearch"  # from the first byte of the search sent to the last byte of its response
+    SPLICE = "splice"  # from the search response to the parts of ours
+    ENCODE = "encode"  # compression
+    WRITE = "write"  # until the connection has accepted the last byte, as fast as the client reads
+
+
+class Timer:
+    """The seconds of one request by layer."""
+
+    __slots__ = ("_last", "seconds")
+
+    def __init__(self) -> None:
+        """Start the timer."""
+        self.seconds: dict[Layer, float] = {}
+        self._last = time.perf_counter()
+
+    def record(self, layer: Layer) -> None:
+        """Add the time since the last call to a layer."""
+        now = time.perf_counter()
+        self.seconds[layer] = self.seconds.get(layer, 0.0) + now - self._last
+        self._last = now
+
+    def header(self) -> str:
+        """Return the value of `Server-Timing`, in milliseconds; excludes `write`, which happens later."""
+        return ", ".join(f"{layer};dur={seconds * 1000:.3f}" for layer, seconds in self.seconds.items())
+
+
+@dataclass
+class TimingTotal:
+    """The number of requests through a layer, and the seconds spent in it."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class TimingTotals:
+    """The totals of all requests, by path template and layer."""
+
+    totals: dict[tuple[str, Layer], TimingTotal] = field(default_factory=lambda: defaultdict(TimingTotal))
+
+    def add(self, path: str, timer: Timer) -> None:
+        """Add one request."""
+        for layer, seconds in timer.seconds.items():
+            total = self.totals[path, layer]
+            total.count += 1
+            total.seconds += seconds
+
+    def rows(self) -> Iterator[tuple[str, Layer, TimingTotal]]:
+        """Yield path template, layer and total."""
+        for (path, layer), total in self.totals.items():
+            yield path, layer, total
+
 
 # The label of a request without a route, key or tier.
 NO_LABEL = "none"
@@ -69,3 +185,93 @@ class RequestObservation:
 
 # The current request. aiohttp runs each request in its own context, so it is never reset.
 CURRENT_OBSERVATION: ContextVar[RequestObservation] = ContextVar("observed request")
+
+
+def status_class(status: int) -> str:
+    """Return the class of a status, such as `2xx`."""
+    return f"{status // 100}xx"
+
+
+@dataclass
+class TrafficTotals:
+    """Requests, rows, bytes and durations by route."""
+
+    requests: dict[tuple[str, int, str], int] = field(default_factory=lambda: defaultdict(int))  # route, status, tier
+    rows: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    body_bytes: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    seconds: dict[tuple[str, str], Histogram] = field(default_factory=lambda: defaultdict(Histogram))
+
+    def add(self, seen: RequestObservation, status: int, rows: int, body_bytes: int, seconds: float) -> None:
+        """Add one request: `seconds` until its response was ready to send, bytes as sent, after compression."""
+        route = seen.route
+        self.requests[route, status, seen.tier] += 1
+        self.rows[route] += rows
+        self.body_bytes[route] += body_bytes
+        self.seconds[route, status_class(status)].add(seconds)
+
+
+# Starts a span for the method and target of a request; None outside a trace.
+StartSpan = Callable[[str, str], "AttemptSpan | None"]
+
+
+class AttemptSpan(Protocol):
+    """The span of one request to Elasticsearch."""
+
+    def end(self, status: int | None) -> None:
+        """End the span with the status of the response, None without a response."""
+
+
+class Attempts:
+    """Histograms of requests to Elasticsearch, in seconds, by status class; `none` without a response."""
+
+    def __init__(self, start_span: StartSpan | None = None) -> None:
+        """Start with no requests."""
+        self.start_span = start_span
+        self.seconds: dict[str, Histogram] = defaultdict(Histogram)
+
+    def start(self, method: str, target: str) -> Attempt:
+        """Return a context manager that measures one request."""
+        return Attempt(self, None if self.start_span is None else self.start_span(method, target))
+
+
+class Attempt:
+    """One measured request; set its `status` when the response arrives."""
+
+    __slots__ = ("_attempts", "_began", "_span", "status")
+
+    def __init__(self, attempts: Attempts, span: AttemptSpan | None) -> None:
+        """Start measuring."""
+        self.status: int | None = None
+        self._attempts = attempts
+        self._span = span
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        """Return the attempt."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Record the duration and outcome."""
+        outcome = NO_LABEL if self.status is None else status_class(self.status)
+        self._attempts.seconds[outcome].add(time.perf_counter() - self._began)
+        if self._span is not None:
+            self._span.end(self.status)
+
+
+_PERIOD_SECONDS = 0.25
+
+
+class LoopLag:
+    """How late a timer fires, in seconds, measured four times a second."""
+
+    def __init__(self) -> None:
+        """Start without values."""
+        self.seconds = Histogram(LAG_BOUNDS)
+
+    async def run(self) -> None:
+        """Measure forever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _PERIOD_SECONDS
+            await asyncio.sleep(_PERIOD_SECONDS)
+            self.seconds.add(max(0.0, loop.time() - due))

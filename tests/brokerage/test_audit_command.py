@@ -11,8 +11,8 @@ from elasticsearch import AsyncElasticsearch
 
 from brokerage.command import main
 from cluster.connection import ConnectionSettings
-from service.audit.audit_rows import GAP, SESSION
-from service.audit.audit_store import AuditStore
+from service.audit.reads import GAP, SESSION
+from service.audit.store import AuditStore
 from service.keys.store import KeyStore
 from tests.feed.feed_client import deleted_listing, listing
 from tests.service.audit.conftest import AuditedService, audited, bench
@@ -173,7 +173,7 @@ async def test_without_an_audit_it_says_how_to_begin(
 async def test_what_is_too_old_is_deleted_with_its_index(
     client: AsyncElasticsearch, connection: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.audit.audit_store._ROLLOVER", {"max_docs": 1})
+    monkeypatch.setattr("service.audit.store._ROLLOVER", {"max_docs": 1})
     store = AuditStore(client, connection.audit_index)
     await store.create()
     now = 1_000 * int(time.time())

@@ -50,10 +50,10 @@ def key(stand_in: StandIn) -> str:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cache nothing, and find no process late, slow or away: a busy machine is not a defect."""
-    monkeypatch.setattr("service.console.resource_summaries._AGES", CacheAges(0.0, 0.0))
-    monkeypatch.setattr("service.console.notices.MAX_LOOP_LAG_SECONDS", float("inf"))
-    monkeypatch.setattr("service.console.notices.MAX_P99_SECONDS", float("inf"))
-    monkeypatch.setattr("service.console.sibling_workers._TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr("service.console.summaries._AGES", CacheAges(0.0, 0.0))
+    monkeypatch.setattr("service.console.overview.MAX_LOOP_LAG_SECONDS", float("inf"))
+    monkeypatch.setattr("service.console.overview.MAX_P99_SECONDS", float("inf"))
+    monkeypatch.setattr("service.console.summaries._TIMEOUT_SECONDS", 60.0)
     monkeypatch.setattr("service.search.cached_value._REFRESH_TIMEOUT_SECONDS", 60.0)
 
 

@@ -11,9 +11,8 @@ from multidict import CIMultiDictProxy
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
-from service.console.routes import create_operators_app
-from service.health.monitor import HealthMonitor
-from service.health.probes import HEALTH_MONITOR
+from service.console.overview import create_operators_app
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.services import Services
 from service.settings import ServiceSettings
 from tests.service.raw_http import listening

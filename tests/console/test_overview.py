@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from mappings import RESOURCES
-from service.console.figures import compute_figures
-from service.console.metric_history import STEP_COUNT, STEP_SECONDS
+from service.console.metrics import STEP_COUNT, STEP_SECONDS
+from service.console.summaries import compute_figures
 from service.telemetry.feed_consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
 from tests.console.console_service import FEED, ConsoleService

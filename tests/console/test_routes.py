@@ -5,8 +5,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from cluster.settings import SettingError
-from service.console.routes import _FILES
-from service.http.allowed_hosts import allowed_hosts_middleware
+from service.console.overview import _FILES
+from service.http.requests import allowed_hosts_middleware
 from service.settings import ServiceSettings
 from tests.console.console_service import ConsoleService
 

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from cluster.connection import ConnectionSettings
-from service.console.metric_history import STATUS_KIND, HistoryStep, merge_steps
-from service.console.sibling_workers import SiblingWorkers
+from service.console.metrics import STATUS_KIND, HistoryStep, merge_steps
+from service.console.summaries import SiblingWorkers
 from service.settings import ServiceSettings
 from service.telemetry.feed_consumers import (
     ConsumerRegistry,
@@ -19,8 +19,7 @@ from service.telemetry.feed_consumers import (
     merge_consumers,
     merge_key_uses,
 )
-from service.telemetry.histogram import Histogram, quantile
-from service.telemetry.observation import FeedPage, RequestObservation
+from service.telemetry.observation import FeedPage, Histogram, RequestObservation, quantile
 from tests.console.conftest import NOON
 from tests.console.console_service import FEED, MovableClock, serve_console
 from tests.neighbours import neighbours

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from service.openapi.response_bodies import ResponseBody
+from service.openapi.schemas import ResponseBody
 from service.operation import Operation
-from service.resources.response import response_of
+from service.resources.responses import response_of
 from tests.contract.world import World
 
 # What lets an operation answer many and different records.

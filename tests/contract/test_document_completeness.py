@@ -13,7 +13,7 @@ import pytest
 from service.errors import MAX_FAULTS
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
-from service.openapi.response_bodies import response_bodies
+from service.openapi.schemas import response_bodies
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths

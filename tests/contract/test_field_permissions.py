@@ -24,8 +24,7 @@ from mappings import AGENT, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, Resource
 from mappings.casing import underscore
 from mappings.fields import Field, FieldKind, View
 from service.app import create_app
-from service.keys.key_text import generate_key
-from service.keys.record import KEYS_INDEX_BODY, ApiKey
+from service.keys.api_key import KEYS_INDEX_BODY, ApiKey, generate_key
 from service.operation import Operation
 from service.parameters.types import Boolean
 from service.resources import OPERATIONS

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from multidict import CIMultiDictProxy
 
-from service.openapi.feature_bodies import FeatureBody, feature_bodies
+from service.openapi.schemas import FeatureBody, feature_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths

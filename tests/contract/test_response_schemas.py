@@ -3,7 +3,7 @@
 import pytest
 
 from service.openapi.document import encoded_document
-from service.openapi.response_bodies import ResponseBody, response_bodies
+from service.openapi.schemas import ResponseBody, response_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS
 from tests.contract.request_variants import request_parameters, request_paths, response_records

@@ -19,11 +19,11 @@ from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from mappings import AGENT, COMPANY, LISTING, Resource
 from service.app import create_app
 from service.keys.store import KeyGrant, KeyStore
-from service.resources.deactivation import deactivation_clause
+from service.resources.references import deactivation_clause
 from service.scope import Scope
 from service.search.deep_pages import deep_page_body, find_page_start, search_deep_page
 from service.search.query import Clause, Selection, at_or_after, numbered_body, terms, walk_body, window_start
-from service.search.search_response import parse_hits, total_hits
+from service.search.responses import parse_hits, total_hits
 from service.settings import ServiceSettings
 from tests.conftest import open_installation
 from tests.contract.search_profile import SearchProfile

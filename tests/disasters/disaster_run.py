@@ -16,7 +16,7 @@ from indexer import begin_new_lives
 from indexer.documents.coverage import EVERY_COMPANY, CoverageRequest
 from indexer.errors import IndexerError
 from mappings import LISTING
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR
 from tests.disasters.backups import back_up, delete, restore
 from tests.disasters.disaster_world import ALL, FOLLOWED, HOME
 from tests.disasters.served_records import Served, read_served

@@ -16,7 +16,7 @@ from cluster.control_index import ensure_index
 from indexer import IndexerSettings
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from service.app import SERVICES, create_app
-from service.keys.record import KEYS_INDEX_BODY
+from service.keys.api_key import KEYS_INDEX_BODY
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.chaos.machine_control import ControlledClock, ControlledReplica, StepGate
@@ -136,7 +136,7 @@ async def opened_world(url: str, folder: Path, backups: Path) -> AsyncIterator[D
         now = time.time_ns() // 1_000_000
         clock = stack.enter_context(patch("indexer.clock.time", ControlledClock(now)))
         service_clock = ServiceClock(2 * _SERVICE.shared_seconds)
-        for module in ("service.search.cached_value", "service.search.query", "service.resources.watermarks"):
+        for module in ("service.search.cached_value", "service.search.query", "service.resources.responses"):
             stack.enter_context(patch(f"{module}.time", service_clock))
         stack.enter_context(patch("indexer.lock.distributed_lock.time", Hurry(_LOCK_STEP_SECONDS)))
         stack.enter_context(patch("brokerage_feed.http_client.sleep", lambda _: asyncio.sleep(0)))

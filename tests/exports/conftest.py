@@ -8,16 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
-import service.feed.snapshot_stream
+import service.feed.snapshot
 from cluster.zstd import zstd
 from mappings import COMPANY, LISTING, OFFICE
 from mappings.display import DisplayLicence
-from service.exports.manifest import Manifest, PublishedFile, decode_manifest
+from service.exports.publications import Manifest, PublishedFile, decode_manifest
 from service.keys.store import KeyGrant
-from service.publishing.publish_run import publish
-from service.publishing.publisher import PublishProgress
-from service.publishing.target_folder import TargetFolder
-from service.publishing.typed_tables import OpenTables
+from service.publishing.publisher import PublishProgress, publish
+from service.publishing.target import OpenTables, TargetFolder
 from service.settings import ServiceSettings
 from tests.feed.conftest import GRANTS, SETTINGS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing, office
@@ -78,7 +76,7 @@ class Exports:
 @pytest.fixture
 async def exports(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Exports]:
     """Listings and offices of the companies a and b, one of them deactivated; two records a page."""
-    monkeypatch.setattr(service.feed.snapshot_stream, "PAGE_SIZE", 2)
+    monkeypatch.setattr(service.feed.snapshot, "PAGE_SIZE", 2)
     lines = [listing(f"L{at}", "ab"[at % 2], price=at) for at in range(10)]
     offices = [office("O1", "a"), office("O2", "b"), office("O3", "a", 1, deactivated=True)]
     summary = await bench.build({COMPANY: [company(key) for key in "abc"], LISTING: lines, OFFICE: offices})

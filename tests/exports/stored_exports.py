@@ -8,8 +8,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from service.app import SERVICES, create_app
 from service.exports.object_store import QUICK, ObjectStore, open_store
-from service.publishing.publish_run import publish
-from service.publishing.target_store import TargetStore
+from service.publishing.publisher import publish
+from service.publishing.store_target import TargetStore
 from service.services import Services
 from service.settings import ServiceSettings
 from tests.exports.conftest import Exports, Silence

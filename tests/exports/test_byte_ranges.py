@@ -3,8 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from service.exports.byte_ranges import requested_slice
-from service.exports.errors import PreconditionFailed, RangeNotSatisfiable
+from service.exports.publications import PreconditionFailed, RangeNotSatisfiable, requested_slice
 
 TAG, SIZE = '"abc"', 100
 

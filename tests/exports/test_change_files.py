@@ -11,14 +11,14 @@ import pytest
 
 import indexer
 import service.exports.operations
-import service.publishing.change_files
+import service.publishing.files
 from brokerage_feed.feed import Feed
 from brokerage_feed.files.file_updater import FileUpdater
 from cluster.zstd import zstd
 from mappings import LISTING
 from service.errors import EngineUnavailable
 from service.publishing import publisher
-from service.publishing.errors import PublishUnavailable
+from service.publishing.target import PublishUnavailable
 from tests.consumer.conftest import open_pull
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched
@@ -126,7 +126,7 @@ async def test_changes_that_are_no_smaller_than_all_are_not_kept(
     exports: Exports, yesterday: ConsumerCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their files are gone."""
-    monkeypatch.setattr(service.publishing.change_files, "MAX_PAGE_SIZE", 1)
+    monkeypatch.setattr(service.publishing.files, "MAX_PAGE_SIZE", 1)
     gone = (deleted_listing(f"H{number}", "a", 1) for number in range(10, 20))
     others = (listing(f"L{number}", "a", 1, price=9) for number in range(0, 10, 2))
     await exports.feed.update(*(house(number, 1) for number in range(10)), *gone, *others)

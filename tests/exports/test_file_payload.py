@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from service.exports.file_payload import _in_thread
+from service.exports.files import _in_thread
 from tests.waiting import until
 
 

@@ -14,7 +14,7 @@ from yarl import URL
 from brokerage.doctor.exports_check import exports_finding
 from brokerage_feed.files.file_updater import FileUpdater
 from cluster.settings import SettingError
-from service.audit.audit_writer import WrittenAudit
+from service.audit.reads import WrittenAudit
 from service.exports.object_store import Patience
 from service.health.checks import FindingState
 from service.limits.admission import RequestKind
@@ -164,11 +164,11 @@ async def test_a_store_that_hangs_holds_few_requests_and_not_for_long(
 ) -> None:
     """The others are refused at once, so that those for single records find a place."""
     await stored.publish("a")
-    monkeypatch.setattr("service.exports.export_store.QUICK", Patience(0.1, 0.1))
+    monkeypatch.setattr("service.exports.stores.QUICK", Patience(0.1, 0.1))
     stored.proxy.freeze()
     assert await stored.feed.problem("exports/listings") == (503, "temporarily-unavailable")
     await stored.proxy.heal()
-    monkeypatch.setattr("service.exports.export_store._REQUESTS", 0)
+    monkeypatch.setattr("service.exports.stores._REQUESTS", 0)
     assert await stored.feed.problem("exports/listings") == (503, "temporarily-unavailable")
 
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 
 from brokerage_feed.exit_codes import ExitCode
-from service.exports.manifest import Manifest, decode_manifest
-from service.publishing.target_folder import TargetFolder
+from service.exports.publications import Manifest, decode_manifest
+from service.publishing.target import TargetFolder
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
 from tests.exports.conftest import Exports

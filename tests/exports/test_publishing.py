@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 import zstandard
 
-import service.publishing.publication_files
+import service.publishing.files
 from mappings import LISTING, RESOURCES
 from service.errors import EngineUnavailable
-from service.feed.point_in_time import PointInTime
-from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
-from service.publishing.publication_files import PublicationFiles
-from service.publishing.run_log import FolderRunLog
-from service.publishing.target_folder import TargetFolder
+from service.feed.snapshot import PointInTime
+from service.publishing.files import PublicationFiles
+from service.publishing.target import FolderRunLog, PublishError, PublishLocked, PublishUnavailable, TargetFolder
 from tests.exports.conftest import Exports
 from tests.feed.feed_client import ConsumerCopy, deleted_listing, listing
 
@@ -59,7 +57,7 @@ async def test_a_file_is_complete_at_its_size_and_consists_of_frames(
         start += packed
     assert [piece.count(b"\n") for piece in pieces] == [2, 2, 1]
 
-    monkeypatch.setattr(service.publishing.publication_files, "FILE_BYTES", 1)
+    monkeypatch.setattr(service.publishing.files, "FILE_BYTES", 1)
     await exports.publish("a")
     several = exports.latest("a")
     assert [each.records for each in several.files] == [2, 2, 1]
@@ -148,7 +146,7 @@ async def test_a_run_that_was_stopped_long_ago_is_not_resumed(
     """Its publications would be old, next to new ones."""
     await exports.publish()
     FolderRunLog(exports.root).add("a/listings")
-    monkeypatch.setattr("service.publishing.run_log.RESUME_SECONDS", -1)
+    monkeypatch.setattr("service.publishing.target.RESUME_SECONDS", -1)
     before = exports.latest("a")
     await exports.publish()
     assert exports.latest("a").previous == before.publication

@@ -13,11 +13,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from multidict import CIMultiDictProxy
 
 import indexer
-import service.exports.file_payload
+import service.exports.files
 from mappings import LISTING
 from service.app import SERVICES, create_app
-from service.audit.audit_writer import WrittenAudit
-from service.exports.manifest import encode_manifest
+from service.audit.reads import WrittenAudit
+from service.exports.publications import encode_manifest
 from service.keys.store import KeyStore
 from service.limits.admission import RequestKind
 from service.services import Services
@@ -70,7 +70,7 @@ async def test_a_file_comes_in_parts_and_only_if_it_is_needed(
     exports: Exports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By GET, and by HEAD with the same headers; more than one call of the kernel is needed."""
-    monkeypatch.setattr(service.exports.file_payload, "_CALL_BYTES", 7)
+    monkeypatch.setattr(service.exports.files, "_CALL_BYTES", 7)
     await exports.publish("a")
     (file,) = (await exports.feed.json("exports/listings"))["files"]
     url, size, tag = file["href"], file["bytes"], f'"{file["sha256"]}"'

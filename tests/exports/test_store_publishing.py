@@ -14,10 +14,9 @@ from click.testing import CliRunner
 from brokerage.command import main
 from brokerage.exit_codes import ExitCode
 from cluster.zstd import zstd
-from service.exports.manifest import Manifest, decode_manifest
-from service.publishing.errors import PublishError, PublishLocked, PublishUnavailable
-from service.publishing.scratch_folder import scratch_folder
-from service.publishing.target_store import TargetStore
+from service.exports.publications import Manifest, decode_manifest
+from service.publishing.store_target import TargetStore
+from service.publishing.target import PublishError, PublishLocked, PublishUnavailable, scratch_folder
 from tests.consumer.conftest import COMMAND
 from tests.consumer.service_process import environment
 from tests.exports.stored_exports import PLACE, Stored, store_endpoint, stored
@@ -53,7 +52,7 @@ async def test_a_killed_run_leaves_the_latest_manifests_and_is_resumed(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lock is taken over once it expires, and nothing of it is left."""
-    monkeypatch.setattr("service.publishing.store_lock.EXPIRY_SECONDS", 1.0)
+    monkeypatch.setattr("service.publishing.store_target.EXPIRY_SECONDS", 1.0)
     await stored.publish()
     objects = stored.names()
     connection = stored.feed.bench.connection
@@ -101,7 +100,7 @@ async def test_earlier_publications_and_companies_that_are_gone_are_pruned(store
 
 async def test_only_one_run_writes_to_a_store(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one sees that the lock is renewed."""
-    monkeypatch.setattr("service.publishing.store_lock._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("service.publishing.store_target._POLL_SECONDS", 0.05)
     target = TargetStore(PLACE)
     async with target.locked(print):
         other = asyncio.create_task(stored.publish("a"))

@@ -7,8 +7,7 @@ from typing import cast
 
 import pytest
 
-from service.publishing.publication_files import PublicationFiles
-from service.publishing.threaded_writer import ThreadedWriter
+from service.publishing.files import PublicationFiles, ThreadedWriter
 
 PAGES = 5
 

@@ -14,12 +14,12 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-import service.publishing.publication_files
+import service.publishing.files
 from brokerage.command import main
 from brokerage_feed.tables.columns import Spelling
 from brokerage_feed.tables.parquet_tables import ParquetTables
-from service.audit.audit_writer import WrittenAudit
-from service.publishing.errors import PublishError
+from service.audit.reads import WrittenAudit
+from service.publishing.target import PublishError
 from service.site.pages import PAGE_BY_PATH
 from tests.exports.conftest import Exports
 from tests.exports.test_serving import fetched, services
@@ -57,7 +57,7 @@ async def test_the_queries_of_the_guide_run_on_what_is_served(
     exports: Exports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several files of each table give what the lines give."""
-    monkeypatch.setattr(service.publishing.publication_files, "FILE_BYTES", 1)
+    monkeypatch.setattr(service.publishing.files, "FILE_BYTES", 1)
     await exports.feed.update(*(listing(f"M{at}", "a", price=100 + at) for at in range(3)))
     await exports.publish(open_tables=tables)
     folder = tmp_path / "downloads"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from yarl import URL
 
+import service.feed.changes as changes_page
 from indexer.maintenance.pruning import prune
 from indexer.maintenance.rollback import rollback
 from mappings import COMPANY, LISTING, OFFICE
 from service.app import SERVICES
-from service.feed import changes_page
 from service.search.cached_value import CacheAges
 from tests.feed.feed_client import FeedClient, company, deleted_listing, listing, office, source_time
 from tests.indexer.raw_documents import put_document

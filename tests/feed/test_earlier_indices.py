@@ -13,8 +13,7 @@ from indexer.errors import RefusedError
 from mappings import COMPANY, LISTING, SOLD_LISTING
 from mappings.display import OPT_OUTS
 from mappings.search_fields import SYSTEM_FIELDS, Conversion
-from service.health.monitor import HealthMonitor
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.feed.feed_client import ConsumerCopy, FeedClient, company, listing
 
 _ADDED = frozenset({Conversion.EXACT, Conversion.FEATURE, Conversion.COUNT})

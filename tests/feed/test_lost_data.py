@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from cluster.control_index import mark_id
 from mappings import COMPANY, LISTING, RESOURCES
 from service.app import create_app
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR
 from tests.feed.conftest import SETTINGS
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench

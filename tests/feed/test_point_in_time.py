@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from service.errors import EngineUnavailable
-from service.feed.point_in_time import PointInTime, open_point_in_time
+from service.feed.snapshot import PointInTime, open_point_in_time
 from service.search.engine import SearchEngine
 
 

@@ -15,8 +15,7 @@ from brokerage.command import main
 from brokerage_feed.copy_comparison import CopyDifferences, compare_resource
 from indexer import begin_new_lives, status
 from mappings import LISTING
-from service.health.monitor import HealthMonitor
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from tests.consumer.conftest import open_pull
 from tests.feed.feed_client import ConsumerCopy, FeedClient, deleted_listing, listing
 from tests.feed.snapshot_repository import SnapshotRepository, snapshot_repository

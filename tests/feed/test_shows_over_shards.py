@@ -13,7 +13,7 @@ from mappings.shards.ranges import ShardRanges
 from mappings.stored_document import feed_key
 from service.app import SERVICES
 from service.keys.store import KeyGrant
-from service.search.shards.shard_table import ShardTable
+from service.search.placement import ShardTable
 from tests.feed.conftest import GRANTS, serve_feed
 from tests.feed.feed_client import FeedClient, company, listing
 from tests.indexer.conftest import Bench, live_ranges

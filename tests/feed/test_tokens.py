@@ -10,7 +10,7 @@ import pytest
 
 from cluster.token_keys import TOKEN_KEYS_ID, TokenKeys, ensure_token_keys, renewed_keys
 from service.errors import EngineUnavailable
-from service.feed.token_sealing import TokenSealer, TokenVault
+from service.feed.token import TokenSealer, TokenVault
 from service.search.cached_value import CacheAges, CachedValue
 from tests.feed.feed_client import FeedClient, JsonObject, listing
 

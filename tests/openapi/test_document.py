@@ -19,10 +19,8 @@ from service import errors
 from service.app import create_app
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
-from service.openapi.document import document, encoded_document
-from service.openapi.document_handler import create_document_handler
-from service.openapi.nested_schemas import extract_titled_schemas
-from service.openapi.response_bodies import response_bodies
+from service.openapi.document import create_document_handler, document, encoded_document
+from service.openapi.schemas import extract_titled_schemas, response_bodies
 from service.operation import Operation
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS

@@ -17,7 +17,7 @@ from mappings import RESOURCES
 from service.errors import InvalidRequest
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
-from service.openapi.parameter_schemas import parameter_plugin
+from service.openapi.document import parameter_plugin
 from service.operation import Operation
 from service.parameters.parser import parse_query
 from service.parameters.types import Parameter

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from service.http.headers import API_KEY_HEADER, API_KEY_PARAMETER
+from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.parameters.types import PropertyTypes
 from service.resources import OPERATIONS
 

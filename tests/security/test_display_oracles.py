@@ -14,13 +14,11 @@ from mappings.display import ADDRESS_MEMBERS, DisplayLicence
 from service import app
 from service.keys.store import KeyGrant, KeyStore
 from service.operation import Operation
-from service.parameters.clauses import at_least, at_most, equals
-from service.parameters.types import Text, WholeNumber
+from service.parameters.types import Text, WholeNumber, at_least, at_most, equals
 from service.request_context import RequestContext
 from service.resources import OPERATIONS
-from service.resources.filters import FilterRule
-from service.resources.listing_pages import WalkResponse
 from service.resources.listings import ListingsParameters
+from service.resources.responses import FilterRule, WalkResponse
 from service.search.query import Clause, match_none, term
 from tests.feed.feed_client import company
 from tests.indexer.conftest import Bench, bench, module_bench

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from service.keys.key_text import KeyText
-from service.keys.redaction import install_redaction, mask_credentials, mask_keys
+from service.keys.api_key import KeyText, install_redaction, mask_credentials, mask_keys
 from service.operation import Operation
 from tests.security.canary import CanaryKey
 from tests.service.conftest import Open

@@ -17,7 +17,7 @@ Open = Callable[..., Awaitable[TestClient[Any, Any]]]
 
 __all__ = ["run"]
 
-# A request line longer than the service accepts must reach it, as in `service.workers.server`.
+# A request line longer than the service accepts must reach it, as in `service.workers.worker`.
 _LONGEST_LINE_BYTES = 65_536
 # What happens at the deadline is tried with the first of these; with the next where a busy machine let it pass before a
 # search had begun.

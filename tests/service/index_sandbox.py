@@ -17,8 +17,7 @@ from mappings import COMPANY, RESOURCES, Resource
 from mappings.index_body import index_body
 from service.app import API_ROOT
 from service.health.checks import FindingState
-from service.health.monitor import HealthMonitor
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.keys.store import KeyGrant, KeyStore
 from service.resources import OPERATIONS
 

@@ -12,8 +12,8 @@ from multidict import CIMultiDict
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
-from service.console.routes import create_operators_app
-from service.http.runner import ServiceRunner
+from service.console.overview import create_operators_app
+from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 
 _PATIENCE_SECONDS = 30

@@ -17,8 +17,7 @@ import orjson
 from mappings import RESOURCES, Resource
 from mappings.index_body import index_body
 from mappings.stored_document import encode_document
-from service.keys.key_text import generate_key
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey, generate_key
 from tests.network.http import Reply as PlainReply
 from tests.network.http import Request, http
 from tests.network.server import Server, serving

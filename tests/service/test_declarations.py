@@ -10,14 +10,30 @@ from marshmallow import Schema
 
 from mappings import LISTING, OFFICE
 from service.operation import Operation
-from service.parameters.clauses import any_of, at_least, at_most, equals, is_true, since, since_day, until
 from service.parameters.groups import NumberedPaging
-from service.parameters.types import Boolean, Text, UnixSecond, WholeNumber
+from service.parameters.types import (
+    Boolean,
+    Text,
+    UnixSecond,
+    WholeNumber,
+    any_of,
+    at_least,
+    at_most,
+    equals,
+    is_true,
+    since,
+    since_day,
+    until,
+)
 from service.resources import OPERATIONS
-from service.resources.filters import FilterRule, filter_clauses
-from service.resources.numbered import PageResponse
-from service.resources.record_show import RecordResponse
-from service.resources.response import ResourceResponse, response_of
+from service.resources.responses import (
+    FilterRule,
+    PageResponse,
+    RecordResponse,
+    ResourceResponse,
+    filter_clauses,
+    response_of,
+)
 from service.search.query import Clause, window_start
 
 _operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.errors import ApiError, Forbidden, InvalidRequest
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey
 from service.scope import CompanyDirectory, ListedCompany, Scope, allowed_scope, resolve_scope
 
 # Two parents with children, and one company without a parent.

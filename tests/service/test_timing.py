@@ -10,7 +10,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
-from service.telemetry.timing import Layer, Timer, TimingTotals
+from service.telemetry.observation import Layer, Timer, TimingTotals
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, hit
 
@@ -41,7 +41,7 @@ class Clock:
 
 
 def test_timer_of_one_layer_add_up_in_the_order_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.telemetry.timing.time", Clock())
+    monkeypatch.setattr("service.telemetry.observation.time", Clock())
     timer = Timer()
     for layer in (Layer.AUTH, Layer.QUERY, Layer.ELASTICSEARCH, Layer.QUERY, Layer.ELASTICSEARCH, Layer.SPLICE):
         timer.record(layer)

@@ -15,9 +15,9 @@ from service.search.query import (
     numbered_body,
     term,
     terms,
+    used_fields,
     walk_body,
 )
-from service.search.used_fields import used_fields
 
 BOOKKEEPING = {"feed_key", "deleted"}
 ONE = Scope(frozenset({"acme"}))

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import aiohttp
 
-from service.keys.key_text import generate_key
+from service.keys.api_key import generate_key
 from tests.siege.slow_readers import PAGE
 from tests.siege.target import SiegeTarget, received, repeatedly
 

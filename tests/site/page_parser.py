@@ -6,7 +6,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 from service.http.negotiation import ContentCoding
-from service.site import page_handler
+from service.site.pages import _render_compressed
 
 _EMPTY = {"meta", "link", "img", "br", "hr", "input"}
 
@@ -56,4 +56,4 @@ def parse_page(path: str) -> ParsedPage:
 
 def page_html(path: str) -> str:
     """Return the HTML under a path of the site."""
-    return page_handler._render_compressed(path, ContentCoding.IDENTITY).body.decode()
+    return _render_compressed(path, ContentCoding.IDENTITY).body.decode()

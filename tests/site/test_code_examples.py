@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from service.resources import OPERATIONS
-from service.site.code_examples import ADDRESS, KEY, javascript_example, parse_curl, python_example
-from service.site.page_text import page_text
+from service.site.markdown import ADDRESS, KEY, javascript_example, parse_curl, python_example
 from service.site.pages import PAGE_BY_PATH
+from service.site.rendering import page_text
 from tests.site.conftest import RunningService
 from tests.site.page_parser import page_html
 

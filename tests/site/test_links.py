@@ -3,11 +3,9 @@
 import orjson
 import pytest
 
-from service.site.assets import site_assets
-from service.site.field_tables import field_anchor, field_entries
-from service.site.pages import PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH
-from service.site.problem_table import problem_codes
-from service.site.search_index import encoded_search_index
+from service.site.pages import PAGE_BY_MARKDOWN_PATH, PAGE_BY_PATH, site_assets
+from service.site.rendering import encoded_search_index
+from service.site.tables import field_anchor, field_entries, problem_codes
 from tests.site.page_parser import parse_page
 
 _OUTSIDE_THE_SITE = {"/v1/openapi.json"}

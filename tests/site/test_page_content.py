@@ -16,15 +16,15 @@ from mappings import FIELD_GROUPS, RESOURCES
 from mappings.fields import Field
 from mappings.index_body import MAX_RESULT_WINDOW
 from mappings.legends import PROPERTY_TYPES
-from service.http.request_limits import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
+from service.http.requests import MAX_HEAD_BYTES, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMETERS, MAX_URL_BYTES
 from service.limits.rate_policy import default_burst
-from service.openapi.problem_responses import problem_statuses
+from service.openapi.schemas import problem_statuses
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.resources import OPERATIONS
 from service.settings import ServiceSettings
-from service.site.changelog import api_changelog
 from service.site.pages import PAGE_BY_PATH, SitePage
-from service.site.problem_table import problem_codes
+from service.site.rendering import api_changelog
+from service.site.tables import problem_codes
 from tests.service.stand_in import refusal
 from tests.site.conftest import MARK, RunningService
 from tests.site.page_parser import parse_page

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from service.site.assets import site_assets
-from service.site.pages import PAGE_BY_PATH, SitePage
+from service.site.pages import PAGE_BY_PATH, SitePage, site_assets
 from tests.service.raw_http import exchange_one, request
 from tests.site.conftest import RunningService
 from tests.site.page_parser import page_html

@@ -21,7 +21,7 @@ from service.app import SERVICES, create_app
 from service.console.metrics import create_metrics_app
 from service.services import Services
 from service.settings import ServiceSettings
-from service.telemetry.opentelemetry import OtelTracing
+from service.telemetry.traces import OtelTracing
 from tests.network.server import Server, answering, serving
 from tests.network.threads import in_thread
 from tests.service.conftest import stand_in

@@ -12,7 +12,7 @@ from cluster.control_index import mark_id
 from service.app import API_ROOT
 from service.http.responses import count_records, json_array
 from service.resources import OPERATIONS
-from service.telemetry.histogram import Histogram
+from service.telemetry.observation import Histogram
 from tests.service.raw_http import exchange, request
 from tests.service.stand_in import HeldReply, Reply, StandIn, refusal
 from tests.telemetry.conftest import FEED, SHOW, Watched

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from service.telemetry.tracing import load_tracing
+from service.telemetry.traces import load_tracing
 from tests.network.server import Server
 from tests.service.raw_http import exchange, request
 from tests.service.stand_in import StandIn, refusal
@@ -75,7 +75,7 @@ async def test_what_the_service_asks_for_by_itself_is_not_traced(watched: Watche
 
 _SENDING = """
 import os
-from service.telemetry.tracing import load_tracing
+from service.telemetry.traces import load_tracing
 tracing = load_tracing(os.environ)
 with tracing._tracer.start_as_current_span("GET /v1/listings"):
     tracing.start_span("POST", "/listings/_search?timeout=1ms").end(200)
@@ -106,13 +106,13 @@ def test_nothing_is_traced_unless_the_variables_enable_it(environ: dict[str, str
 
 
 def test_what_is_not_installed_is_said_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setitem(sys.modules, "service.telemetry.opentelemetry", None)
+    monkeypatch.setitem(sys.modules, "service.telemetry.traces", None)
     assert load_tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is None
     assert "the extra `otel` is not installed" in caplog.text
 
 
 def test_a_service_without_tracing_imports_nothing_of_it() -> None:
     loaded = "[name for name in sys.modules if name.startswith('opentelemetry.sdk')]"
-    code = f"import sys, service.workers.server; print({loaded})"
+    code = f"import sys, service.workers.worker; print({loaded})"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own
     assert ended.stdout == "[]\n"

@@ -10,7 +10,7 @@ from service.request_context import RequestContext
 from service.reso.child_sets.child_rows import ChildSelection
 from service.reso.entity_sets.doc_values import read_doc_values
 from service.search.query import Body, Clause, Selection, match_none, terms
-from service.search.search_response import parse_hits, sum_of
+from service.search.responses import parse_hits, sum_of
 
 # As many as fit a response of a megabyte.
 _BATCH_SIZE = 10_000

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mappings.resource import Resource
-from service.http.payload import JsonBytes
+from service.http.responses import JsonBytes
 from service.reso.entity_sets.entity_set import EntitySet
 from service.reso.entity_sets.property_columns import EntityHeader, PropertyColumn
 

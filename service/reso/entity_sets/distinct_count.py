@@ -8,7 +8,7 @@ from mappings.stored_document import identifier_from_feed_key
 from service.request_context import RequestContext
 from service.reso.entity_sets.doc_values import count_documents
 from service.search.query import Body, Clause, Selection, terms
-from service.search.search_response import parse_hits
+from service.search.responses import parse_hits
 
 # As many as fit a response of a megabyte.
 _BATCH_SIZE = 10_000

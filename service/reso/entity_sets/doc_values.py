@@ -10,7 +10,7 @@ from service.errors import InvalidRequest
 from service.request_context import RequestContext
 from service.reso.protocol.option_names import FILTER
 from service.search.query import Body, Clause, scope_clauses, term, terms
-from service.search.search_response import parse_hits, total_hits
+from service.search.responses import parse_hits, total_hits
 
 DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
 

@@ -1,6 +1,6 @@
 """Encodes records under Data Dictionary names, by types compiled once for each selection of properties.
 
-As in `service.records.record_layout`, one type decodes a stored record, with the members under their stored names, and
+As in `service.records.projection`, one type decodes a stored record, with the members under their stored names, and
 its subclass has the names of the properties: assigning the class converts the record. Only values of other types,
 search fields and property features pass through Python. A whole search response is decoded at once (decision 52).
 """
@@ -16,7 +16,7 @@ from mappings.resource import Resource
 from service.records.projection import Variant
 from service.reso.entity_sets.entity_set import EntityProperty
 from service.reso.entity_sets.property_columns import FEATURES_MEMBER, EntityHeader, PropertyColumn
-from service.search.engine_failures import malformed_response
+from service.search.responses import malformed_response
 
 _HIT_NAMES = {"source": "_source"}
 _decode_texts = msgspec.json.Decoder(list[str]).decode

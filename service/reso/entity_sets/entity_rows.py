@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from mappings.fields import View
 from mappings.resource import Resource
-from service.http.payload import JsonBytes
+from service.http.responses import JsonBytes
 from service.records.projection import Variant
 from service.request_context import RequestContext
 from service.reso.entity_sets.distinct_count import count_distinct
@@ -23,7 +23,7 @@ from service.reso.entity_sets.sort_fields import SortValue
 from service.reso.filter.matchers import MATCH_NONE
 from service.reso.paging.skip_token import Position
 from service.search.query import Selection, terms
-from service.search.search_response import parse_hits
+from service.search.responses import parse_hits
 
 Decode = Callable[[Resource, bytes], list[EntityHit]]
 

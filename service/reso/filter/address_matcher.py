@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from service.reso.filter.expression import ComparisonOperator, FieldFunction, FilterLiteral, LiteralType, TextCondition
 from service.reso.filter.matchers import Matcher
-from service.search.display import HIDDEN_ADDRESS, with_shown_address
-from service.search.query import Clause, match_any
+from service.search.query import HIDDEN_ADDRESS, Clause, match_any, with_shown_address
 
 
 @dataclass(frozen=True)

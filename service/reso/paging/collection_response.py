@@ -9,10 +9,8 @@ import orjson
 from aiohttp import web
 
 from service.errors import InvalidRequest
-from service.http.headers import API_KEY_PARAMETER
-from service.http.payload import JsonBytes
-from service.http.responses import json_response
-from service.keys.redaction import mask_keys
+from service.http.responses import API_KEY_PARAMETER, JsonBytes, json_response
+from service.keys.api_key import mask_keys
 from service.request_context import RequestContext
 from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.paging.page_size import effective_page_size, parse_preference

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from service.errors import InvalidRequest
-from service.feed.token_sealing import TokenVault, decode_base64, encode_base64, is_sealed
+from service.feed.token import TokenVault, decode_base64, encode_base64, is_sealed
 from service.parameters.groups import MAX_PAGE_SIZE
 from service.reso.entity_sets.sort_fields import SortKind
 from service.reso.protocol.option_names import SKIP_TOKEN

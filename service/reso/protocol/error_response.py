@@ -5,7 +5,7 @@ from aiohttp import web
 
 from service.errors import ApiError, Unauthorized
 from service.http.negotiation import JSON
-from service.keys.redaction import mask_keys
+from service.keys.api_key import mask_keys
 
 _CHALLENGE = 'Bearer realm="brokerage", ApiKey realm="brokerage"'
 

@@ -1,6 +1,6 @@
 """The root path of the RESO Web API: below it every response follows OData, errors included."""
 
-from service.http.slashes import collapse_slashes
+from service.http.requests import collapse_slashes
 
 RESO_ROOT = "/v1/reso"
 # A filter with a hundred keys of 64 characters takes some 7,300 bytes.

@@ -6,7 +6,7 @@ from elasticsearch import AsyncElasticsearch
 from brokerage.doctor.audit_check import audit_finding
 from cluster.connection import ConnectionSettings
 from service.app import build_services
-from service.audit.audit_store import AuditStore
+from service.audit.store import AuditStore
 from service.health.checks import FindingState
 from service.settings import ServiceSettings
 

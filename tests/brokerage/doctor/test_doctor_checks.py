@@ -11,9 +11,8 @@ from brokerage.doctor.findings_table import findings_summary
 from brokerage.doctor.settings_checks import settings_findings
 from cluster.connection import ConnectionSettings
 from mappings import RESOURCES
-from service.health.checks import Finding, FindingState
-from service.health.index_checks import IndexInventory
-from service.keys.record import ApiKey, DamagedKey
+from service.health.checks import Finding, FindingState, IndexInventory
+from service.keys.api_key import ApiKey, DamagedKey
 
 URL = {"ELASTICSEARCH_URL": "http://127.0.0.1:9200"}
 REDIS = {"BROKERAGE_REDIS_URL": "redis://x"}

@@ -13,7 +13,7 @@ from brokerage.keys.key_options import DurationOption, FieldGroupsOption, RateOp
 from brokerage.keys.key_tables import key_as_json, key_table, keys_table
 from mappings import FIELD_GROUPS
 from mappings.display import DisplayLicence
-from service.keys.record import ApiKey, DamagedKey, decode_key
+from service.keys.api_key import ApiKey, DamagedKey, decode_key
 
 NOW = dt.datetime(2026, 11, 21, 12, 3, tzinfo=dt.UTC)
 HOUR = dt.timedelta(hours=1)

@@ -13,7 +13,7 @@ from cluster.connection import ConnectionSettings
 from mappings import COMPANY
 from mappings.display import DisplayLicence
 from mappings.index_body import index_body
-from service.keys.record import ApiKey, DamagedKey
+from service.keys.api_key import ApiKey, DamagedKey
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 
 WEEK = dt.timedelta(days=7)

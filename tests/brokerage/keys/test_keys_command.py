@@ -12,7 +12,7 @@ from elasticsearch import AsyncElasticsearch
 from brokerage.command import main
 from cluster.connection import ConnectionSettings
 from service.app import create_app
-from service.keys.key_text import generate_key, parse_key
+from service.keys.api_key import generate_key, parse_key
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.brokerage.conftest import run

@@ -12,7 +12,7 @@ from elasticsearch import ApiError, AsyncElasticsearch, AuthorizationException
 from cluster.connection import ConnectionSettings
 from cluster.write_blocks import FLOOD_BLOCK_SETTING, BlockedIndex, is_flood_block, refusal_reason
 from embedded import EmbeddedCluster, NodeOptions
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey
 from service.keys.store import KeyGrant, KeyStore
 from tests.brokerage.keys.test_keys_command import keys
 from tests.waiting import until_true

@@ -12,7 +12,7 @@ from indexer.updates import shard_move
 from mappings import COMPANY, TEAM
 from mappings.shards.ranges import ShardRanges
 from mappings.stored_document import feed_key
-from service.search.shards.served_shards import Reach, visible_query
+from service.search.placement import Reach, visible_query
 from tests.indexer.changes.scope_consumers import COMPANIES, team
 from tests.indexer.conftest import Bench, live_ranges
 

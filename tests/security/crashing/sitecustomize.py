@@ -14,8 +14,8 @@ from typing import Any
 
 from aiohttp import web
 
+import service.workers.worker as server
 from service.operation import Operation
-from service.workers import server
 
 CRASH = "x-crash"
 

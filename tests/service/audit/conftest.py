@@ -10,9 +10,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from mappings import AGENT, COMPANY, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from service.app import SERVICES, create_app
-from service.audit.audit_rows import SENT, SentPage, pages_with
-from service.audit.audit_store import AuditStore
-from service.audit.audit_writer import WrittenAudit
+from service.audit.reads import SENT, SentPage, WrittenAudit, pages_with
+from service.audit.store import AuditStore
 from service.keys.store import KeyGrant, KeyStore
 from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office

@@ -10,9 +10,7 @@ from prometheus_client import REGISTRY
 
 from mappings import LISTING
 from service.app import SERVICES
-from service.audit.audit_log import AuditLog
-from service.audit.audit_rows import GAP, SENT, SESSION
-from service.audit.audit_writer import WrittenAudit
+from service.audit.reads import GAP, SENT, SESSION, AuditLog, WrittenAudit
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
@@ -113,7 +111,7 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
     said: str,
 ) -> None:
     # Only where there is no response: a busy machine may need longer than that.
-    monkeypatch.setattr("service.audit.audit_writer._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
+    monkeypatch.setattr("service.audit.reads._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
     stand_in.out(reply, "audit")
     before = count("failures")
     for _ in range(2):
@@ -121,7 +119,7 @@ async def test_a_failure_costs_no_request_is_logged_once_and_made_up_for(
         await audit_of(api).flush()
     assert count("failures") == before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
-    monkeypatch.setattr("service.audit.audit_writer._WRITE_TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr("service.audit.reads._WRITE_TIMEOUT_SECONDS", 60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await audit_of(api).flush()

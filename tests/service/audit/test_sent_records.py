@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.audit.audit_rows import ABSENT, EVENT, LIVE
+from service.audit.reads import ABSENT, EVENT, LIVE
 from service.exports.operations import EXPORT_OPERATIONS
 from service.feed.operations import FEED_OPERATIONS
 from service.reso.operations import RESO_OPERATIONS

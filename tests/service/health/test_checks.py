@@ -11,8 +11,7 @@ from cluster.connection import ConnectionSettings, connect
 from mappings import COMPANY, RESOURCES
 from service.app import build_services
 from service.errors import ApiError, NotElasticsearch
-from service.health.checks import Finding, FindingState, blocked_resources
-from service.health.index_checks import run_checks
+from service.health.checks import Finding, FindingState, blocked_resources, run_checks
 from service.settings import ServiceSettings
 from tests.service.health.conftest import REQUEST_TIMEOUT
 from tests.service.stand_in import Reply, StandIn, refusal

@@ -12,8 +12,7 @@ from cluster.connection import ConnectionSettings
 from service.background import keep_running
 from service.errors import DeadlineExceeded
 from service.health.checks import get_within_timeout
-from service.health.monitor import HealthMonitor
-from service.health.probes import HEALTH_MONITOR
+from service.health.monitor import HEALTH_MONITOR, HealthMonitor
 from service.search.engine import SearchEngine
 from service.settings import ServiceSettings
 from tests.service.conftest import Open

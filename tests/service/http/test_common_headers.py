@@ -9,11 +9,11 @@ from aiohttp import web
 from mappings import COMPANY, RESOURCES
 from service.app import API_ROOT
 from service.errors import ApiError
-from service.http.headers import EXTRA_HEADERS
+from service.http.responses import EXTRA_HEADERS
+from service.keys.api_key import ApiKey
 from service.keys.authentication import authenticate
-from service.keys.record import ApiKey
 from service.keys.ring import KeyRing
-from service.limits.admission_lane import AdmissionLane
+from service.limits.admission import AdmissionLane
 from service.resources import OPERATIONS
 from tests.service.index_sandbox import OPERATION_PATHS
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw

@@ -6,7 +6,7 @@ import pytest
 
 from service.app import SERVICES
 from service.http.compression import CompressionCache
-from service.telemetry.timing import Layer
+from service.telemetry.observation import Layer
 from tests.service.conftest import Open
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
 from tests.service.stand_in import StandIn

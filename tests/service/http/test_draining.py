@@ -8,7 +8,7 @@ from aiohttp import web
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
-from service.http.runner import ServiceRunner
+from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 from tests.service.stand_in import StandIn
 from tests.waiting import until

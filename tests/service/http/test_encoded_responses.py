@@ -9,7 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from service.http.negotiation import ContentCoding
-from service.http.response_encoding import MIN_COMPRESSED_BYTES
+from service.http.responses import MIN_COMPRESSED_BYTES
 from tests.service.http.test_content_coding import PACKED, unpacked
 from tests.service.stand_in import StandIn
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from cluster.connection import ConnectionSettings
 from service.app import create_app
-from service.http.runner import ServiceRunner
+from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 from tests.loops import Run, run
 from tests.service.raw_http import RawResponse, exchange, exchange_one, listening, serve_raw

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from service.http import payload
-from service.http.payload import BufferListPayload, JsonBytes
-from service.http.responses import json_array, json_response
+from service.http.responses import _MIN_SCATTERED_BYTES, BufferListPayload, JsonBytes, json_array, json_response
 from service.settings import ServiceSettings
 from tests.loops import Run
 from tests.service.raw_http import listening
 from tests.waiting import until
 
-LIMIT = payload._MIN_SCATTERED_BYTES
+LIMIT = _MIN_SCATTERED_BYTES
 RECORD = b'{"a":"' + b"x" * 6_000 + b'"}'
 
 

@@ -6,8 +6,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
+from service.http.requests import collapse_slashes
 from service.http.responses import json_array, json_response, link_header
-from service.http.slashes import collapse_slashes
 
 
 def link(path: str, relations: Mapping[str, Mapping[str, object]]) -> str:

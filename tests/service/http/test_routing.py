@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from service.http.routing import MAX_PATH_DEPTH, BoundedRouter
+from service.http.requests import MAX_PATH_DEPTH, BoundedRouter
 
 
 class CountingIndex(dict[str, Any]):

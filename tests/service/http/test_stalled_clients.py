@@ -13,7 +13,7 @@ from service.http import send_monitor
 from service.http.connection import HttpConnection
 from service.http.responses import json_response
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
-from service.limits.limit_errors import UnreadResponses
+from service.limits.admission import UnreadResponses
 from service.settings import ServiceSettings
 from service.telemetry.observation import CURRENT_OBSERVATION, RequestObservation
 from tests.loops import Run, run

@@ -7,7 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 from multidict import MultiDict
 
-from service.keys.key_text import KeyText, generate_key
+from service.keys.api_key import KeyText, generate_key
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, refusal
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.keys.key_text import KeyText, generate_key, parse_key
+from service.keys.api_key import KeyText, generate_key, parse_key
 
 BASE62 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 KEYS = st.builds(

@@ -13,8 +13,8 @@ from prometheus_client import REGISTRY
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, build_services
+from service.keys.ring import KeyUsage
 from service.keys.store import KeyGrant, KeyStore
-from service.keys.usage import KeyUsage
 from service.settings import ServiceSettings
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
@@ -103,7 +103,7 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
     said: str,
 ) -> None:
     # Only where there is no response: a busy machine may need longer than that.
-    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
+    monkeypatch.setattr("service.keys.ring._WRITE_TIMEOUT_SECONDS", 0.2 if reply.delay else 60.0)
     key = stand_in.grant()
     stand_in.out(reply, "key_usage")
     before = failures()
@@ -112,7 +112,7 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
         await usage_of(api).flush()
     assert failures() >= before + 2
     assert caplog.text.count(NOT_RECORDED) == caplog.text.count(NOT_RECORDED + said) == 1
-    monkeypatch.setattr("service.keys.usage._WRITE_TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr("service.keys.ring._WRITE_TIMEOUT_SECONDS", 60.0)
     stand_in.replies.clear()
     stand_in.written.clear()
     await usage_of(api).flush()
@@ -123,7 +123,7 @@ async def test_a_failure_costs_no_request_and_is_logged_once(
 async def test_many_keys_are_written_in_parts_and_what_was_written_is_not_written_again(
     api: TestClient[Any, Any], stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.keys.usage._WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr("service.keys.ring._WRITTEN_AT_ONCE", 2)
     usage, names = usage_of(api), ["a", "b", "c", "d", "e"]
     for name in names:
         usage.record_use(name, NOON)

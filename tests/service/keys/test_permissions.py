@@ -12,7 +12,7 @@ from mappings import AGENT, COMPANY, FIELD_GROUPS, LISTING, OFFICE, RESOURCES, S
 from mappings.fields import View
 from mappings.stored_document import encode_document
 from service.app import SERVICES
-from service.keys.permissions import withheld_groups
+from service.keys.authentication import withheld_groups
 from service.records.projection import Variant, _compiled, _projection
 from service.resources import OPERATIONS
 from tests.service.conftest import Open

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient
 
 from cluster.settings import SettingError
 from service.app import SERVICES
-from service.keys.key_text import KeyText
+from service.keys.api_key import KeyText
 from service.keys.revocation_list import RevocationList, parse_revocation_list
 from service.limits.admission import RequestKind
 from service.settings import ServiceSettings

@@ -7,9 +7,8 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
-from service.keys.key_text import generate_key
-from service.limits.admission import RequestKind
-from service.limits.admission_lane import AdmissionLane
+from service.keys.api_key import generate_key
+from service.limits.admission import AdmissionLane, RequestKind
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, StandIn
 from tests.waiting import until

@@ -8,9 +8,9 @@ import asyncio
 import datetime as dt
 import sys
 
-from service.keys.record import ApiKey
+from service.keys.api_key import ApiKey
 from service.limits import redis_buckets
-from service.limits.key_limiter import create_limiter
+from service.limits.rates import create_limiter
 from service.settings import ServiceSettings
 
 

@@ -11,11 +11,10 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
 from service.console.metrics import create_metrics_app
-from service.limits.admission import AdmissionControl, RequestKind
-from service.limits.admission_lane import AdmissionLane
+from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
 from service.operation import Operation
 from service.resources import OPERATIONS
-from service.telemetry.timing import Layer
+from service.telemetry.observation import Layer
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, search_response
 from tests.waiting import until

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.errors import Overloaded
-from service.limits.admission_lane import AdmissionLane
-from service.limits.limit_errors import ShareExceeded
+from service.limits.admission import AdmissionLane, ShareExceeded
 from tests.waiting import until
 
 PLACES, ROOM = 2, 3
@@ -35,7 +34,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of lanes."""
     clock = Clock()
-    monkeypatch.setattr("service.limits.admission_lane.time", clock)
+    monkeypatch.setattr("service.limits.admission.time", clock)
     return clock
 
 
@@ -355,7 +354,7 @@ async def test_a_stall_that_is_over_refuses_no_requests(clock: Clock) -> None:
 def test_many_refusals_are_one_line_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("service.limits.admission_lane._LOG_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr("service.limits.admission._LOG_INTERVAL_SECONDS", 0.01)
 
     async def flood() -> None:
         crowd = Crowd(AdmissionLane("page", PLACES, ROOM, FOR_EVER))

@@ -9,11 +9,11 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
+import service.limits.rates as local_buckets
 from service.app import SERVICES
-from service.limits import local_buckets
-from service.limits.auth_failures import AuthFailureLimiter
-from service.limits.key_limiter import KeyLimiter
-from service.limits.limit_errors import AuthFailuresLimited, ConcurrencyLimited
+from service.limits.addresses import AuthFailureLimiter
+from service.limits.admission import AuthFailuresLimited, ConcurrencyLimited
+from service.limits.rates import KeyLimiter
 from service.telemetry.counters import LIMIT_HITS, LIMIT_REFUSALS
 from tests.service.conftest import Open
 from tests.service.limits.test_rate_policy import POLICY, RATE_LIMIT

@@ -7,8 +7,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from service.app import SERVICES
-from service.limits.admission import AdmissionControl, RequestKind
-from service.limits.admission_lane import AdmissionLane
+from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn
 from tests.waiting import until

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.settings import SettingError, load_settings
-from service.keys.record import ApiKey
-from service.limits.local_buckets import LocalBuckets
+from service.keys.api_key import ApiKey
 from service.limits.rate_policy import MAX_PER_MINUTE, RatePolicy, default_burst, key_policy, read_tiers
-from service.limits.rate_state import RateLimitState
+from service.limits.rates import LocalBuckets, RateLimitState
 from service.settings import ServiceSettings
 
 SECOND = 1_000_000
@@ -41,7 +40,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of the buckets."""
     clock = Clock()
-    monkeypatch.setattr("service.limits.local_buckets.time", clock)
+    monkeypatch.setattr("service.limits.rates.time", clock)
     return clock
 
 
@@ -104,7 +103,7 @@ def test_a_key_has_the_rate_of_its_tier_or_its_own(about: dict[str, Any], policy
 def test_a_bucket_gives_what_its_model_gives(policy: RatePolicy, waits: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        patch.setattr("service.limits.local_buckets.time", clock)
+        patch.setattr("service.limits.rates.time", clock)
         buckets = LocalBuckets(10)
         held = Fraction(policy.burst)
         for wait in waits:
@@ -124,7 +123,7 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
     sent: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        patch.setattr("service.limits.local_buckets.time", clock)
+        patch.setattr("service.limits.rates.time", clock)
         buckets, begun = LocalBuckets(10), clock.microseconds
         for at in accumulate(waits):
             if sum(other > at - window for other in sent) < quota:
@@ -137,7 +136,7 @@ def test_who_keeps_to_the_published_burst_is_never_refused(policy: RatePolicy, w
 def test_after_retry_after_one_more_request_is_allowed(policy: RatePolicy, waits: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock()
-        patch.setattr("service.limits.local_buckets.time", clock)
+        patch.setattr("service.limits.rates.time", clock)
         buckets = LocalBuckets(10)
         for wait in waits:
             clock.microseconds += wait // 20

@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 
 from cluster.settings import SettingError, load_settings
 from service.app import SERVICES
-from service.keys.record import ApiKey
-from service.limits.key_limiter import create_limiter
+from service.keys.api_key import ApiKey
+from service.limits.rates import create_limiter
 from service.limits.redis_buckets import RedisBuckets
 from service.settings import ServiceSettings
 from service.telemetry.counters import LIMIT_FAIL_OPENS

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from service.health.probes import DRAINING
-from service.limits import local_buckets, refusal_pacing
-from service.limits.refusal_pacing import REFUSAL_PACER, RefusalPacer
+import service.limits.addresses as refusal_pacing
+import service.limits.rates as local_buckets
+from service.health.monitor import DRAINING
+from service.limits.addresses import REFUSAL_PACER, RefusalPacer
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn
 from tests.waiting import until

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from elasticsearch import AsyncElasticsearch
 
+import service.search.shared_state as document_set
 from cluster.connection import ConnectionSettings
 from service.app import build_services
-from service.search import document_set
-from service.search.document_set import DocumentSet, DocumentSetReader
+from service.search.shared_state import DocumentSet, DocumentSetReader
 from service.settings import ServiceSettings
 
 MAPPINGS = {"dynamic": False, "properties": {"name": {"type": "keyword"}}}

@@ -9,7 +9,7 @@ from pytest_aiohttp.plugin import AiohttpClient
 from cluster.connection import ConnectionSettings
 from mappings.stored_document import encode_document
 from service.app import create_app
-from service.keys.key_text import generate_key
+from service.keys.api_key import generate_key
 from service.settings import ServiceSettings
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, hit, refusal, search_response

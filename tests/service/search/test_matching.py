@@ -18,10 +18,8 @@ from mappings.shards.ranges import ShardRanges, routing_values
 from mappings.shards.visibility import Interval, hide
 from mappings.stored_document import encode_document, feed_key
 from service.scope import Scope
-from service.search.display import displayed
-from service.search.query import Selection
-from service.search.reads.matching import matches
-from service.search.shards.served_shards import Reach, ServedShards
+from service.search.placement import Reach, ServedShards
+from service.search.query import Selection, displayed, matches
 from tests.conftest import open_installation
 
 RANGES = ShardRanges(("b:",), routing_values(2))

@@ -13,7 +13,7 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.reading_node import ReadingNode
 from service.errors import DeadlineExceeded, EngineUnavailable, InternalError
 from service.search.engine import SearchEngine
-from service.search.reads.batch_loader import BatchLoader
+from service.search.sharing import BatchLoader
 from service.settings import ServiceSettings
 
 Ask = Awaitable[Any]

@@ -11,8 +11,8 @@ from pytest_aiohttp.plugin import AiohttpClient
 from cluster.connection import ConnectionSettings
 from service.app import create_app
 from service.errors import ApiError, DeadlineExceeded, EngineUnavailable
-from service.search.engine_failures import NodeLost
-from service.search.retry_budget import RetryBudget
+from service.search.engine import RetryBudget
+from service.search.responses import NodeLost
 from service.settings import ServiceSettings
 from tests.network.server import Connection, serving
 from tests.service.conftest import DEADLINES_SECONDS, Open
@@ -44,7 +44,7 @@ OTHERS = [DeadlineExceeded(), EngineUnavailable("full"), ApiError("other")]
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retry without backoff."""
-    monkeypatch.setattr("service.search.retry_budget._BACKOFF_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("service.search.engine._BACKOFF_SECONDS", (0.0, 0.0))
 
 
 @dataclass
@@ -113,7 +113,7 @@ async def test_nothing_else_is_repeated(error: Exception) -> None:
 
 
 async def test_there_is_no_second_attempt_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.search.retry_budget._BACKOFF_SECONDS", (11.0, 11.0))
+    monkeypatch.setattr("service.search.engine._BACKOFF_SECONDS", (11.0, 11.0))
     attempts = Attempts(NodeLost("gone"), failing=1)
     with pytest.raises(NodeLost):
         await RetryBudget(9, 10).run(attempts)

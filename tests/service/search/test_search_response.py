@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import service.search.responses as search_response
 from mappings.stored_document import encode_document
 from service.errors import DeadlineExceeded, EngineUnavailable
-from service.search import search_response
-from service.search.search_response import document_source, extract_records, parse_hits, require_complete, total_hits
+from service.search.responses import document_source, extract_records, parse_hits, require_complete, total_hits
 from tests.service.stand_in import hit
 from tests.service.stand_in import search_response as search_body
 

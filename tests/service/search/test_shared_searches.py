@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 from cluster.connection import ConnectionSettings
 from cluster.control_index import mark_id
 from service.app import SERVICES, create_app
-from service.http.runner import ServiceRunner
+from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 from tests.service.conftest import Open
 from tests.service.stand_in import HeldReply, Reply, StandIn, read_response, search_response

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from service.search.single_flight import SingleFlight
+from service.search.sharing import SingleFlight
 
 
 @dataclass

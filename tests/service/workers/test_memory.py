@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from service.workers.memory import retain_freed_memory
+from service.workers.worker import retain_freed_memory
 
 _COUNTING = """
 import resource, sys
-from service.workers.memory import retain_freed_memory
+from service.workers.worker import retain_freed_memory
 configured = len(sys.argv) > 1 and retain_freed_memory()
 def touch():
     for _ in range(50):
@@ -39,13 +39,13 @@ def test_freed_memory_is_retained_with_glibc() -> None:
 
 
 def test_an_unsupported_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.workers.memory.ctypes.CDLL", object)
+    monkeypatch.setattr("service.workers.worker.ctypes.CDLL", object)
     assert retain_freed_memory() is False
 
 
 _COLLECTING = """
 import gc
-from service.workers.memory import tune_garbage_collector
+from service.workers.worker import tune_garbage_collector
 tune_garbage_collector()
 print(gc.get_freeze_count() > 1000, gc.get_threshold()[0])
 """

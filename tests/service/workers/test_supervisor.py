@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
+import service.workers.supervisor as slots
 from cluster.connection import ConnectionSettings
 from service.settings import ServiceSettings
-from service.workers import slot as slots
-from service.workers.slot import ReplacementFailed, WorkerPoolConfig, WorkerSlot
-from service.workers.sockets import ListenSockets
-from service.workers.supervisor import Supervisor
-from service.workers.worker import WorkerProcess
+from service.workers.supervisor import ReplacementFailed, Supervisor, WorkerPoolConfig, WorkerSlot
+from service.workers.worker import ListenSockets, WorkerProcess
 from tests.waiting import until
 
 _CONFIG = WorkerPoolConfig(ServiceSettings(), ConnectionSettings())

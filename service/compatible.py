@@ -1,0 +1,144 @@
+"""Requests and problems of the compatible profile, by their key or their `Accept` (decision 35).
+
+Existing clients of such platforms send parameters in a body, repeat identifiers and call `/api`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote_plus
+
+from aiohttp import web
+from marshmallow import Schema
+from multidict import MultiMapping
+from yarl import URL
+
+from service.errors import InvalidRequest, NotFound
+from service.http.negotiation import MAX_ELEMENTS, joined_lines
+from service.http.requests import MAX_URL_BYTES, BodyNotAllowed, MalformedRequest, require_bounded_target
+from service.keys.api_key import ApiKey
+from service.telemetry.observation import CURRENT_OBSERVATION
+
+COMPATIBLE = "compatible"
+# Those clients take a cookie from the first response and fail without one. It identifies no one.
+PROFILE_HEADERS: Mapping[str, str] = {
+    "Set-Cookie": "session=none; Path=/; HttpOnly; SameSite=Lax",
+    "Vary": "x-api-key, Authorization, Accept-Encoding, Accept",
+}
+_MEDIA_RANGE = re.compile(r"application/vnd\.[a-z0-9.-]+\+json[ \t]*;[ \t]*version=1[ \t]*(?:;.*)?")
+_CACHED_HEADERS = 128
+
+
+def accepts_profile(headers: MultiMapping[str]) -> bool:
+    """Return whether `Accept` asks for the profile: `application/vnd.<name>+json;version=1`."""
+    return _names_profile(joined_lines(headers, "Accept"))
+
+
+@lru_cache(maxsize=_CACHED_HEADERS)
+def _names_profile(accept: str) -> bool:
+    elements = accept.lower().split(",", MAX_ELEMENTS)
+    return any(_MEDIA_RANGE.fullmatch(element.strip(" \t")) for element in elements)
+
+
+def compatible_problem(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a problem document in which `status` is a word, which those clients test, and `status_code` the number."""
+    return {**document, "status": "fail", "status_code": document["status"]}
+
+
+# The templates of paths whose operations decide about a form; all other paths refuse every body unread.
+FORM_PATHS: web.AppKey[frozenset[str]] = web.AppKey("paths that may receive a form", frozenset)
+_FORM = "application/x-www-form-urlencoded"
+_ENCODED = re.compile(rb"[!-\"$-~]*")
+
+
+def announces_form(request: web.Request) -> bool:
+    """Return whether the request is for an operation, and its body a form within the length limit of URLs."""
+    length, resource = request.content_length, request.match_info.route.resource
+    return (
+        request.content_type == _FORM
+        and length is not None
+        and length <= MAX_URL_BYTES
+        and "Content-Encoding" not in request.headers
+        and resource is not None
+        and resource.canonical in request.app.get(FORM_PATHS, frozenset())
+    )
+
+
+async def read_form(request: web.Request) -> str:
+    """Return the body of a request with `announces_form`, a query string; raise MalformedRequest."""
+    body = await request.content.read()
+    if not _ENCODED.fullmatch(body):
+        raise MalformedRequest("The form in the body must be percent-encoded.")
+    return body.decode()
+
+
+# The parameters that repeat the identifier in a path, by its variable. Listings and offices declare theirs.
+_REPEATED = {
+    "guid": frozenset({"platform_agent_id", "agent_uuid", "source_agent_id"}),
+    "platform_team_id": frozenset({"platform_team_id"}),
+    "platform_company_id": frozenset({"platform_company_id"}),
+}
+
+
+def compatible_query(query: str, form: str, path: Mapping[str, str], defaults: Mapping[str, str]) -> str:
+    """Return the encoded query of a request from its URL and its form, without pairs that have no value.
+
+    A pair that is in both counts once. `defaults` are added if their names are missing. Raises InvalidRequest if every
+    repeated identifier differs from the one in the path.
+    """
+    pairs = [pair for pair in dict.fromkeys((*query.split("&"), *form.split("&"))) if pair.partition("=")[2]]
+    for variable, identifier in path.items():
+        pairs = _without_identifier(pairs, variable, identifier)
+    names = {_name(pair) for pair in pairs}
+    return "&".join((*pairs, *(f"{name}={value}" for name, value in defaults.items() if name not in names)))
+
+
+def _without_identifier(pairs: Sequence[str], variable: str, identifier: str) -> list[str]:
+    repeated = _REPEATED.get(variable, frozenset())
+    found = [pair for pair in pairs if _name(pair) in repeated]
+    values = {unquote_plus(pair.partition("=")[2]).lower() for pair in found}
+    if values and identifier.lower() not in values:
+        raise InvalidRequest.of(_name(found[0]), "differs from the identifier in the path.")
+    return [pair for pair in pairs if pair not in found]
+
+
+def _name(pair: str) -> str:
+    return unquote_plus(pair.partition("=")[0])
+
+
+COMPATIBLE_ROOT = "/api"
+# What those clients expect where the contract has another default.
+_DEFAULTS = {"envelope": "true"}
+
+
+async def adapt_request(request: web.Request, key: ApiKey, schema: Schema) -> web.Request:
+    """Return the request with all of its parameters in the query; raise ApiError.
+
+    Without the profile, a request is returned unchanged, and refused if it has a body or a path below `/api`.
+    """
+    observation = CURRENT_OBSERVATION.get()
+    if not (observation.is_compatible or key.profile == COMPATIBLE):
+        return _require_plain(request)
+    observation.is_compatible = True
+    form = await read_form(request) if request.body_exists else ""
+    require_bounded_target(request.raw_path + form)
+    defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
+    sent = request.rel_url.raw_query_string
+    query = compatible_query(sent, form, request.match_info, defaults)
+    return request if query == sent else _with_query(request, query)
+
+
+def _require_plain(request: web.Request) -> web.Request:
+    if request.body_exists:
+        raise BodyNotAllowed
+    if request.path.startswith(f"{COMPATIBLE_ROOT}/"):
+        raise NotFound("There is nothing at this path.")
+    return request
+
+
+def _with_query(request: web.Request, query: str) -> web.Request:
+    url = URL.build(path=request.rel_url.raw_path, query_string=query, encoded=True)
+    adapted = request.clone(rel_url=url)
+    adapted._match_info = request._match_info  # noqa: SLF001 - `clone` leaves it out
+    return adapted

@@ -1,0 +1,107 @@
+"""OpenAPI schemas of published files."""
+
+from typing import Any
+
+from service.exports.publications import MEDIA_TYPES
+from service.feed.schemas import DIGEST, RESOURCE_NAME, TOKEN, object_schema
+from service.http.negotiation import JSON
+from service.openapi.schemas import (
+    CACHE_HEADERS,
+    COMMON_HEADERS,
+    DEPRECATION_HEADERS,
+    FILE_HEADERS,
+    RATE_LIMIT_HEADERS,
+    SCHEMA_REFERENCE,
+    header_references,
+)
+from service.operation import Operation
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_TIME: Schema = _TEXT | {"format": "date-time"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_FILES = "PublishedFiles"
+_MOVED = (
+    "The file is in an object store. Follow `Location` with `Range`, but without the key and `If-Range`. To resume, "
+    "request the file here again. HEAD gets 200."
+)
+_REDIRECT = (*FILE_HEADERS, "Location")
+EXPORT_SCHEMAS: dict[str, Schema] = {
+    "PublishedFile": object_schema(
+        {
+            "href": _TEXT | {"description": "The path and query to download it from, without the key."},
+            # No `enum`: generated clients reject values that a later version adds.
+            "format": _TEXT | {"description": f"One of: {', '.join(MEDIA_TYPES)}. Skip files of other formats."},
+            "bytes": _COUNT,
+            "records": _COUNT | {"description": "Records, or rows of its table."},
+            "sha256": _TEXT | {"pattern": "^[0-9a-f]{64}$"},
+            "last": _TEXT | {"description": "Its last record, as company:id. Records are in the order of a snapshot."},
+            "table": _TEXT | {"description": "The table with its rows: the resource, or a list in its records."},
+        }
+    ),
+    _FILES: object_schema(
+        {
+            "resource": RESOURCE_NAME,
+            "company": _TEXT,
+            "token": TOKEN,
+            "as_of": _TIME,
+            "published": _TIME,
+            "schema": _TEXT,
+            "records": _COUNT,
+            "digest": DIGEST,
+            "files": {"type": "array", "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")}},
+            "changes": {
+                "type": ["array", "null"],
+                "items": {"$ref": SCHEMA_REFERENCE.format("PublishedFile")},
+                "description": "With `since`: files of changes in order, from that token to `token`. Null if there are "
+                "none: use `/changes`.",
+            },
+        },
+        description="All records of one company's resource at one moment.",
+    ),
+}
+_NAME = "20261124T021500123456Z-5f0c9a1e-00001.ndjson.zst"
+_EXAMPLE = {
+    "resource": "listings",
+    "company": "summit-crest",
+    "token": "lAHECB89h1GiDMTTzmsChaWBBJMACAg",
+    "as_of": "2026-11-24T02:14:59.204Z",
+    "published": "2026-11-24T02:15:00Z",
+    "schema": "9f86d081884c7d65",
+    "records": 200_000,
+    "digest": "9f86d081884c7d65",
+    "files": [
+        {
+            "href": f"/v1/exports/listings/{_NAME}?platform_company_id=summit-crest",
+            "format": "ndjson.zst",
+            "bytes": 214_572_811,
+            "records": 200_000,
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "last": "summit-crest:L999",
+            "table": "listings",
+        }
+    ],
+    "changes": None,
+}
+
+
+def is_file(operation: Operation) -> bool:
+    """Whether the response is a file."""
+    return "{file}" in operation.path
+
+
+def export_responses(operation: Operation) -> dict[str, Schema]:
+    """Return the successful responses, by status."""
+    if is_file(operation):
+        body = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}
+        part = _response("The requested bytes.", *FILE_HEADERS, "Content-Range")
+        whole = _response("The file.", *FILE_HEADERS)
+        return {"200": whole | {"content": body}, "206": part | {"content": body}, "307": _response(_MOVED, *_REDIRECT)}
+    content = {"schema": {"$ref": SCHEMA_REFERENCE.format(_FILES)}, "examples": {_FILES: {"value": _EXAMPLE}}}
+    return {"200": _response("The files.", *CACHE_HEADERS) | {"content": {JSON: content}}}
+
+
+def _response(description: str, *headers: str) -> Schema:
+    names = (*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *headers)
+    return {"description": description, "headers": header_references(*names)}

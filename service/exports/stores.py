@@ -1,0 +1,138 @@
+"""Where published files are: a folder or an object store."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import IO
+
+from aiohttp import web
+
+from service.exports.files import FilePayload, content_headers
+from service.exports.object_store import QUICK, is_store_url, open_store, reason
+from service.exports.publications import LATEST_NAME, Delivery, FoundFile, Publications, StoreUnavailable
+from service.feed.streaming import StreamedResponse
+from service.settings import ServiceSettings
+
+
+class ExportFolder:
+    """Published files below a folder. They lie on a disk, whose errors are those of single files."""
+
+    def __init__(self, root: Path) -> None:
+        """Read below `root`."""
+        self._root = root
+
+    def __str__(self) -> str:
+        """Return the folder."""
+        return str(self._root)
+
+    async def read(self, key: str) -> bytes:
+        """Return a small file; raise OSError."""
+        return await asyncio.to_thread((self._root / key).read_bytes)
+
+    async def deliver(self, found: FoundFile, delivery: Delivery) -> web.Response:
+        """Return the response that sends a part of a file; it holds a slot until its body is closed."""
+        # Before the response starts: afterwards it could only be aborted.
+        slot, part = delivery.slot.hold(), delivery.part
+        try:
+            opened = await asyncio.to_thread(_open, self._root / found.key)
+        except BaseException:
+            slot.release()
+            raise
+        payload = FilePayload(opened, part, delivery.limits, slot)
+        headers = {**delivery.validators, **content_headers(found.file, part)}
+        return StreamedResponse(payload, headers, status=part.status)
+
+    async def check(self) -> None:
+        """Do nothing if the folder can be read; raise OSError."""
+        await asyncio.to_thread(os.listdir, self._root)
+
+
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb", buffering=0)
+
+
+# Requests to the store at a time. Each holds a slot of requests for single records, which must not wait for a store
+# that does not respond.
+_REQUESTS = 32
+
+
+class ExportStore:
+    """Published files below a URL. A store that does not respond costs a request QUICK, and others nothing."""
+
+    def __init__(self, url: str, url_seconds: int) -> None:
+        """Open the store without a request to it. Downloads begin within `url_seconds` after their redirect."""
+        self._url, self._url_seconds = url.rstrip("/"), url_seconds
+        self._store = open_store(url, QUICK)
+        self._running = 0
+
+    def __str__(self) -> str:
+        """Return the URL, which has no credentials."""
+        return self._url
+
+    async def read(self, key: str) -> bytes:
+        """Return a small object; raise FileNotFoundError or StoreUnavailable."""
+        from obstore import get_async  # noqa: PLC0415 - an optional dependency
+
+        with self._request():
+            async with asyncio.timeout(sum(QUICK)):
+                return bytes(await (await get_async(self._store, key)).bytes_async())
+
+    async def deliver(self, found: FoundFile, delivery: Delivery) -> web.Response:
+        """Return a redirect to the file; raise StoreUnavailable if its URL cannot be signed.
+
+        HEAD gets the headers of the file at once: a URL is signed for one method.
+        """
+        part, headers = delivery.part, {**delivery.validators}
+        if delivery.is_head:
+            headers |= {**content_headers(found.file, part), "Content-Length": str(part.length)}
+            return web.Response(status=part.status, headers=headers)
+        location = {"Location": await self._signed(found.key), "Cache-Control": "no-store"}
+        return web.Response(status=HTTPStatus.TEMPORARY_REDIRECT, headers=headers | location)
+
+    async def check(self) -> None:
+        """Do nothing if the store can be read and URLs can be signed; raise FileNotFoundError or StoreUnavailable."""
+        from obstore import list_with_delimiter_async  # noqa: PLC0415 - an optional dependency
+
+        with self._request():
+            async with asyncio.timeout(sum(QUICK)):
+                await list_with_delimiter_async(self._store)
+        await self._signed(LATEST_NAME)
+
+    async def _signed(self, key: str) -> str:
+        """Return a URL that lets anyone GET an object for some seconds; raise StoreUnavailable."""
+        from obstore import sign_async  # noqa: PLC0415 - an optional dependency
+
+        with self._request():
+            # Some credentials have no key of their own: the store's provider signs.
+            async with asyncio.timeout(sum(QUICK)):
+                return await sign_async(self._store, "GET", key, timedelta(seconds=self._url_seconds))
+
+    @contextmanager
+    def _request(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError  # noqa: PLC0415 - an optional dependency
+
+        if self._running >= _REQUESTS:
+            raise StoreUnavailable(f"{self._url} has not answered {_REQUESTS} requests yet.")
+        self._running += 1
+        try:
+            yield
+        except TimeoutError:
+            raise StoreUnavailable(f"{self._url} did not respond within {sum(QUICK):.0f} s.") from None
+        except BaseError as error:
+            raise StoreUnavailable(f"{self._url} cannot be used: {reason(error)}.") from error
+        finally:
+            self._running -= 1
+
+
+def open_publications(settings: ServiceSettings) -> Publications | None:
+    """Return the publications at BROKERAGE_EXPORTS, None without it."""
+    place = settings.exports
+    if not place:
+        return None
+    return Publications(
+        ExportStore(place, settings.exports_url_seconds) if is_store_url(place) else ExportFolder(Path(place))
+    )

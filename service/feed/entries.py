@@ -1,0 +1,292 @@
+"""Entries of the feed: what a hit becomes for the reader that asks."""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, NamedTuple, cast
+
+import msgspec
+import orjson
+
+from mappings import LISTING, RESOURCES
+from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
+from mappings.display import ADDRESS_SWITCH, LISTING_SWITCH, refuses
+from mappings.fields import View
+from mappings.legends import ON_MARKET_STATUSES
+from mappings.resource import Resource
+from mappings.shown_content import WHOLE_CONTENT, ShownContent
+from mappings.stored_document import RECORD_DELIMITER, RECORD_KEY, TombstoneReason, sorted_companies, split_document_id
+from service.errors import RebuildDue
+from service.feed.token import view_fingerprint
+from service.http.responses import JsonBytes
+from service.records.projection import Variant
+from service.request_context import UNDERSCORE_PARAMETER, RequestContext
+from service.search.query import HIDDEN_ADDRESS, Body, Clause, displayed, lacks_field, terms, used_fields
+from service.search.responses import malformed_response
+from service.search.responses import parse_hits as parsed_hits
+from service.telemetry.counters import UNMARKED_RESPONSES
+
+_HALF_MODULUS = 2**32
+_MODULUS = 2**64
+
+
+class _SumValue(msgspec.Struct):
+    value: float
+
+
+class _Halves(msgspec.Struct):
+    proof_high: _SumValue
+    proof_low: _SumValue
+
+    @property
+    def total(self) -> int:
+        return int(self.proof_high.value) * _HALF_MODULUS + int(self.proof_low.value)
+
+
+class _HiddenAddresses(_Halves):
+    """The records that hide their address: their hashes that cover it, and those that do not."""
+
+    shown_high: _SumValue
+    shown_low: _SumValue
+
+    @property
+    def correction(self) -> int:
+        return _Halves(self.shown_high, self.shown_low).total - self.total
+
+
+class HashSums(_Halves):
+    """The aggregated hashes of a set of records."""
+
+    doc_count: int
+    hidden_addresses: _HiddenAddresses | None = None  # for keys with a display licence
+
+    @property
+    def digest(self) -> Digest:
+        """The digest of these records."""
+        correction = self.hidden_addresses.correction if self.hidden_addresses else 0
+        return Digest(self.doc_count, (self.total + correction) % _MODULUS)
+
+
+def sum_aggregations(content: ShownContent) -> Body:
+    """Return the aggregations of `HashSums`."""
+    sums = _sums(content, "proof")
+    if not content.address:
+        return sums
+    both = {**sums, **_sums(content.without_address, "shown")}
+    return {**sums, "hidden_addresses": {"filter": HIDDEN_ADDRESS, "aggs": both}}
+
+
+def _sums(content: ShownContent, prefix: str) -> Body:
+    halves = {"high": content.proof_high, "low": content.proof_low}
+    return {f"{prefix}_{half}": {"sum": {"field": field}} for half, field in halves.items()}
+
+
+def digest_body(query: Clause, content: ShownContent) -> Body:
+    """Return the body that sums the hashes of all matches, by bucket: a single sum could exceed 2**53."""
+    sums = sum_aggregations(content)
+    buckets = {"histogram": {"field": "bucket", "interval": BUCKETS // COARSE_BUCKETS}, "aggs": sums}
+    return {"size": 0, "track_total_hits": False, "query": query, "aggs": {"buckets": buckets}}
+
+
+def parse_digest(response: dict[str, Any]) -> Digest:
+    """Return the digest from the response to `digest_body`."""
+    sums = msgspec.convert(response["aggregations"]["buckets"]["buckets"], list[HashSums])
+    return sum((bucket.digest for bucket in sums), Digest())
+
+
+# Neither occurs in the search fields, whose strings have escaped quotes; records are skipped.
+SOURCE_KEY = b'"_source":'
+_SORT_KEY = b',"sort":['
+
+
+class DocumentHeader(msgspec.Struct, gc=False):
+    """The search fields that the feed publishes or filters by."""
+
+    id: str
+    feed_key: str
+    company: str
+    clock: int  # milliseconds since 1970
+    sequence: int
+    content: int  # signed 64 bits
+    deleted: bool = False
+    reason: str | None = None
+    moved_to: str | None = None
+    status: str | None = None
+    deactivated: int | None = None  # milliseconds since 1970
+    content_without_address: int | None = None  # for keys with a display licence, of records that hide their address
+
+
+DecodeHeader = Callable[[bytes | bytearray], "DocumentHeader"]
+
+
+class Hit(NamedTuple):
+    """One document; the record of a tombstone is None."""
+
+    header: DocumentHeader
+    record: JsonBytes | None
+
+
+@cache
+def _header_type(content: ShownContent) -> type[DocumentHeader]:
+    """Return the type of a header whose hashes are read from the search fields of that content."""
+    renamed = {"content": content.content, "content_without_address": content.without_address.content}
+    own: list[tuple[str, Any] | tuple[str, Any, Any]] = [("content", int)]
+    if content.address:
+        own.append(("content_without_address", int | None, None))
+    defined: Any = msgspec.defstruct("DocumentHeader", own, bases=(DocumentHeader,), rename=renamed, gc=False)
+    return cast("type[DocumentHeader]", defined)
+
+
+@cache
+def _header_decoder(content: ShownContent) -> DecodeHeader:
+    return msgspec.json.Decoder(_header_type(content)).decode
+
+
+_decode_tombstone = _header_decoder(WHOLE_CONTENT)
+
+
+def decode_hits(response: bytes | bytearray, content: ShownContent = WHOLE_CONTENT) -> list[Hit]:
+    """Return the documents of a response, in order. `content` is the hash that is shown of records.
+
+    Raise RebuildDue for a document of an index without the hash that a display licence needs.
+    """
+    hits = _decode_hits(response, content)
+    for hit in hits if content.address else ():
+        if hit.record is not None and refuses(hit.record, ADDRESS_SWITCH):
+            hit.header.content = _required(hit.header.content_without_address)
+    return hits
+
+
+def _required(content: int | None) -> int:
+    if content is None:
+        raise RebuildDue
+    return content
+
+
+def _decode_hits(response: bytes | bytearray, content: ShownContent) -> list[Hit]:
+    try:
+        hits = list(_split_hits(response, _header_decoder(content)))
+    except msgspec.DecodeError:
+        raise malformed_response(response) from None
+    if all(hit.record is not None or hit.header.deleted for hit in hits):
+        return hits
+    UNMARKED_RESPONSES.inc()
+    return [_parse_hit(hit["_source"], _header_type(content)) for hit in parsed_hits(response)]
+
+
+def _split_hits(response: bytes | bytearray, decode: DecodeHeader) -> Iterator[Hit]:
+    view, find = memoryview(response), response.find
+    start = find(SOURCE_KEY)
+    while start >= 0:
+        start += len(SOURCE_KEY)
+        delimiter = find(RECORD_DELIMITER, start)
+        # The sort values end the hit of a tombstone; the search does not reach into a record, which is much longer.
+        end = find(_SORT_KEY, start, delimiter if delimiter >= 0 else len(response))
+        if end < 0 <= delimiter and response.endswith(RECORD_KEY, start, delimiter):
+            end = find(RECORD_DELIMITER, delimiter + 1)
+            # Replace `,"record":` by the closing brace.
+            head = response[start : delimiter - len(RECORD_KEY) - 1] + b"}"
+            yield Hit(decode(head), view[delimiter + 1 : end])
+        else:
+            end = find(_SORT_KEY, start) if end < 0 else end
+            yield Hit(_decode_tombstone(response[start:end]), None)
+        start = find(SOURCE_KEY, end)
+
+
+def _parse_hit(source: dict[str, Any], header_type: type[DocumentHeader]) -> Hit:
+    record = source.pop("record", None)
+    if record is None:
+        header_type = DocumentHeader
+    return Hit(msgspec.convert(source, header_type), None if record is None else orjson.dumps(record))
+
+
+ON_MARKET = "on-market"
+_ON_MARKET = frozenset(ON_MARKET_STATUSES)
+
+
+@dataclass(frozen=True)
+class FeedView:
+    """The records in a request's scope and filters, in the form that its key may read."""
+
+    call: RequestContext
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for requests whose records, and their form, are the same."""
+        companies, withheld = self.call.scope.companies, self.call.withheld
+        spelling = self.call.parameters.get(UNDERSCORE_PARAMETER, False)
+        return companies, self._on_market, self._with_deactivated, withheld, spelling, self.call.display
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The fingerprint a token is bound to: a different view needs a new snapshot.
+
+        With other guarded members in a later version the content hashes of the copy are void, too.
+        """
+        companies = self.call.scope.companies
+        listed = None if companies is None else sorted_companies(companies)
+        contents = [self.content(resource).content for resource in RESOURCES]
+        licence = [self.call.display, sorted(self._hidden_with_address)] if self.call.display else []
+        return view_fingerprint(
+            listed, self._on_market, self._with_deactivated, sorted(self.call.withheld), contents, *licence
+        )
+
+    @property
+    def _hidden_with_address(self) -> set[str]:
+        return {name for resource in RESOURCES for name in self.content(resource).names}
+
+    @property
+    def _on_market(self) -> bool:
+        return bool(self.call.parameters.get("market_status") == ON_MARKET)
+
+    @property
+    def _with_deactivated(self) -> bool:
+        return bool(self.call.parameters.get("include_deactivated"))
+
+    def variant(self, resource: Resource) -> Variant:
+        """Return the record form: the index variant with every optional field."""
+        return self.call.variant(resource, View.INDEX, all_flags=True)
+
+    def content(self, resource: Resource) -> ShownContent:
+        """Return the content hash that the key may see: it covers nothing that is withheld or hidden from it."""
+        return resource.shown_content(self.call.withheld, self.call.display)
+
+    def clauses(self, resource: Resource) -> list[Clause]:
+        """Return the clauses that restrict records, in addition to the scope."""
+        clauses: list[Clause] = [*displayed(resource, self.call.display)]
+        if resource is LISTING and self._on_market:
+            clauses.append(terms("status", ON_MARKET_STATUSES))
+        if _has_deactivation(resource) and not self._with_deactivated:
+            clauses.append(lacks_field("deactivated"))
+        return clauses
+
+    def required_fields(self, resource: Resource) -> set[str]:
+        """Return the search fields that `removal_reason` and the content hash are read from."""
+        return {*used_fields(self.clauses(resource)), *self.content(resource).names}
+
+    def removal_reason(self, resource: Resource, hit: Hit) -> str | None:
+        """Return why a document's record is not in the copy, None if it is."""
+        header, record = hit
+        if header.deleted:
+            return "out_of_scope" if header.reason == TombstoneReason.MOVED else "deleted"
+        # By the record, so that an index without the search field shows nothing either; first, as the rest is hidden.
+        if self.call.display and resource.address and record is not None and refuses(record, LISTING_SWITCH):
+            return "withheld"
+        if resource is LISTING and self._on_market and header.status not in _ON_MARKET:
+            return "off_market"
+        if header.deactivated is not None and not self._with_deactivated:
+            return "deactivated"
+        return None
+
+    def is_move_within_scope(self, header: DocumentHeader) -> bool:
+        """Whether a record moved between companies of the scope: its new document is the change to report."""
+        return header.moved_to is not None and self.call.scope.covers(header.moved_to)
+
+
+def header_identifier(header: DocumentHeader) -> str:
+    """Return the record identifier of a document."""
+    return split_document_id(header.id)[1]
+
+
+def _has_deactivation(resource: Resource) -> bool:
+    return any(field.name == "deactivated" for field in resource.search_fields)

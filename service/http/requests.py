@@ -1,0 +1,349 @@
+"""Requests before any operation sees them: paths, limits, and the address of the client (`/docs/limits`)."""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from itertools import chain
+
+from aiohttp import hdrs, web
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+from aiohttp.typedefs import Handler, Middleware
+from aiohttp.web_urldispatcher import MatchInfoError, UrlMappingMatchInfo
+from yarl import URL
+
+from cluster.settings import SettingError
+from service.errors import ApiError, HttpError, InternalError
+
+MAX_URL_BYTES = 8_192
+# Of the request line. Above the limits on URLs, so that an error can report how long a URL is.
+MAX_LINE_BYTES = 65_536
+# Enforced by `service.http.connection`. A request has about a dozen header fields, about twenty behind proxies.
+MAX_HEADERS = 64
+MAX_HEADER_BYTES = 8_190
+# Names and values of all header fields: what most servers and proxies accept in all.
+MAX_HEAD_BYTES = 16_384
+# In a query. The operation with the most parameters has about forty.
+MAX_PARAMETERS = 100
+# The arguments of the exception are all that distinguishes this error in aiohttp.
+_TOO_MANY_HEADERS = ("Too many headers received",)
+_BODYLESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOT_HTTP = "The request is not valid HTTP."
+# What to do, by the beginning of aiohttp's message. The rest of its message repeats the request.
+_ADVICE = {
+    "Bad status line:\n  Expected HTTP/": (
+        "The request line must be a method, a URL and HTTP/1.1. The URL must not contain a space: send it as %20."
+    ),
+    "Bad status line:\n  Invalid HTTP version": "Send HTTP/1.1.",
+    "Invalid char": (
+        "The URL has a character that URLs may not contain: percent-encode it in UTF-8, such as %C3%BC for ü."
+    ),
+    "Missing 'Host'": "Send a Host header, with the name that the URL begins with.",
+    "Duplicate 'Host'": "Send one Host header.",
+}
+
+
+class MalformedRequest(ApiError):
+    """The bytes on the connection are not valid HTTP."""
+
+    status = 400
+    code = "malformed-request"
+    title = "Malformed request"
+
+    def __init__(self, advice: str = "") -> None:
+        """Add what to do, if it is known; repeat nothing of the request: it may contain a key."""
+        super().__init__(f"{_NOT_HTTP} {advice}".rstrip())
+
+
+class ExpectationRefused(HttpError):
+    """The request has an `Expect` header other than `100-continue`."""
+
+    def __init__(self) -> None:
+        """Repeat nothing of the request: it may contain a key."""
+        super().__init__(HTTPStatus.EXPECTATION_FAILED, "Expect can only be 100-continue: leave the header out.")
+
+
+class BodyNotAllowed(ApiError):
+    """A read-only request has a body."""
+
+    status = 400
+    code = "body-refused"
+    title = "Body refused"
+
+    def __init__(self) -> None:
+        """Name the headers that announce a body."""
+        super().__init__("This request takes no body: send neither Content-Length above 0 nor Transfer-Encoding.")
+
+
+class UrlTooLong(ApiError):
+    """The URL exceeds the limit of its path."""
+
+    status = 414
+    code = "url-too-long"
+    title = "URL too long"
+
+    def __init__(self, length: int | str, limit: int = MAX_URL_BYTES) -> None:
+        """Report both in bytes."""
+        super().__init__(f"The URL has {length} bytes; at most {limit} are accepted.")
+
+
+class TooManyParameters(ApiError):
+    """The query has more parameters than any operation; parsing them would delay other requests."""
+
+    status = 400
+    code = "too-many-parameters"
+    title = "Too many parameters"
+
+    def __init__(self, sent: int) -> None:
+        """Report both numbers."""
+        super().__init__(f"The query has {sent} parameters; at most {MAX_PARAMETERS} are accepted.")
+
+
+class HeadersTooLarge(ApiError):
+    """The request has too many header fields, one that is too long, or too many bytes in all of them."""
+
+    status = 431
+    code = "headers-too-large"
+    title = "Request header fields too large"
+
+    def __init__(self) -> None:
+        """Report the limits, and repeat nothing of the request: it may contain a key."""
+        super().__init__(
+            f"At most {MAX_HEADERS} header fields are accepted, of {MAX_HEADER_BYTES} bytes each and {MAX_HEAD_BYTES} "
+            "bytes in all."
+        )
+
+
+def check_request(request: web.Request, max_url_bytes: int = MAX_URL_BYTES) -> None:
+    """Raise ApiError for a head over its limits, and a URL that contains `#`."""
+    require_bounded_target(request.raw_path, max_url_bytes)
+    if sum(map(len, chain.from_iterable(request.raw_headers))) > MAX_HEAD_BYTES:
+        raise HeadersTooLarge
+    if "#" in request.raw_path:
+        # Not part of a request target (RFC 9112, section 3.2). aiohttp would silently drop the rest.
+        raise MalformedRequest("The URL must not contain #: send it as %23, or leave out the fragment.")
+
+
+def require_bounded_target(target: str, max_bytes: int = MAX_URL_BYTES) -> None:
+    """Raise ApiError for too many bytes or parameters in a request target, with the form of a body if it has one."""
+    if len(target) > max_bytes:
+        raise UrlTooLong(len(target), max_bytes)
+    if (sent := target.count("&") + 1) > MAX_PARAMETERS:
+        raise TooManyParameters(sent)
+
+
+def require_continue(expectations: Sequence[str]) -> None:
+    """Raise ExpectationRefused for values of `Expect` that are not `100-continue`, which needs no response here."""
+    if [each.lower() for each in expectations] != ["100-continue"]:
+        raise ExpectationRefused
+
+
+def refuse_body(request: web.Request) -> None:
+    """Raise BodyNotAllowed for a body where none is accepted."""
+    if request.body_exists and request.method in _BODYLESS_METHODS:
+        raise BodyNotAllowed
+
+
+def refusal_of(exc: BaseException | None) -> ApiError:
+    """Return the error for what aiohttp could not parse, or for another failure below the application."""
+    if isinstance(exc, LineTooLong):
+        # The second argument is the exceeded limit, of the request line or of one header.
+        return UrlTooLong(f"over {MAX_LINE_BYTES}") if exc.args[1] == MAX_LINE_BYTES else HeadersTooLarge()
+    if isinstance(exc, BadHttpMessage) and exc.args == _TOO_MANY_HEADERS:
+        return HeadersTooLarge()
+    if isinstance(exc, HttpProcessingError):
+        return MalformedRequest(_advice(exc.message))
+    if isinstance(exc, MalformedRequest | ExpectationRefused):
+        return exc
+    return InternalError("failure in the HTTP layer")
+
+
+def _advice(message: str) -> str:
+    return next((advice for start, advice in _ADVICE.items() if message.startswith(start)), "")
+
+
+_SLASHES = re.compile(r"/{2,}")
+
+
+def collapse_slashes(path: str) -> str:
+    """Return the encoded path without doubled and trailing slashes."""
+    return _SLASHES.sub("/", path).rstrip("/") or "/"
+
+
+@web.middleware
+async def slash_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Resolve an unmatched path again, without its extra slashes."""
+    path = request.rel_url.raw_path
+    if request.match_info.http_exception is None or collapse_slashes(path) == path:
+        return await handler(request)
+    collapsed = request.clone(
+        rel_url=URL.build(path=collapse_slashes(path), query_string=request.rel_url.raw_query_string, encoded=True)
+    )
+    match = await request.app.router.resolve(collapsed)
+    match.add_app(request.app)
+    collapsed._match_info = match  # noqa: SLF001 - as aiohttp's normalize_path_middleware does
+    return await match.handler(collapsed)
+
+
+# Slashes of a path without doubled ones; operations have up to three.
+MAX_PATH_DEPTH = 32
+
+
+class BoundedRouter(web.UrlDispatcher):
+    """A router that finds nothing below `MAX_PATH_DEPTH`."""
+
+    async def resolve(self, request: web.Request) -> UrlMappingMatchInfo:
+        """Return the route of a request, or the one that responds 404 or 405."""
+        if request.rel_url.raw_path.count("/") > MAX_PATH_DEPTH:
+            return MatchInfoError(web.HTTPNotFound())
+        return await super().resolve(request)
+
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+TRUSTED_PROXIES_SETTING = "BROKERAGE_TRUSTED_PROXIES"
+# Addresses that are read from the right of `X-Forwarded-For`; chains of proxies are a handful long.
+MAX_PROXIES = 16
+# Providers assign at least this prefix to a customer, who can use any address within it.
+_IPV6_PREFIX_BITS = 64
+
+
+def read_networks(texts: Sequence[str]) -> tuple[IpNetwork, ...]:
+    """Parse addresses and networks in CIDR form; raise SettingError with the first invalid one."""
+    networks: list[IpNetwork] = []
+    for text in texts:
+        try:
+            networks.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise SettingError(f"{TRUSTED_PROXIES_SETTING}: {text!r} is not a network: {error}.") from None
+    return tuple(networks)
+
+
+def is_trusted_proxy(peer: str, trusted: Sequence[IpNetwork]) -> bool:
+    """Return whether the peer of a connection is a proxy whose headers are trusted."""
+    address = _address(peer)
+    return address is not None and _is_in(address, trusted)
+
+
+def client_address(request: web.BaseRequest, trusted: Sequence[IpNetwork]) -> IpAddress | None:
+    """Return the address of a client; None if its connection has none, as over a Unix socket."""
+    return forwarded_address(request.remote or "", request.headers.getall("X-Forwarded-For", ()), trusted)
+
+
+def client_network(address: IpAddress | None) -> str:
+    """Return what clients are counted by: the address, or the network of one of version 6."""
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((address, _IPV6_PREFIX_BITS), strict=False))
+    return str(address)
+
+
+def forwarded_address(peer_text: str, lines: Sequence[str], trusted: Sequence[IpNetwork]) -> IpAddress | None:
+    """Return the address of a client by the peer of its connection and the lines of `X-Forwarded-For`.
+
+    The lines count only if the peer is trusted, and are read from the right, because only what trusted proxies appended
+    is reliable: the client is the first address that is not a trusted proxy. If all are, it is the leftmost of the
+    last `MAX_PROXIES`; if one of those read is malformed, it is the peer.
+    """
+    peer = _address(peer_text)
+    if peer is None or not lines or not _is_in(peer, trusted):
+        return peer
+    client = peer
+    for text in reversed(",".join(lines).rsplit(",", MAX_PROXIES)[-MAX_PROXIES:]):
+        address = _address(text.strip())
+        if address is None:
+            return peer
+        client = address
+        if not _is_in(address, trusted):
+            break
+    return client
+
+
+def _address(text: str) -> IpAddress | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if not isinstance(address, ipaddress.IPv6Address):
+        return address
+    # A dual-stack socket reports IPv4 peers as IPv4-mapped addresses. A zone (`fe80::1%eth0`) is any text, and means
+    # nothing outside the host that wrote it.
+    return address.ipv4_mapped or ipaddress.IPv6Address(int(address))
+
+
+def _is_in(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
+    return any(address in network for network in networks)
+
+
+_SCHEMES = frozenset({"http", "https"})
+# Every row of a page of events repeats it (a name has at most 253 characters, RFC 1035, section 2.3.4).
+_HOST = re.compile(r"(?:[A-Za-z0-9._~-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII)
+
+
+def request_origin(request: web.Request, trusted: Sequence[IpNetwork]) -> str:
+    """Return the scheme and host of a request, empty if it has no valid host, so that links are relative.
+
+    Forwarded headers count only from a trusted proxy.
+    """
+    host, scheme = request.headers.get("Host", ""), request.scheme
+    if is_trusted_proxy(request.remote or "", trusted):
+        host = _first_value(request, "X-Forwarded-Host") or host
+        forwarded = _first_value(request, "X-Forwarded-Proto").lower()
+        scheme = forwarded if forwarded in _SCHEMES else scheme
+    return f"{scheme}://{host}" if _HOST.fullmatch(host) else ""
+
+
+def _first_value(request: web.Request, name: str) -> str:
+    return request.headers.get(name, "").partition(",")[0].strip()
+
+
+ALLOWED_HOSTS_SETTING = "BROKERAGE_METRICS_ALLOWED_HOSTS"
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
+_REFUSED = f"The Host header must be an IP address, localhost, or one of the names in {ALLOWED_HOSTS_SETTING}.\n"
+
+
+def require_host_names(names: Iterable[str]) -> None:
+    """Raise SettingError unless all are names without scheme and port."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise SettingError(
+                f"{ALLOWED_HOSTS_SETTING} contains {name!r}: use names like metrics.example, without port."
+            )
+
+
+def allowed_hosts_middleware(names: Iterable[str]) -> Middleware:
+    """Return the middleware that refuses requests with other names than addresses, `localhost` and `names`: 403."""
+    allowed = frozenset({"localhost", *map(_normalized, names)})
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        sent = request.headers.getall(hdrs.HOST, [])
+        if len(sent) != 1 or not _is_allowed(_host_name(sent[0]), allowed):
+            return web.Response(status=403, text=_REFUSED)
+        return await handler(request)
+
+    return check
+
+
+def _is_allowed(name: str, allowed: frozenset[str]) -> bool:
+    return name in allowed or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _host_name(authority: str) -> str:
+    """Return the host of `host:port`, of `[address]:port`, or of a host alone."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0]
+    return _normalized(authority.rpartition(":")[0] or authority)
+
+
+def _normalized(name: str) -> str:
+    return name.lower().rstrip(".")

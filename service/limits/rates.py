@@ -1,0 +1,271 @@
+"""Rate and concurrency limits per key: policies, buckets, and the headers that report them.
+
+Headers follow draft-ietf-httpapi-ratelimit-headers-10. Rates are counted in this process or shared through Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from service.http.responses import EXTRA_HEADERS
+from service.keys.api_key import ApiKey
+from service.limits.admission import ConcurrencyLimited, RateLimited
+from service.limits.rate_policy import RatePolicy, key_policy, read_tiers
+from service.settings import ServiceSettings
+from service.telemetry.counters import LIMIT_FAIL_OPENS, LIMIT_HITS, LIMIT_REFUSALS
+
+if TYPE_CHECKING:
+    from service.limits.redis_buckets import RedisBuckets
+
+
+_SECOND_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class RateLimitState:
+    """The bucket of a key after a request.
+
+    `backlog_microseconds` is the time until the bucket would be full again if the request were allowed; more than the
+    depth of the bucket means that it was refused.
+    """
+
+    policy: RatePolicy | None
+    backlog_microseconds: int = 0
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request was allowed."""
+        return self.policy is None or self.backlog_microseconds <= self.policy.depth_microseconds
+
+    @property
+    def remaining(self) -> int:
+        """The number of requests that would be allowed now; 0 without a limit, where it is unused."""
+        if self.policy is None:
+            return 0
+        return (self.policy.depth_microseconds - self._level(self.policy)) // self.policy.interval_microseconds
+
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds until one more request is allowed than now."""
+        return 0 if self.policy is None else _seconds(self._until_next(self.policy))
+
+    def headers(self) -> dict[str, str]:
+        """Return the response headers; a key without a limit has none.
+
+        The remaining requests count towards the burst. `X-RateLimit-Reset` is in seconds until the bucket is full.
+        """
+        if self.policy is None:
+            return {}
+        level, remaining = self._level(self.policy), self.remaining
+        return {
+            "RateLimit-Policy": policy_header(self.policy),
+            "RateLimit": f'"burst";r={remaining};t={self.retry_after}',
+            "X-RateLimit-Limit": str(self.policy.burst),
+            "X-RateLimit-Remaining": str(remaining),
+            "X-RateLimit-Reset": str(_seconds(level)),
+        }
+
+    def _level(self, policy: RatePolicy) -> int:
+        """Return the microseconds until the bucket is full; a refused request took nothing from it."""
+        refused = 0 if self.is_allowed else policy.interval_microseconds
+        return max(self.backlog_microseconds - refused, 0)
+
+    def _until_next(self, policy: RatePolicy) -> int:
+        if not self._level(policy):
+            return 0
+        return self._level(policy) - policy.depth_microseconds + (self.remaining + 1) * policy.interval_microseconds
+
+
+@lru_cache(maxsize=1024)
+def policy_header(policy: RatePolicy) -> str:
+    """Return `RateLimit-Policy`: the burst with the seconds until the bucket is full, and the rate per minute."""
+    return f'"burst";q={policy.burst};w={_seconds(policy.depth_microseconds)},"minute";q={policy.rate};w=60'
+
+
+def _seconds(microseconds: int) -> int:
+    return -(-microseconds // _SECOND_MICROSECONDS)
+
+
+class LocalBuckets:
+    """Buckets by name; beyond `capacity` the least recently used one is evicted, and so is full again."""
+
+    def __init__(self, capacity: int) -> None:
+        """Start with all buckets full."""
+        self._capacity = capacity
+        # When each bucket is full again, in microseconds of the monotonic clock; least recently used first.
+        self._full_at: dict[str, int] = {}
+
+    def take(self, name: str, policy: RatePolicy) -> int:
+        """Take one request from a bucket if it has one; return `RateLimitState.backlog_microseconds`."""
+        now = time.monotonic_ns() // 1000
+        full_at = max(self._full_at.pop(name, now), now)
+        backlog = full_at + policy.interval_microseconds - now
+        self._store(name, full_at + policy.interval_microseconds if backlog <= policy.depth_microseconds else full_at)
+        return backlog
+
+    def put_back(self, name: str, policy: RatePolicy) -> int:
+        """Return one request to a bucket; return `RateLimitState.backlog_microseconds`."""
+        now = time.monotonic_ns() // 1000
+        full_at = max(self._full_at.pop(name, now) - policy.interval_microseconds, now)
+        self._store(name, full_at)
+        return full_at - now
+
+    def __len__(self) -> int:
+        """Return the number of buckets in memory."""
+        return len(self._full_at)
+
+    def _store(self, name: str, full_at: int) -> None:
+        if len(self._full_at) >= self._capacity:
+            del self._full_at[next(iter(self._full_at))]
+        self._full_at[name] = full_at
+
+
+_MAX_KEYS = 100_000
+
+_UNLIMITED = RateLimitState(None)
+_RATE_REFUSALS = LIMIT_REFUSALS.labels("rate")
+_CONCURRENCY_REFUSALS = LIMIT_REFUSALS.labels("concurrency")
+
+
+class KeyLimiter:
+    """Counts the requests of keys, by public id."""
+
+    def __init__(self, settings: ServiceSettings, shared: RedisBuckets | None = None) -> None:
+        """Count in `shared` while it is available, otherwise in this process."""
+        self._tiers = read_tiers(settings.tiers)
+        self._max_concurrent = settings.key_concurrency
+        self._shared = shared
+        self._local = LocalBuckets(_MAX_KEYS)
+        self._refunds = LocalBuckets(_MAX_KEYS)
+        self._running: dict[str, int] = {}
+        # The last state in Redis, by key id.
+        self._last_states: dict[str, RateLimitState] = {}
+
+    async def open(self) -> None:
+        """Connect to Redis, if configured; waits at most a second if it is unreachable."""
+        if self._shared is not None:
+            await self._shared.open()
+
+    async def close(self) -> None:
+        """Disconnect from Redis."""
+        if self._shared is not None:
+            await self._shared.close()
+
+    async def count_request(self, key: ApiKey) -> RateLimitState:
+        """Count a request of a key and return the new state."""
+        policy = key_policy(key, self._tiers)
+        if policy is None:
+            return _UNLIMITED
+        LIMIT_HITS.inc()
+        backlog = await self._take_shared(key, policy, policy.interval_microseconds)
+        if backlog is None:
+            return RateLimitState(policy, self._local.take(key.key_id, policy))
+        state = self._last_states[key.key_id] = RateLimitState(policy, backlog)
+        return state
+
+    def tier(self, key: ApiKey) -> str | None:
+        """Return the tier of a key, if it is configured."""
+        return key.tier if key.tier in self._tiers else None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether rates are counted in Redis at present."""
+        return self._shared is not None and not self._shared.is_unreachable
+
+    def expects_admission(self, key: ApiKey) -> bool:
+        """Predict from the last known state whether a request of a key will be admitted."""
+        running = self._running.get(key.key_id, 0)
+        if key.key_id not in self._last_states or running >= (self._max_concurrent or math.inf):
+            return False
+        return running < self._last_states[key.key_id].remaining
+
+    def may_refund(self, key: ApiKey) -> bool:
+        """Whether a 304 is free. It needs a search, too: only as many are as the key may send requests."""
+        policy = key_policy(key, self._tiers)
+        return policy is None or RateLimitState(policy, self._refunds.take(key.key_id, policy)).is_allowed
+
+    async def refund(self, key: ApiKey) -> RateLimitState:
+        """Undo the counting of a request, because its response was 304."""
+        policy = key_policy(key, self._tiers)
+        if policy is None:
+            return _UNLIMITED
+        backlog = await self._take_shared(key, policy, -policy.interval_microseconds)
+        return RateLimitState(policy, self._local.put_back(key.key_id, policy) if backlog is None else backlog)
+
+    @contextmanager
+    def slot(self, key: ApiKey) -> Iterator[None]:
+        """Hold one of the key's slots in this process; raise ConcurrencyLimited if none is free."""
+        running = self._running.get(key.key_id, 0)
+        if self._max_concurrent and running >= self._max_concurrent:
+            _CONCURRENCY_REFUSALS.inc()
+            raise ConcurrencyLimited(self._max_concurrent)
+        self._running[key.key_id] = running + 1
+        try:
+            yield
+        finally:
+            self._running[key.key_id] -= 1
+            if not self._running[key.key_id]:
+                del self._running[key.key_id]
+
+    async def _take_shared(self, key: ApiKey, policy: RatePolicy, step: int) -> int | None:
+        if self._shared is None:
+            return None
+        backlog = await self._shared.take(key.key_id, step, policy.depth_microseconds)
+        if backlog is None:
+            LIMIT_FAIL_OPENS.inc()
+        return backlog
+
+
+@asynccontextmanager
+async def admit(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> AsyncIterator[None]:
+    """Count a request and hold a slot for it; raise RateLimited or ConcurrencyLimited.
+
+    Every response from then on has the headers of `RateLimitState`. A request refused for concurrency counts against
+    the rate. A request that Redis is expected to allow starts while Redis counts; if Redis refuses it, RateLimited is
+    raised at the end and the result is discarded (decision 11).
+    """
+    # One task each, so that Redis counts requests in order of arrival.
+    counting = asyncio.create_task(_count(limiter, request, key)) if limiter.is_shared else None
+    if counting is None:
+        await _count(limiter, request, key)
+    elif not limiter.expects_admission(key):
+        await counting
+    with limiter.slot(key):
+        try:
+            yield
+        finally:
+            if counting is not None:
+                await counting
+
+
+async def _count(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
+    state = await limiter.count_request(key)
+    request[EXTRA_HEADERS].update(state.headers())
+    if not state.is_allowed:
+        _RATE_REFUSALS.inc()
+        raise RateLimited(state.retry_after)
+
+
+async def refund_request(limiter: KeyLimiter, request: web.Request, key: ApiKey) -> None:
+    """Undo the counting of an admitted request, if it is free, and update its headers."""
+    if limiter.may_refund(key):
+        request[EXTRA_HEADERS].update((await limiter.refund(key)).headers())
+
+
+def create_limiter(settings: ServiceSettings, prefix: str) -> KeyLimiter:
+    """Return the configured limiter; raise SettingError. Names in Redis are `prefix`, `rate:` and the key id."""
+    if not settings.redis_url:
+        return KeyLimiter(settings)
+    # The Redis client is slow to import.
+    from service.limits.redis_buckets import RedisBuckets  # noqa: PLC0415
+
+    return KeyLimiter(settings, RedisBuckets(settings.redis_url, f"{prefix}rate:"))

@@ -1,0 +1,255 @@
+"""Records of a selection: a page by cursor or by number, all of them, or one by its identifier."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, TypeVar
+
+from mappings.index_body import MAX_RESULT_WINDOW
+from mappings.resource import Resource
+from mappings.stored_document import feed_key
+from service.audit.reads import RequestAudit
+from service.errors import InvalidRequest
+from service.http.responses import LINK, JsonBytes, json_array, link_header
+from service.keys.api_key import mask_keys
+from service.records.projection import Variant, record_identifier
+from service.records.timestamps_only import doc_values, encode_timestamps
+from service.request_context import RequestContext
+from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
+from service.search.deep_pages import DEEP_OFFSET, search_deep_page
+from service.search.placement import OneShard, ServedShards, record_reach
+from service.search.query import Body, Selection, numbered_body, page_body, walk_body
+from service.search.responses import exact_record, extract_exact_records, extract_records, total_hits
+from service.telemetry.observation import Layer
+
+
+@dataclass(frozen=True)
+class RecordBatch:
+    """Encoded records, the response that they are from, and the positions after each, None without an audit."""
+
+    records: list[JsonBytes]
+    response: bytes
+    ends: list[int] | None
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return len(self.records)
+
+
+def note_records(audit: RequestAudit, resource: Resource, batches: Iterable[RecordBatch], count: int) -> None:
+    """Note for the audit that the first `count` records of some batches are sent."""
+    for batch in batches:
+        sent = min(len(batch), count)
+        audit.hits(resource, batch.response, batch.ends, sent)
+        count -= sent
+
+
+Rows = TypeVar("Rows", bound="Sized")
+
+
+async def rows_in_order(
+    call: RequestContext, selection: Selection, body: Body, after: str | None, read: Callable[[bytes, int], Rows]
+) -> list[Rows]:
+    """Return the rows of each search that a page takes, in the order of the feed keys, after the identifier `after`.
+
+    `read` gets a response and the size of its search. Usually one shard is asked: the next one only if the rows of the
+    page do not suffice. All are of one generation: after a swap the page starts again.
+    """
+    size: int = body["size"]  # type: ignore[assignment]
+
+    async def attempt(served: ServedShards | None) -> list[Rows]:
+        company = selection.scope.single_company
+        if company is None or served is None or not served.spans_shards(company):
+            return [read(await call.search(selection.resource, body), size)]
+        found, missing = list[Rows](), size
+        key: str | None = feed_key(company, after or "")
+        while key is not None and key < f"{company};" and missing:
+            response = await call.search(selection.resource, body | {"size": missing}, only=OneShard(served, key))
+            found.append(read(response, missing))
+            missing -= len(found[-1])
+            key = served.end(key)
+        return found
+
+    return await call.repeat_after_swap(selection.resource, attempt)
+
+
+_BATCH_SIZE = 1_000
+
+
+@dataclass(frozen=True)
+class WalkPage:
+    """One page of a cursor walk: encoded records, whether it is the final page, and the last identifier."""
+
+    records: Sequence[JsonBytes]
+    is_final: bool
+    last: str | None
+
+
+async def walk_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> WalkPage:
+    """Return the page after `last_platform_listing_id`."""
+    resource, timestamps_only = selection.resource, call.parameters["timestamps_only"]
+    after = call.parameters["last_platform_listing_id"]
+    body = walk_body(selection, size, after, timestamps_only=timestamps_only)
+    if timestamps_only:
+        values = await rows_in_order(call, selection, body, after, lambda response, _: doc_values(resource, response))
+        return _timestamps_page(call, [*chain(*values)], variant, size)
+    read = partial(_read_batch, call, resource)
+    return _record_page(call, await rows_in_order(call, selection, body, after, read), variant, size)
+
+
+def _record_page(call: RequestContext, batches: Sequence[RecordBatch], variant: Variant, size: int) -> WalkPage:
+    stored = [*chain(*(batch.records for batch in batches))]
+    note_records(call.audit, variant.resource, batches, size)
+    last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
+    return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
+
+
+def _timestamps_page(call: RequestContext, values: list[Any], variant: Variant, size: int) -> WalkPage:
+    call.audit.values(variant.resource, values[:size])
+    encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
+    return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
+
+
+@dataclass(frozen=True)
+class NumberedPage:
+    """One page by number. `total` counts all records; only those in the result window are on a page."""
+
+    resource: Resource
+    records: Sequence[JsonBytes]
+    number: int
+    size: int
+    total: int
+
+    @property
+    def total_pages(self) -> int:
+        """The number of pages that can be read, at least 1."""
+        return max(1, min(-(-self.total // self.size), MAX_RESULT_WINDOW // self.size))
+
+    def to_json(self, name: str) -> list[JsonBytes]:
+        """Return the parts of a body with the page numbers, and the records under `name`."""
+        head = f'{{"page_number":{self.number},"total_pages":{self.total_pages},"{name}":'.encode()
+        return json_array(self.records, head, b"}")
+
+    def headers(self, call: RequestContext) -> dict[str, str]:
+        """Return the paging headers and links."""
+        relations = {"first": 1, "last": self.total_pages}
+        if self.number > 1:
+            relations["prev"] = min(self.number - 1, self.total_pages)
+        if self.number < self.total_pages:
+            relations["next"] = self.number + 1
+        links = link_header(call.url, {relation: {"page_number": number} for relation, number in relations.items()})
+        return {
+            "X-Page-Number": str(self.number),
+            "X-Total-Pages": str(self.total_pages),
+            "X-Total-Count": str(self.total),
+            **(links if self.total <= self.total_pages * self.size else self._truncation(call, links[LINK])),
+        }
+
+    def _truncation(self, call: RequestContext, links: str) -> dict[str, str]:
+        """Return a warning that records lie beyond the last page, and the links with that of the snapshot."""
+        scope = {name: call.url.query[name] for name in (COMPANY_PARAMETER, PARENT_PARAMETER) if name in call.url.query}
+        snapshot = (call.url.parent / "snapshot" / self.resource.alias).with_query(scope)
+        warning = f"Numbered pages end after {self.total_pages * self.size} of {self.total} records: use the snapshot."
+        return {LINK: f'{links}, <{mask_keys(str(snapshot))}>; rel="alternate"', "Warning": f'299 - "{warning}"'}
+
+
+async def numbered_page(call: RequestContext, selection: Selection, variant: Variant, size: int) -> NumberedPage:
+    """Return the page `page_number`; raise InvalidRequest beyond the result window."""
+    number = call.parameters["page_number"] or 1
+    if number * size > MAX_RESULT_WINDOW:
+        raise InvalidRequest.of(
+            "page_number",
+            f"pages reach {MAX_RESULT_WINDOW:,} records; the last is {MAX_RESULT_WINDOW // size}. "
+            f"/snapshot/{selection.resource.alias} returns all records in one response.",
+        )
+    timestamps_only = call.parameters.get("timestamps_only", False)
+    response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
+    if timestamps_only:
+        values = doc_values(variant.resource, response)
+        call.audit.values(variant.resource, values)
+        records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
+    else:
+        records = variant.encode(_sent_records(call, variant.resource, response, size, size))
+    return NumberedPage(selection.resource, records, number, size, total)
+
+
+async def _search_at(
+    call: RequestContext, selection: Selection, offset: int, size: int, *, timestamps_only: bool
+) -> tuple[bytes, int]:
+    """Return the response with the records from `offset`, counted from 0, and the total."""
+    search = partial(call.search, selection.resource)
+    if offset < DEEP_OFFSET:
+        response = await search(numbered_body(selection, offset, size, timestamps_only=timestamps_only))
+        return response, total_hits(response)
+    return await search_deep_page(search, selection, offset, size, timestamps_only=timestamps_only)
+
+
+async def all_records(call: RequestContext, selection: Selection, variant: Variant) -> list[JsonBytes]:
+    """Return every record of a small collection, in as many searches as it takes."""
+    records: list[JsonBytes] = []
+    after: str | None = None
+    while True:
+        response = await call.search(selection.resource, walk_body(selection, _BATCH_SIZE, after))
+        stored = _sent_records(call, selection.resource, response, _BATCH_SIZE + 1, _BATCH_SIZE)
+        records.extend(variant.encode(stored[:_BATCH_SIZE]))
+        if len(stored) <= _BATCH_SIZE:
+            return records
+        after = record_identifier(selection.resource, stored[_BATCH_SIZE - 1])
+
+
+async def single_record(call: RequestContext, selection: Selection, variant: Variant) -> JsonBytes | None:
+    """Return the only record of a selection, or None."""
+    response = await call.search(selection.resource, page_body(selection, 1))
+    records = _sent_records(call, selection.resource, response, 1, 1)
+    return variant.encode(records)[0] if records else None
+
+
+def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, of which the response sends `sent` at most."""
+    batch = _read_batch(call, resource, response, size)
+    note_records(call.audit, resource, [batch], sent)
+    return batch.records
+
+
+def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
+    records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
+    return RecordBatch(records, response, ends)
+
+
+def _records(
+    response: bytes, size: int, exact_names: Collection[str], ends: list[int] | None = None
+) -> list[JsonBytes]:
+    """Return the encoded records of a search for `size`, with the exact values of some members.
+
+    `ends` receives the position after each record, nothing if the response is parsed.
+    """
+    return extract_exact_records(response, exact_names) if exact_names else extract_records(response, size, ends)
+
+
+async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
+    """Return the record with an identifier within the scope, or None; concurrent reads share a request."""
+    group = (resource.alias, call.scope.companies, call.display, call.exact_names(resource))
+    call.audit.searches(resource, call.mark(resource))
+    call.timer.record(Layer.QUERY)
+    record = await call.services.batch_loader.load(group, name, partial(_look_up, call, resource))
+    call.timer.record(Layer.ELASTICSEARCH)
+    if record is None:
+        return None
+    call.audit.names(resource, (name,))
+    return variant.encode([record])[0]
+
+
+async def _look_up(call: RequestContext, resource: Resource, identifiers: Sequence[str]) -> dict[str, JsonBytes]:
+    """Return the records in the scope by identifier.
+
+    The company of a record may be too new to be known here: without a scope, what is lacking is read from all shards.
+    """
+    engine, alias = call.services.engine, call.services.connection.alias(resource)
+    selection, reach = call.selection(resource), await record_reach(call, resource)
+    found = await engine.read(alias, identifiers, selection, reach)
+    lacking = {*identifiers} - {document.identifier for document in found}
+    if lacking and reach.companies != selection.scope.companies:
+        found += await engine.read(alias, [*lacking], selection, reach._replace(companies=None))
+    names = call.exact_names(resource)
+    return {each.identifier: exact_record(each.source, names) if names else each.record for each in found}

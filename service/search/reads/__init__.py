@@ -1,1 +1,0 @@
-"""Reads of records by identifier, without a search."""

@@ -1,0 +1,209 @@
+"""What a page is made of: its text, its layout, the changelog and the index for the search."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from string import Template
+
+import orjson
+
+from service.site.markdown import PageSection, render_markdown, slug
+from service.site.pages import (
+    FIELDS_PAGE,
+    MAP_PAGE,
+    PAGE_BY_PATH,
+    PAGE_GROUPS,
+    REFERENCE_PAGE,
+    SITE_FILES,
+    WIDE_PAGES,
+    SitePage,
+    site_assets,
+)
+from service.site.tables import (
+    entity_set_tables,
+    field_anchor,
+    field_entries,
+    field_group_table,
+    field_tables,
+    field_type,
+    operations,
+    parameters,
+    problem_table,
+    resource_title,
+)
+
+CHANGELOG_FILE = "CHANGELOG.md"
+_MARK = "- *API* "
+_FOR_OPERATORS = re.compile(r"^\*reindex\* ")
+_RELEASE = re.compile(r"(?m)^## ")
+_ENTRY = re.compile(r"(?m)^- (?:.+\n?)(?: .+\n?)*")
+
+
+def api_changelog() -> str:
+    """Return a heading and the API entries of each release that has any."""
+    return "\n".join(section for release in _RELEASE.split(_changelog())[1:] for section in _api_entries(release))
+
+
+def _api_entries(release: str) -> Iterator[str]:
+    entries = [entry for entry in _ENTRY.findall(release) if entry.startswith(_MARK)]
+    if entries:
+        yield f"## {release.splitlines()[0]}\n"
+        yield from (f"- {_FOR_OPERATORS.sub('', entry.removeprefix(_MARK)).strip()}" for entry in entries)
+        yield ""
+
+
+def _changelog() -> str:
+    """Return the changelog file: packages contain it next to this module, a checkout at its root."""
+    packaged = SITE_FILES.joinpath(CHANGELOG_FILE)
+    file = packaged if packaged.is_file() else Path(__file__).parents[2] / CHANGELOG_FILE
+    return file.read_text(encoding="utf-8")
+
+
+# Placeholders in texts, and the functions that generate their content.
+GENERATED_SECTIONS: dict[str, Callable[[], str]] = {
+    "<!-- fields -->": field_tables,
+    "<!-- field groups -->": field_group_table,
+    "<!-- problems -->": problem_table,
+    "<!-- changes -->": api_changelog,
+    "<!-- entity sets -->": entity_set_tables,
+    "<!-- operations -->": operations,
+    "<!-- parameters -->": parameters,
+}
+
+
+def page_text(page: SitePage) -> str:
+    """Return the text of a page, complete."""
+    text = page.text
+    for placeholder, generate in GENERATED_SECTIONS.items():
+        if placeholder in text:
+            text = text.replace(placeholder, generate())
+    return text
+
+
+# Pages with more headings list the main ones.
+_MAX_CONTENTS = 24
+_CONTENTS_BUTTON = '<button class="contents-button" popovertarget="page-contents">On this page</button>'
+
+
+def page_html(page: SitePage, contact: str = "") -> bytes:
+    """Return the encoded HTML of a page; `contact` is the URI of the operator's contact."""
+    rendered = render_markdown(page_text(page))
+    contents = "" if page in WIDE_PAGES else _contents(rendered.sections)
+    return (
+        _template()
+        .substitute(
+            title=escape(rendered.title),
+            version=version("brokerage-server"),
+            navigation=_navigation(page),
+            contents=contents,
+            contents_button=_CONTENTS_BUTTON if contents else "",
+            body=rendered.html,
+            turning=_previous_next_links(page),
+            head=_PAGE_HEADS[page].substitute(_asset_urls()) if page in _PAGE_HEADS else "",
+            wide="wide" if page in WIDE_PAGES else "",
+            markdown=page.markdown_path,
+            contact=f' · <a href="{escape(contact)}">Contact</a>' if contact else "",
+            **_asset_urls(),
+        )
+        .encode()
+    )
+
+
+def _asset_urls() -> dict[str, str]:
+    """Return the URLs of the assets by template variable, such as `site_css`."""
+    return {name.replace(".", "_").replace("-", "_"): asset.path for name, asset in site_assets().items()}
+
+
+@cache
+def _template() -> Template:
+    return Template(SITE_FILES.joinpath("assets", "page.html").read_text(encoding="utf-8"))
+
+
+# Our script comes before Swagger UI's and our style after it; both scripts run before DOMContentLoaded.
+_REFERENCE_HEAD = Template("""<link rel="stylesheet" href="$swagger_ui_css">
+<link rel="stylesheet" href="$reference_css">
+<script src="$reference_js" defer></script>
+<script src="$swagger_ui_bundle_js" defer></script>""")
+# The script finds the second module by this link, because its URL contains a digest.
+_MAP_HEAD = Template("""<link rel="stylesheet" href="$map_css">
+<link id="plane" rel="modulepreload" href="$map_plane_js">
+<script id="map-script" src="$map_js" type="module" data-example="$map_example_json"></script>""")
+_FIELDS_HEAD = Template('<script src="$fields_js" type="module"></script>')
+_PAGE_HEADS = {REFERENCE_PAGE: _REFERENCE_HEAD, MAP_PAGE: _MAP_HEAD, FIELDS_PAGE: _FIELDS_HEAD}
+
+
+def _navigation(current: SitePage) -> str:
+    return "".join(
+        f'<p class="group" id="nav-{slug(group)}">{group}</p><ul aria-labelledby="nav-{slug(group)}">'
+        + "".join(f"<li>{_link(page, page.title, is_current=page is current)}</li>" for page in pages)
+        + "</ul>"
+        for group, pages in PAGE_GROUPS.items()
+    )
+
+
+def _link(page: SitePage, text: str, *, is_current: bool = False, relation: str = "") -> str:
+    current = ' aria-current="page"' if is_current else ""
+    rel = f' rel="{relation}"' if relation else ""
+    return f'<a href="{page.path}"{current}{rel}>{text}</a>'
+
+
+def _contents(sections: tuple[PageSection, ...]) -> str:
+    """Return the contents at the side of a page, which a button opens on narrow screens."""
+    below = sections[1:]
+    deepest = 3 if len(below) <= _MAX_CONTENTS else 2
+    listed = [section for section in below if section.level <= deepest]
+    if len(listed) < 2:
+        return ""
+    items = "".join(
+        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.title)}</a></li>'
+        for section in listed
+    )
+    return (
+        '<nav id="page-contents" class="contents" popover aria-labelledby="contents"><p id="contents">On this page</p>'
+        f"<ul>{items}</ul></nav>"
+    )
+
+
+def _previous_next_links(page: SitePage) -> str:
+    """Return links to the previous and the next page."""
+    pages = list(PAGE_BY_PATH.values())
+    at = pages.index(page)
+    before = _link(pages[at - 1], f"← {pages[at - 1].title}", relation="prev") if at else "<span></span>"
+    after = _link(pages[at + 1], f"{pages[at + 1].title} →", relation="next") if at + 1 < len(pages) else ""
+    return before + after
+
+
+@dataclass(frozen=True)
+class SearchEntry:
+    """A place that a search can find: its URL, title, the page or resource that it belongs to, and its words."""
+
+    url: str
+    title: str
+    group: str
+    text: str
+
+
+@cache
+def encoded_search_index() -> bytes:
+    """Return the entries as a JSON array."""
+    return orjson.dumps([asdict(entry) for entry in (*_sections(), *_fields())])
+
+
+def _sections() -> Iterator[SearchEntry]:
+    for page in PAGE_BY_PATH.values():
+        for section in render_markdown(page_text(page)).sections:
+            # Fields are entries of their own.
+            text = "" if page is FIELDS_PAGE else section.text
+            anchor = f"#{section.anchor}" if section.level > 1 else ""
+            yield SearchEntry(f"{page.path}{anchor}", section.title, page.title, text)
+
+
+def _fields() -> Iterator[SearchEntry]:
+    for resource, path, field in field_entries():
+        url = f"{FIELDS_PAGE.path}#{field_anchor(resource, path)}"
+        note = f"{field_type(field)}. {field.note}".strip()
+        yield SearchEntry(url, path, f"Field of {resource_title(resource).lower()}", note)

@@ -1,0 +1,244 @@
+"""Tables of the documentation, derived from the declarations."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from mappings import COMPANY, FIELD_GROUPS
+from mappings.fields import Field, FieldKind, View
+from mappings.resource import Resource
+from service.errors import ApiError
+from service.openapi.schemas import example_record
+from service.operation import Operation
+from service.parameters.types import Choice, Parameter
+from service.reso.entity_sets.declarations import ENTITY_SETS
+from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
+from service.resources import OPERATIONS
+from service.resources.responses import Envelope, response_of
+
+_TYPE_LABELS = {
+    FieldKind.STRING: "string",
+    FieldKind.DATE: "string, `YYYY-MM-DD`",
+    FieldKind.DATE_TIME: "string, ISO 8601",
+    FieldKind.INTEGER: "integer",
+    FieldKind.UNIX: "integer, Unix seconds",
+    FieldKind.NUMBER: "number",
+    FieldKind.BOOLEAN: "boolean",
+    FieldKind.UNTYPED: "unspecified",
+    FieldKind.OBJECT: "object",
+    FieldKind.STRINGS: "array of strings",
+    FieldKind.OBJECTS: "array of objects",
+    FieldKind.UNTYPED_LIST: "array",
+}
+_TABLE_HEADER = ("| Field | Type | If absent | Views | Notes |", "|---|---|---|---|---|")
+
+
+def field_tables() -> str:
+    """Return a section for each resource with a row for each field, members of objects included."""
+    return "\n".join(line for resource in _resources() for line in _section(resource))
+
+
+def field_group_table() -> str:
+    """Return a table of the field groups, and of the fields in each."""
+    rows = (f"| `{group}` | {', '.join(_group_fields(group))} |" for group in sorted(FIELD_GROUPS))
+    return "\n".join(("| Group | Fields |", "|---|---|", *rows))
+
+
+def field_anchor(resource: Resource, path: str) -> str:
+    """Return the anchor of a field; `path` is its dotted name, such as `OpenHouse.Date`."""
+    return f"{resource.alias}-{path}"
+
+
+def field_entries() -> Iterator[tuple[Resource, str, Field]]:
+    """Yield every field of every resource with its dotted name."""
+    for resource in _resources():
+        for path, field in field_paths(resource):
+            yield resource, path, field
+
+
+def field_type(field: Field) -> str:
+    """Return the type of a field in words."""
+    return _TYPE_LABELS[field.kind].replace("`", "")
+
+
+def field_paths(resource: Resource) -> Iterator[tuple[str, Field]]:
+    """Yield the fields of a resource with their dotted names, members of objects included."""
+    for field in resource.fields:
+        yield from _paths(field, field.name)
+
+
+def resource_title(resource: Resource) -> str:
+    """Return the heading of a resource, such as `Sold listings`."""
+    return resource.alias.replace("_", " ").capitalize()
+
+
+def _paths(field: Field, path: str) -> Iterator[tuple[str, Field]]:
+    yield path, field
+    for member in field.members:
+        yield from _paths(member, f"{path}.{member.name}")
+
+
+def _resources() -> Iterator[Resource]:
+    """Yield each resource once, in the order of the operations."""
+    yield from dict.fromkeys(response_of(operation).resource for operation in OPERATIONS)
+
+
+def _group_fields(group: str) -> Iterator[str]:
+    for resource in _resources():
+        for field in resource.fields:
+            if field.group == group:
+                yield f"[`{field.name}`](#{field_anchor(resource, field.name)}) of {resource.alias.replace('_', ' ')}"
+
+
+def _section(resource: Resource) -> Iterator[str]:
+    yield '\n<details class="fields">\n<summary>\n'
+    yield f"## {resource_title(resource)}\n"
+    yield f"{sum(1 for _ in field_paths(resource))} fields\n\n</summary>\n"
+    yield f"Identifier and order: `{resource.identifier}`. {_timestamps_note(resource)}\n"
+    yield from _TABLE_HEADER
+    for field in resource.fields:
+        yield from _rows(resource, field, field, field.name)
+    yield "\n</details>"
+
+
+def _timestamps_note(resource: Resource) -> str:
+    names = ", ".join(f"`{name}`" for name in resource.timestamps)
+    return f"`timestamps_only` returns {names}, `last_updated` and `modification_timestamp`." if names else ""
+
+
+def _rows(resource: Resource, outer: Field, field: Field, path: str) -> Iterator[str]:
+    """Yield the row of a field and those of its members, which share the views of the outermost field."""
+    name = f'<code id="{field_anchor(resource, path)}">{path}</code>'
+    empty = "`[]`" if field.kind.is_list else "`null`"
+    notes = " ".join(_notes(resource, field))
+    yield f"| {name} | {_TYPE_LABELS[field.kind]} | {empty} | {_views(outer)} | {notes} |"
+    for member in field.members:
+        yield from _rows(resource, outer, member, f"{path}.{member.name}")
+
+
+def _views(field: Field) -> str:
+    return ", ".join(view for view in View if view in field.views)
+
+
+def _notes(resource: Resource, field: Field) -> Iterator[str]:
+    if field.note:
+        yield field.note
+    if field.flag is not None:
+        views = "" if field.flag.views >= field.views else f" in the {', '.join(sorted(field.flag.views))} view"
+        yield f"Present only if `{field.flag.parameter}` is sent{views}."
+    if field.group:
+        yield f"Field group `{field.group}`."
+    if field.name in resource.volatile:
+        yield "A change of this field alone does not count as an update."
+
+
+_PAGE_SIZE, _PAGE_NUMBER = "page_size", "page_number"
+_VARIABLE = re.compile(r"\{\w+\}")
+_HEAD = ("| name | meaning |", "|---|---|")
+
+
+def operations() -> str:
+    """Return a table row for each operation of the contract: path, result and paging."""
+    return "\n".join(
+        f"| `{operation.path}` | {_result(operation)} | {_paging(operation)} |" for operation in OPERATIONS
+    )
+
+
+def parameters() -> str:
+    """Return a section for each operation of the contract: an example, and a row for each parameter."""
+    return "\n".join(line for operation in OPERATIONS for line in _operation_section(operation))
+
+
+def _result(operation: Operation) -> str:
+    response = response_of(operation)
+    forms = {
+        Envelope.NONE: f"one {response.resource.title}",
+        Envelope.ARRAY: "an array",
+        Envelope.NUMBERED_PAGE: f'`{{"page_number", "total_pages", "{response.resource.alias}"}}`',
+        Envelope.WALK_PAGE: '`{"FinalPage", "Listings"}`',
+    }
+    first, *others = (forms[envelope] for envelope in response.envelopes(operation.schema))
+    return "".join((first, *(f", or with `envelope=true` {other}" for other in others)))
+
+
+def _paging(operation: Operation) -> str:
+    fields = operation.schema.fields
+    if _PAGE_SIZE not in fields:
+        return ""
+    size = fields[_PAGE_SIZE].load_default
+    if _PAGE_NUMBER not in fields:
+        return f"by last identifier, {size} per page"
+    return f"by number, {size} per page" if size else f"by number if you send `{_PAGE_NUMBER}` or `{_PAGE_SIZE}`"
+
+
+def _operation_section(operation: Operation) -> Iterator[str]:
+    yield f"\n### `{operation.path}`\n"
+    yield from ("```bash", f'curl -sS -H "x-api-key: $KEY" "$API{_example_path(operation)}"', "```\n")
+    if operation.schema.fields:
+        yield from _HEAD
+    for name, parameter in operation.schema.fields.items():
+        yield f"| `{name}` | {_meaning(parameter)} |"  # type: ignore[arg-type]
+
+
+def _example_path(operation: Operation) -> str:
+    """Return the path with the identifier of the example record, and the parameters that are required."""
+    response = response_of(operation)
+    record = example_record(response.resource, response.view, underscored=False)
+    path = _VARIABLE.sub(quote(str(record[response.resource.identifier]), safe=""), operation.path)
+    required = [name for name, parameter in operation.schema.fields.items() if parameter.required]
+    company = example_record(COMPANY, View.INDEX, underscored=False)["platform_company_id"]
+    return f"{path}?{'&'.join(f'{name}={company}' for name in required)}" if required else path
+
+
+def _meaning(parameter: Parameter) -> str:
+    note = str(parameter.metadata["description"]).replace("|", "\\|")
+    if isinstance(parameter, Choice):
+        first, *others = (f"`{choice}`" for choice in parameter.choices)
+        note = f"{first} (default), {', '.join(others)}. {note}"
+    return f"Required. {note}" if parameter.required else note
+
+
+def problem_codes() -> dict[str, type[ApiError]]:
+    """Return every problem code with an error class, ordered by status."""
+    classes = sorted(_error_classes(ApiError), key=lambda kind: (kind.status, kind.code))
+    return {kind.code: kind for kind in classes if kind.__module__.startswith("service.")}
+
+
+def problem_table() -> str:
+    """Return the table of problems, each linked to the section of its code."""
+    rows = (f"| {kind.status} | [`{code}`](#{code}) | {kind.title} |" for code, kind in problem_codes().items())
+    return "\n".join(("| Status | Code | Title |", "|---|---|---|", *rows))
+
+
+def _error_classes(kind: type[ApiError]) -> Iterator[type[ApiError]]:
+    yield kind
+    for subclass in kind.__subclasses__():
+        yield from _error_classes(subclass)
+
+
+def entity_set_tables() -> str:
+    """Return a section for each entity set."""
+    return "\n\n".join("\n".join(_entity_set_section(entity_set)) for entity_set in ENTITY_SETS.values())
+
+
+def _entity_set_section(entity_set: EntitySet) -> Iterator[str]:
+    yield f"### {entity_set.name}"
+    yield ""
+    yield entity_set.origin
+    yield ""
+    yield "| Property | Type | Source | Use |"
+    yield "|---|---|---|---|"
+    for declared in entity_set.properties.values():
+        edm_type = declared.edm.removeprefix("Edm.")
+        yield f"| `{declared.name}` | {edm_type} | {_sources(declared)} | {_uses(entity_set, declared)} |"
+
+
+def _sources(declared: EntityProperty) -> str:
+    return ", ".join(
+        f"`{name}`" for name in dict.fromkeys(column.source_member for column in declared.columns.values())
+    )
+
+
+def _uses(entity_set: EntitySet, declared: EntityProperty) -> str:
+    uses = {"key": declared.is_key, "filter": declared.is_filterable, "order": declared.name in entity_set.sortable}
+    return ", ".join(use for use, holds in uses.items() if holds)

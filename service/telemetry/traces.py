@@ -1,0 +1,153 @@
+"""Traces with OpenTelemetry."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Protocol
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation, StartSpan
+from service.telemetry.requests import known_method
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+_log = logging.getLogger("service")
+
+
+class Tracing(Protocol):
+    """Creates spans for requests and for their requests to Elasticsearch."""
+
+    @property
+    def middleware(self) -> Middleware:
+        """The middleware that traces requests."""
+
+    @property
+    def start_span(self) -> StartSpan:
+        """The function that starts the span of a request to Elasticsearch."""
+
+    def close(self) -> None:
+        """Export the remaining spans; takes seconds if the collector does not respond."""
+
+
+def load_tracing(environ: Mapping[str, str]) -> Tracing | None:
+    """Return the tracing, or None if it is disabled or not installed."""
+    if not _is_enabled(environ):
+        return None
+    try:
+        tracing: Tracing = import_module("service.telemetry.traces").create_tracing()
+    except ImportError as missing:
+        _log.warning("Tracing is off: OTEL_* variables enable it, but the extra `otel` is not installed: %s", missing)
+        return None
+    return tracing
+
+
+def _is_enabled(environ: Mapping[str, str]) -> bool:
+    exporter = environ.get("OTEL_TRACES_EXPORTER", "")
+    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter not in {"", "otlp"}:
+        return False
+    return exporter == "otlp" or any(environ.get(name) for name in _ENDPOINTS)
+
+
+_PARENT_HEADER = "traceparent"
+_propagator = TraceContextTextMapPropagator()
+
+
+def create_tracing() -> OtelTracing:
+    """Return tracing that exports spans in the background, as configured by the OpenTelemetry variables."""
+    os.environ.setdefault("OTEL_SERVICE_NAME", "brokerage")
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return OtelTracing(provider)
+
+
+class OtelTracing:
+    """Creates a span for each request, with child spans for its requests to Elasticsearch."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        """Create spans with this provider."""
+        self._provider = provider
+        self._tracer = provider.get_tracer("brokerage")
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Trace a request, as part of the client's trace if it sends one."""
+        method = known_method(request.method)
+        parent = _propagator.extract(
+            {name: request.headers[name] for name in (_PARENT_HEADER,) if name in request.headers}
+        )
+        attributes = {"http.request.method": method}
+        with self._tracer.start_as_current_span(
+            method, parent, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            response = await handler(request)
+            if (seen := CURRENT_OBSERVATION.get(None)) is not None:
+                seen.trace_id = format(span.get_span_context().trace_id, "032x")
+                _describe(span, seen, method)
+            span.set_attribute("http.response.status_code", response.status)
+            if response.status >= 500:
+                _fail(span, str(response.status))
+        return response
+
+    def start_span(self, method: str, target: str) -> OtelAttemptSpan | None:
+        """Start the span of a request to Elasticsearch; None for the service's own background requests."""
+        if not get_current_span().is_recording():
+            return None
+        # Not the rest of the path, which may be an identifier, the query or the body.
+        _, collection, operation, *_ = [*target.partition("?")[0].split("/"), ""]
+        operation = operation.removeprefix("_")
+        attributes = {
+            "db.system.name": "elasticsearch",
+            "db.collection.name": collection,
+            "db.operation.name": operation,
+            "http.request.method": method,
+        }
+        name = f"{operation} {collection}"
+        return OtelAttemptSpan(self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes))
+
+    def close(self) -> None:
+        """Export the remaining spans."""
+        self._provider.shutdown()
+
+
+class OtelAttemptSpan:
+    """The span of one request to Elasticsearch."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        """Wrap a started span."""
+        self._span = span
+
+    def end(self, status: int | None) -> None:
+        """End the span; any status but 200 and 404 is an error, as is None."""
+        if status is not None:
+            self._span.set_attribute("http.response.status_code", status)
+        if status not in {200, 404}:
+            _fail(self._span, NO_LABEL if status is None else str(status))
+        self._span.end()
+
+
+def _fail(span: Span, kind: str) -> None:
+    span.set_attribute("error.type", kind)
+    span.set_status(StatusCode.ERROR)
+
+
+def _describe(span: Span, seen: RequestObservation, method: str) -> None:
+    span.set_attribute("brokerage.request_id", seen.request_id)
+    span.set_attribute("brokerage.rows", seen.rows)
+    span.set_attribute("brokerage.shared", seen.is_shared)
+    if seen.key_id:
+        span.set_attribute("brokerage.key_id", seen.key_id)
+    if seen.route != NO_LABEL:
+        span.update_name(f"{method} {seen.route}")
+        span.set_attribute("http.route", seen.route)
