@@ -1,12 +1,10 @@
 """Build the application from its settings. Nothing else reads settings or opens connections."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -17,44 +15,34 @@ from cluster.connection import ConnectionSettings, connect
 from cluster.http.node_pool import LeastRequestsPool
 from cluster.http.reading_node import ReadingNode
 from mappings import COMPANY, RESOURCES
-from service.audit.reads import Audit, AuditLog, WrittenAudit
-from service.background import keep_running
-from service.compatible import COMPATIBLE_ROOT, FORM_PATHS
+from service.background import running
+from service.capabilities import installed_capabilities
+from service.capability import Capability, Surface
 from service.errors import EngineUnavailable
-from service.exports.operations import EXPORT_OPERATIONS
-from service.exports.stores import open_publications
-from service.feed.change_notifier import ChangeNotifier
-from service.feed.operations import FEED_OPERATIONS
 from service.feed.token import TokenVault, read_token_sealer
 from service.health.checks import get_within_timeout
 from service.health.monitor import DRAINING, HEALTH_MONITOR, HealthMonitor, livez, readyz, startupz
+from service.http.adapter import RequestAdapter
 from service.http.cors import cors_middleware
 from service.http.problems import problem_middleware
-from service.http.requests import BoundedRouter, read_networks, slash_middleware
+from service.http.requests import BoundedRouter, allowed_hosts_middleware, slash_middleware
 from service.http.send_monitor import SEND_MONITOR, SendLimits, SendMonitor
 from service.keys.revocation_list import RevocationList
 from service.keys.ring import KeyRing, KeyUsage
 from service.limits.addresses import REFUSAL_PACER, AuthFailureLimiter, RefusalPacer
 from service.limits.admission import AdmissionControl
 from service.limits.rates import create_limiter
-from service.openapi.document import create_document_handler
 from service.operation import Operation
-from service.reso.entity_events.event_ledger import EventLedgerReader
-from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
-from service.reso.protocol.error_format import RESO_ERRORS
 from service.resources import OPERATIONS
+from service.resources.responses import RecordFormats
 from service.search.cached_value import CacheAges, CachedValue
 from service.search.engine import SearchEngine
 from service.search.shared_state import CompanyDirectoryReader, read_mark
 from service.services import Services
 from service.settings import ServiceSettings
-from service.site.discovery import create_index_handler, discovery_handlers
-from service.site.pages import SITE_PATHS, SiteHandler
-from service.telemetry.observation import CURRENT_OBSERVATION, StartSpan
+from service.telemetry.metrics import create_metrics_app
+from service.telemetry.observation import CURRENT_OBSERVATION, StartSpan, Tracing
 from service.telemetry.requests import REQUEST_OBSERVER, AccessLog, EmitLine, RequestObserver
-
-if TYPE_CHECKING:
-    from service.telemetry.traces import Tracing
 
 API_ROOT = "/v1"
 _VARIABLE = re.compile(r"\{(\w+)\}")
@@ -68,51 +56,112 @@ def create_app(
     tracing: Tracing | None = None,
 ) -> web.Application:
     """Return the application, which opens and closes its own client; `emit` writes lines of the access log."""
-    middlewares: list[Middleware] = [problem_middleware(RESO_ERRORS), slash_middleware]
-    if settings.cors_origins:
-        middlewares.insert(0, cors_middleware(settings.cors_origins))
-    if tracing is not None:
-        middlewares.insert(0, tracing.middleware)
-    app = web.Application(middlewares=middlewares)
+    capabilities = installed_capabilities(settings.without)
+    surface = _surface(settings, capabilities)
+    app = web.Application(middlewares=_middlewares(surface, tracing))
     app._router = BoundedRouter()  # noqa: SLF001 - the argument of the constructor is deprecated without a successor
-    app[REFUSAL_PACER] = RefusalPacer(settings.refusals_per_minute, read_networks(settings.trusted_proxies))
+    app[REFUSAL_PACER] = RefusalPacer(settings.refusals_per_minute, settings.proxies)
     app[DRAINING] = asyncio.Event()
-    app.cleanup_ctx.append(partial(_run_services, settings=settings, connection=connection, emit=emit, tracing=tracing))
-    with_profile = {
-        root + operation.path: operation
-        for root in (API_ROOT, COMPATIBLE_ROOT)
-        for operation in (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS)
-    }
-    for path, operation in with_profile.items():
-        _route(app, path, _operation_handler(operation))
-    for operation in RESO_OPERATIONS:
-        _route(app, API_ROOT + operation.path, _operation_handler(operation))
-    app.router.add_post(API_ROOT + BATCH_PATH, _with_route(BATCH_PATH, refuse_batch))
-    app[FORM_PATHS] = frozenset(with_profile)
-    _route(app, API_ROOT + "/openapi.json", create_document_handler(settings.contact))
-    index = create_index_handler(API_ROOT, with_profile)
-    for path in ("/", API_ROOT):
-        _route(app, path, index)
-    trusted = read_networks(settings.trusted_proxies)
-    for path, handler in discovery_handlers(API_ROOT, settings.contact, trusted).items():
-        _route(app, path, handler)
-    site = SiteHandler(settings.contact)
-    for path in SITE_PATHS:
-        _route(app, path, site.respond)
-    _route(app, "/livez", livez)
-    _route(app, "/readyz", readyz)
-    _route(app, "/startupz", startupz)
+    app.cleanup_ctx.append(partial(_run_services, surface, connection, emit, tracing))
+    for path, operation in _operations(capabilities):
+        _route(app, "GET", path, _operation_handler(operation))
+    for capability in capabilities:
+        for (method, path), handler in (capability.routes(surface) if capability.routes else {}).items():
+            _route(app, method, path, handler)
+    for path, handler in {"/livez": livez, "/readyz": readyz, "/startupz": startupz}.items():
+        _route(app, "GET", path, handler)
     return app
 
 
+def create_operators_app(service: web.Application) -> web.Application:
+    """Return the application of the private port of a service that has been set up: metrics, and what is installed."""
+    settings = service[SERVICES].settings
+    app = create_metrics_app(service[SERVICES])
+    app.middlewares.append(allowed_hosts_middleware(settings.metrics_allowed_hosts))
+    for capability in installed_capabilities(settings.without):
+        if capability.operators is not None:
+            capability.operators(service, app)
+    return app
+
+
+def load_tracing(settings: ServiceSettings, environ: Mapping[str, str]) -> Tracing | None:
+    """Return the tracing that the environment configures, None if it is disabled or not installed."""
+    loaders = (capability.tracing for capability in installed_capabilities(settings.without) if capability.tracing)
+    return next((tracing for load in loaders if (tracing := load(environ))), None)
+
+
+def _surface(settings: ServiceSettings, capabilities: tuple[Capability, ...]) -> Surface:
+    paths = tuple(path for path, operation in _operations(capabilities) if operation.adaptable)
+    return Surface(API_ROOT, settings, capabilities, paths)
+
+
+def _operations(capabilities: Sequence[Capability]) -> Iterator[tuple[str, Operation]]:
+    """Yield all operations by path; those that can be adapted also below the roots that capabilities add."""
+    roots = (API_ROOT, *(capability.second_root for capability in capabilities if capability.second_root))
+    for operation in (*OPERATIONS, *(each for capability in capabilities for each in capability.operations)):
+        for root in roots if operation.adaptable else (API_ROOT,):
+            yield root + operation.path, operation
+
+
+def _adapter(surface: Surface) -> RequestAdapter:
+    return next((each.adapter(surface) for each in surface.capabilities if each.adapter), RequestAdapter())
+
+
+def _middlewares(surface: Surface, tracing: Tracing | None) -> list[Middleware]:
+    origins = surface.settings.cors_origins
+    errors = [capability.errors for capability in surface.capabilities if capability.errors is not None]
+    return [
+        *([] if tracing is None else [tracing.middleware]),
+        *([cors_middleware(origins)] if origins else []),
+        problem_middleware(errors, _adapter(surface)),
+        slash_middleware,
+    ]
+
+
 async def _run_services(
-    app: web.Application,
-    settings: ServiceSettings,
+    surface: Surface,
     connection: ConnectionSettings,
     emit: EmitLine | None,
     tracing: Tracing | None,
+    app: web.Application,
 ) -> AsyncIterator[None]:
-    client = connect(
+    settings, capabilities = surface.settings, surface.capabilities
+    async with AsyncExitStack() as stack:
+        if tracing is not None:
+            stack.push_async_callback(asyncio.to_thread, tracing.close)
+        client = _client(settings, connection)
+        stack.push_async_callback(client.close)
+        services = app[SERVICES] = build_services(client, settings, connection, tracing.start_span if tracing else None)
+        services.provide(RequestAdapter, _adapter(surface))
+        services.provide(
+            RecordFormats, RecordFormats(each for capability in capabilities for each in capability.formats)
+        )
+        listeners = [capability.listens(services) for capability in capabilities if capability.listens]
+        access_log = AccessLog(settings.access_log, settings.proxies, emit)
+        app[REQUEST_OBSERVER] = RequestObserver(services.totals.traffic, access_log, listeners)
+        app[SEND_MONITOR] = services.sends
+        monitor = app[HEALTH_MONITOR] = HealthMonitor(
+            services.engine,
+            connection,
+            settings,
+            partial(_read_shared_state, services),
+            {connection.alias(resource): mark for resource, mark in services.marks.items()},
+        )
+        await services.limiter.open()
+        stack.push_async_callback(services.limiter.close)
+        stack.push_async_callback(services.keys.usage.close)
+        for capability in capabilities:
+            if capability.open is not None:
+                await stack.enter_async_context(capability.open(services))
+        # Before the port opens: no response comes from an unchecked index.
+        await asyncio.gather(monitor.check_now(), services.keys.warm())
+        background = running(monitor.run, services.keys.run, services.totals.loop_lag.run, services.sends.run)
+        await stack.enter_async_context(background)
+        yield
+
+
+def _client(settings: ServiceSettings, connection: ConnectionSettings) -> AsyncElasticsearch:
+    return connect(
         connection,
         connections=settings.connections,
         timeout=settings.deadline_seconds,
@@ -121,35 +170,6 @@ async def _run_services(
         node_class=ReadingNode,
         node_pool_class=LeastRequestsPool,
     )
-    services = app[SERVICES] = build_services(
-        client, settings, connection, None if tracing is None else tracing.start_span
-    )
-    app[REQUEST_OBSERVER] = RequestObserver(
-        services.traffic, services.consumers, AccessLog(settings.access_log, services.trusted_proxies, emit)
-    )
-    app[SEND_MONITOR] = services.sends
-    monitor = app[HEALTH_MONITOR] = HealthMonitor(
-        services.engine,
-        connection,
-        settings,
-        partial(_read_shared_state, services),
-        {connection.alias(resource): mark for resource, mark in services.marks.items()},
-    )
-    await services.limiter.open()
-    # Before the port opens: no response comes from an unchecked index.
-    await asyncio.gather(monitor.check_now(), services.keys.warm())
-    background = (monitor.run, services.keys.run, services.loop_lag.run, services.sends.run, services.audit.run)
-    tasks = [asyncio.create_task(keep_running(run)) for run in background]
-    yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    await services.news.close()
-    await asyncio.gather(services.keys.usage.close(), services.audit.close())
-    await services.limiter.close()
-    await client.close()
-    if tracing is not None:
-        await asyncio.to_thread(tracing.close)
 
 
 async def _read_shared_state(services: Services) -> None:
@@ -166,9 +186,11 @@ def build_services(
     connection: ConnectionSettings,
     trace: StartSpan | None = None,
 ) -> Services:
-    """Build the services around one Elasticsearch client."""
+    """Build the services around one Elasticsearch client; capabilities provide theirs when they are opened."""
     engine = SearchEngine(client.transport, connection.authorization(), settings, trace)
-    ages = CacheAges(settings.fresh_seconds, settings.stale_seconds)
+    ages = CacheAges.of(settings)
+    revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
+    usage = KeyUsage(engine, connection.usage_index)
     marks = {
         resource: CachedValue(
             partial(read_mark, engine, connection.control_index, connection.alias(resource)),
@@ -178,36 +200,26 @@ def build_services(
         for resource in RESOURCES
     }
     return Services(
-        engine=engine,
-        admission=AdmissionControl(settings),
-        keys=_key_ring(engine, settings, connection, ages),
-        directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),
-        marks=marks,
-        events=CachedValue(EventLedgerReader(engine, connection.control_index).read, ages),
-        news=ChangeNotifier(marks),
-        tokens=TokenVault(CachedValue(partial(read_token_sealer, engine, connection.control_index), ages)),
         connection=connection,
         settings=settings,
+        engine=engine,
+        keys=KeyRing(engine, connection.keys_index, ages, usage, revocations),
+        admission=AdmissionControl(settings),
         limiter=create_limiter(settings, connection.prefix),
         auth_failures=AuthFailureLimiter(settings.failures_per_minute),
-        trusted_proxies=read_networks(settings.trusted_proxies),
-        pulses=tuple(node.health for node in client.transport.node_pool.all() if isinstance(node, ReadingNode)),
         sends=SendMonitor(SendLimits.of(settings)),
-        publications=open_publications(settings),
-        audit=WrittenAudit(AuditLog(), engine, connection.audit_index) if settings.audit_days else Audit(),
+        directory=CachedValue(CompanyDirectoryReader(engine, connection.alias(COMPANY)).read, ages),
+        marks=marks,
+        tokens=TokenVault(CachedValue(partial(read_token_sealer, engine, connection.control_index), ages)),
     )
 
 
-def _key_ring(
-    engine: SearchEngine, settings: ServiceSettings, connection: ConnectionSettings, ages: CacheAges
-) -> KeyRing:
-    revocations = RevocationList(settings.revocation_list, ages.fresh_seconds)
-    return KeyRing(engine, connection.keys_index, ages, KeyUsage(engine, connection.usage_index), revocations)
-
-
-def _route(app: web.Application, path: str, handler: Handler) -> None:
+def _route(app: web.Application, method: str, path: str, handler: Handler) -> None:
     # By default a variable matches no braces, which an identifier may have.
     pattern = _VARIABLE.sub(r"{\1:[^/]+}", path)
+    if method != "GET":
+        app.router.add_route(method, pattern, _with_route(path, handler))
+        return
     app.router.add_get(pattern, _with_route(path, handler))
     app.router.add_route("OPTIONS", pattern, _with_route(path, _options))
 

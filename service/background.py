@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 _RESTART_SECONDS = 1.0
 
@@ -17,3 +18,15 @@ async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             _log.exception("%s failed and starts again", run.__qualname__)
         await asyncio.sleep(_RESTART_SECONDS)
+
+
+@asynccontextmanager
+async def running(*work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Do some work in the background until the end of the context."""
+    tasks = [asyncio.create_task(keep_running(run)) for run in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

@@ -4,23 +4,24 @@ Existing clients of such platforms send parameters in a body, repeat identifiers
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
 from aiohttp import web
 from marshmallow import Schema
-from multidict import MultiMapping
 from yarl import URL
 
-from service.errors import InvalidRequest, NotFound
+from service.capability import Capability, Surface
+from service.errors import InvalidRequest, NotFound, Unauthorized
+from service.http.adapter import RequestAdapter
 from service.http.negotiation import MAX_ELEMENTS, joined_lines
-from service.http.requests import MAX_URL_BYTES, BodyNotAllowed, MalformedRequest, require_bounded_target
-from service.keys.api_key import ApiKey
+from service.http.requests import MAX_URL_BYTES, MalformedRequest, require_bounded_target
+from service.http.responses import API_KEY_HEADER
+from service.keys.api_key import COMPATIBLE, ApiKey
 from service.telemetry.observation import CURRENT_OBSERVATION
 
-COMPATIBLE = "compatible"
 # Those clients take a cookie from the first response and fail without one. It identifies no one.
 PROFILE_HEADERS: Mapping[str, str] = {
     "Set-Cookie": "session=none; Path=/; HttpOnly; SameSite=Lax",
@@ -30,39 +31,18 @@ _MEDIA_RANGE = re.compile(r"application/vnd\.[a-z0-9.-]+\+json[ \t]*;[ \t]*versi
 _CACHED_HEADERS = 128
 
 
-def accepts_profile(headers: MultiMapping[str]) -> bool:
-    """Return whether `Accept` asks for the profile: `application/vnd.<name>+json;version=1`."""
-    return _names_profile(joined_lines(headers, "Accept"))
-
-
 @lru_cache(maxsize=_CACHED_HEADERS)
 def _names_profile(accept: str) -> bool:
     elements = accept.lower().split(",", MAX_ELEMENTS)
     return any(_MEDIA_RANGE.fullmatch(element.strip(" \t")) for element in elements)
 
 
-def compatible_problem(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a problem document in which `status` is a word, which those clients test, and `status_code` the number."""
-    return {**document, "status": "fail", "status_code": document["status"]}
-
-
-# The templates of paths whose operations decide about a form; all other paths refuse every body unread.
-FORM_PATHS: web.AppKey[frozenset[str]] = web.AppKey("paths that may receive a form", frozenset)
 _FORM = "application/x-www-form-urlencoded"
+_NOT_COMPATIBLE = (
+    f"HTTP Basic needs a key with the profile {COMPATIBLE}, or the Accept header of that profile: send the key in the "
+    f"{API_KEY_HEADER} header."
+)
 _ENCODED = re.compile(rb"[!-\"$-~]*")
-
-
-def announces_form(request: web.Request) -> bool:
-    """Return whether the request is for an operation, and its body a form within the length limit of URLs."""
-    length, resource = request.content_length, request.match_info.route.resource
-    return (
-        request.content_type == _FORM
-        and length is not None
-        and length <= MAX_URL_BYTES
-        and "Content-Encoding" not in request.headers
-        and resource is not None
-        and resource.canonical in request.app.get(FORM_PATHS, frozenset())
-    )
 
 
 async def read_form(request: web.Request) -> str:
@@ -112,29 +92,58 @@ COMPATIBLE_ROOT = "/api"
 _DEFAULTS = {"envelope": "true"}
 
 
-async def adapt_request(request: web.Request, key: ApiKey, schema: Schema) -> web.Request:
-    """Return the request with all of its parameters in the query; raise ApiError.
+class CompatibleAdapter(RequestAdapter):
+    """The profile of a request, by its key or its `Accept`."""
 
-    Without the profile, a request is returned unchanged, and refused if it has a body or a path below `/api`.
-    """
-    observation = CURRENT_OBSERVATION.get()
-    if not (observation.is_compatible or key.profile == COMPATIBLE):
-        return _require_plain(request)
-    observation.is_compatible = True
-    form = await read_form(request) if request.body_exists else ""
-    require_bounded_target(request.raw_path + form)
-    defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
-    sent = request.rel_url.raw_query_string
-    query = compatible_query(sent, form, request.match_info, defaults)
-    return request if query == sent else _with_query(request, query)
+    headers = PROFILE_HEADERS
+    reads_basic = True
 
+    def __init__(self, form_paths: Collection[str]) -> None:
+        """`form_paths` are the templates of paths that may receive a form; all others refuse every body unread."""
+        self._form_paths = frozenset(form_paths)
 
-def _require_plain(request: web.Request) -> web.Request:
-    if request.body_exists:
-        raise BodyNotAllowed
-    if request.path.startswith(f"{COMPATIBLE_ROOT}/"):
-        raise NotFound("There is nothing at this path.")
-    return request
+    def recognizes(self, request: web.BaseRequest) -> bool:
+        """Return whether `Accept` asks for the profile: `application/vnd.<name>+json;version=1`."""
+        return _names_profile(joined_lines(request.headers, "Accept"))
+
+    def takes_body(self, request: web.Request) -> bool:
+        """Return whether a request is for an operation, and its body a form within the length limit of URLs."""
+        length, resource = request.content_length, request.match_info.route.resource
+        return (
+            request.content_type == _FORM
+            and length is not None
+            and length <= MAX_URL_BYTES
+            and "Content-Encoding" not in request.headers
+            and resource is not None
+            and resource.canonical in self._form_paths
+        )
+
+    def require_basic(self, request: web.Request, key: ApiKey) -> None:
+        """Raise Unauthorized unless the key or the request has the profile."""
+        if key.profile != COMPATIBLE and not self.recognizes(request):
+            raise Unauthorized(_NOT_COMPATIBLE)
+
+    async def adapt(self, request: web.Request, key: ApiKey, schema: Schema) -> web.Request:
+        """Return a request of the profile with all of its parameters in the query; raise ApiError.
+
+        Another request is returned unchanged, and refused if it has a body or a path below `/api`.
+        """
+        observation = CURRENT_OBSERVATION.get()
+        if not (observation.is_compatible or key.profile == COMPATIBLE):
+            if request.path.startswith(f"{COMPATIBLE_ROOT}/") and not request.body_exists:
+                raise NotFound("There is nothing at this path.")
+            return await super().adapt(request, key, schema)
+        observation.is_compatible = True
+        form = await read_form(request) if request.body_exists else ""
+        require_bounded_target(request.raw_path + form)
+        defaults = {name: value for name, value in _DEFAULTS.items() if name in schema.fields}
+        sent = request.rel_url.raw_query_string
+        query = compatible_query(sent, form, request.match_info, defaults)
+        return request if query == sent else _with_query(request, query)
+
+    def problem(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the document with a word as `status`, which those clients test, and `status_code` the number."""
+        return {**document, "status": "fail", "status_code": document["status"]}
 
 
 def _with_query(request: web.Request, query: str) -> web.Request:
@@ -142,3 +151,10 @@ def _with_query(request: web.Request, query: str) -> web.Request:
     adapted = request.clone(rel_url=url)
     adapted._match_info = request._match_info  # noqa: SLF001 - `clone` leaves it out
     return adapted
+
+
+def _adapter(surface: Surface) -> RequestAdapter:
+    return CompatibleAdapter(surface.paths)
+
+
+CAPABILITY = Capability("compatible", adapter=_adapter, second_root=COMPATIBLE_ROOT, pages=("move",))

@@ -13,20 +13,23 @@ from aiohttp import web
 from aiohttp.payload import Payload
 from marshmallow import Schema
 
-from service.audit.reads import REQUEST_AUDIT
-from service.compatible import adapt_request
 from service.errors import Unauthorized
+from service.http.adapter import RequestAdapter
 from service.http.requests import client_address
 from service.http.responses import BufferListPayload, count_records, encode_response, has_sent_tag
 from service.keys.api_key import ApiKey
-from service.keys.authentication import authenticate, confirm, reject_guarded_parameters, withheld_groups
-from service.limits.admission import ADMISSION_SLOT, RequestKind
+from service.keys.authentication import Bearer, authenticate, confirm, reject_guarded_parameters
+from service.limits.admission import AdmissionSlot, RequestKind
 from service.limits.rates import admit, refund_request
 from service.parameters.parser import parse_query, unknown_parameters
 from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER, resolve_scope
+from service.sent import SentObserver
 from service.services import Services
-from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, Timer
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, Layer, RequestObservation, Timer
+from service.visibility import Visibility
+
+_AS_IT_IS = RequestAdapter()
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Operation:
     """A GET operation.
 
     `kind` chooses its admission lane. `extra_seconds` extends the deadline of an operation that may wait before it
-    responds.
+    responds. `check` may refuse a request before its parameters are read, `refine` afterwards; requests that are not
+    `adaptable` are never those of another API.
     """
 
     path: str
@@ -42,6 +46,10 @@ class Operation:
     handler: Callable[[RequestContext], Awaitable[web.Response]]
     kind: RequestKind | None = None
     extra_seconds: float = 0.0
+    bearer: Bearer = Bearer.NEVER
+    adaptable: bool = True
+    check: Callable[[web.Request, Schema], None] | None = None
+    refine: Callable[[web.Request, RequestContext], RequestContext] | None = None
 
     @cached_property
     def lane(self) -> RequestKind:
@@ -49,115 +57,118 @@ class Operation:
         return self.kind or (RequestKind.SHOW if "{" in self.path else RequestKind.PAGE)
 
     async def respond(self, services: Services, request: web.Request) -> web.Response:
-        """Take a request through all steps, within the deadline.
+        """Take a request through all steps, within the deadline; each of them may refuse it.
 
         The admission slot is released before the response is written, so a slow reader holds no slot.
         """
-        timer = Timer()
-        observation = CURRENT_OBSERVATION.get()
-        observation.timer = timer
-        seconds = services.settings.deadline_seconds + self.extra_seconds
-        async with asyncio.timeout(seconds):
-            key = await self._require_key(services, request, self._authenticated(request, services))
-            observation.key_id, observation.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
-            request = await self._adapted(request, key)
-            await services.sends.wait_for_room(key.key_id)
-            timer.record(Layer.AUTH)
-            async with services.admission.lane(self.lane).slot(key.key_id) as request[ADMISSION_SLOT]:
-                timer.record(Layer.TURN)
-                response = await self._respond_admitted(services, request, timer, key)
-        self._record_timing(services, response, timer)
-        tolerates = services.settings.tolerate_unknown or observation.is_compatible
-        if tolerates and (ignored := unknown_parameters(request, self.schema)):
+        timer, seen = Timer(), CURRENT_OBSERVATION.get()
+        seen.timer = timer
+        adapter = services.of(RequestAdapter) if self.adaptable else _AS_IT_IS
+        response: web.Response | None = None
+        try:
+            async with asyncio.timeout(services.settings.deadline_seconds + self.extra_seconds):  # 504
+                key = await self._identify(services, request, adapter)  # 401, 429
+                seen.key_id, seen.tier = key.key_id, services.limiter.tier(key) or NO_LABEL
+                request = await adapter.adapt(request, key, self.schema)  # 400, 404
+                await services.sends.wait_for_room(key.key_id)  # 429
+                timer.record(Layer.AUTH)
+                async with services.admission.lane(self.lane).slot(key.key_id) as slot:  # 503
+                    timer.record(Layer.TURN)
+                    key = await self._confirm(services, request, key)  # 401
+                    async with admit(services.limiter, request, key):  # 429
+                        timer.record(Layer.AUTH)
+                        call = await self._accept(services, request, key, slot, timer)  # 400, 403
+                        response = await self.handler(call)  # 400, 404, 503
+                        timer.record(Layer.SPLICE)
+                        seen.rows = _row_count(response, seen)
+                        response = await encode_response(request, response, services.compression_cache)  # 304
+                        timer.record(Layer.ENCODE)
+                        if isinstance(response.body, BufferListPayload):
+                            await services.sends.wait_for_room(key.key_id, response.body.size or 0)  # 429
+                    timer.record(Layer.AUTH)  # the rest of a rate count that ran alongside the search
+                    if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
+                        await refund_request(services.limiter, request, key)
+                    call.sent.finish(request, response)
+        except BaseException:
+            if response is not None and isinstance(response.body, Payload):
+                await response.body.close()  # it will not be sent, and a stream holds a slot
+            raise
+        self._time_write(services, response, timer)
+        if (services.settings.tolerate_unknown or seen.is_compatible) and (
+            ignored := unknown_parameters(request, self.schema)
+        ):
             response.headers.add("Warning", f'299 - "Unknown parameters were ignored: {len(ignored)}"')
         return response
 
-    async def _respond_admitted(
-        self, services: Services, request: web.Request, timer: Timer, key: ApiKey
-    ) -> web.Response:
-        response: web.Response | None = None
-        key = await self._require_key(services, request, confirm(key, services.keys))
+    async def _identify(self, services: Services, request: web.Request, adapter: RequestAdapter) -> ApiKey:
+        strangers = services.admission.lane(RequestKind.STRANGER)
         try:
-            async with admit(services.limiter, request, key):
-                timer.record(Layer.AUTH)
-                response = await self._handle(services, request, timer, key)
-                response = await encode_response(request, response, services.compression_cache)
-                timer.record(Layer.ENCODE)
-                if isinstance(response.body, BufferListPayload):
-                    await services.sends.wait_for_room(key.key_id, response.body.size or 0)
-            # The rest of a rate count that ran alongside the search.
-            timer.record(Layer.AUTH)
-            if response.status == HTTPStatus.NOT_MODIFIED and has_sent_tag(request, response):
-                await refund_request(services.limiter, request, key)
-            request[REQUEST_AUDIT].finish(request, response)
-        except BaseException:
-            if response is not None and isinstance(response.body, Payload):
-                # It will not be sent, and a stream holds a slot.
-                await response.body.close()
+            return await authenticate(request, services.keys, strangers, adapter, self.bearer)
+        except Unauthorized:
+            _count_failure(services, request)
             raise
-        return response
 
-    async def _handle(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> web.Response:
-        response = await self.handler(await self._accept(services, request, timer, key))
-        timer.record(Layer.SPLICE)
-        if isinstance(body := response.body, BufferListPayload):
-            CURRENT_OBSERVATION.get().rows = count_records(body.buffers) if body.records is None else body.records
-        return response
+    async def _confirm(self, services: Services, request: web.Request, key: ApiKey) -> ApiKey:
+        try:
+            return await confirm(key, services.keys)
+        except Unauthorized:
+            _count_failure(services, request)
+            raise
 
-    def _record_timing(self, services: Services, response: web.Response, timer: Timer) -> None:
+    async def _accept(
+        self, services: Services, request: web.Request, key: ApiKey, slot: AdmissionSlot, timer: Timer
+    ) -> RequestContext:
+        """Return the request as handlers read it; raise ApiError for its parameters or its scope."""
+        if self.check is not None:
+            self.check(request, self.schema)
+        is_compatible = CURRENT_OBSERVATION.get().is_compatible
+        tolerates = services.settings.tolerate_unknown or is_compatible
+        parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
+        visibility = Visibility.of(key)
+        if visibility.withheld:
+            reject_guarded_parameters(self.schema, parameters, visibility.withheld)
+        directory = await services.directory.get()
+        is_head = request.method == "HEAD"
+        call = RequestContext(
+            services=services,
+            timer=timer,
+            scope=resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER)),
+            directory=directory,
+            schema=self.schema,
+            parameters=parameters,
+            path=dict(request.match_info),
+            url=request.rel_url,
+            headers=request.headers,
+            visibility=visibility,
+            slot=slot,
+            key_id=key.key_id,
+            sent=services.of(SentObserver).open(key.key_id, is_head=is_head),
+            is_compatible=is_compatible,
+            is_head=is_head,
+        )
+        return call if self.refine is None else self.refine(request, call)
+
+    def _time_write(self, services: Services, response: web.Response, timer: Timer) -> None:
         """Report the time of each layer: so far to the client, if enabled, and with the write to the metrics."""
         if services.settings.server_timing:
             response.headers["Server-Timing"] = timer.header()
 
         def on_sent() -> None:
             timer.record(Layer.WRITE)
-            services.timings.add(self.path, timer)
+            services.totals.timings.add(self.path, timer)
 
         if isinstance(response.body, BufferListPayload):
             response.body.on_sent = on_sent
         else:  # 304: there is no body to write
-            services.timings.add(self.path, timer)
+            services.totals.timings.add(self.path, timer)
 
-    async def _require_key(self, services: Services, request: web.Request, authentication: Awaitable[ApiKey]) -> ApiKey:
-        try:
-            return await authentication
-        except Unauthorized:
-            # Only on failure: a valid key is never refused because of other clients at its address.
-            services.auth_failures.count(client_address(request, services.trusted_proxies))
-            raise
 
-    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
-        return await authenticate(request, services.keys, services.admission.lane(RequestKind.STRANGER))
+def _count_failure(services: Services, request: web.Request) -> None:
+    # Only on failure: a valid key is never refused because of other clients at its address.
+    services.auth_failures.count(client_address(request, services.settings.proxies))
 
-    async def _adapted(self, request: web.Request, key: ApiKey) -> web.Request:
-        return await adapt_request(request, key, self.schema)
 
-    async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
-        is_compatible = CURRENT_OBSERVATION.get().is_compatible
-        tolerates = services.settings.tolerate_unknown or is_compatible
-        parameters = await parse_query(request, self.schema, tolerate_unknown=tolerates)
-        if withheld := withheld_groups(key.fields):
-            reject_guarded_parameters(self.schema, parameters, withheld)
-        directory = await services.directory.get()
-        scope = resolve_scope(key, directory, parameters.get(COMPANY_PARAMETER), parameters.get(PARENT_PARAMETER))
-        path, url = dict(request.match_info), request.rel_url
-        is_head = request.method == "HEAD"
-        audit = request[REQUEST_AUDIT] = services.audit.open(key.key_id, is_head=is_head)
-        return RequestContext(
-            services,
-            timer,
-            scope,
-            directory,
-            self.schema,
-            parameters,
-            path,
-            url,
-            request.headers,
-            withheld,
-            request[ADMISSION_SLOT],
-            key.key_id,
-            audit,
-            is_compatible,
-            is_head=is_head,
-            display=key.display,
-        )
+def _row_count(response: web.Response, seen: RequestObservation) -> int:
+    if not isinstance(body := response.body, BufferListPayload):
+        return seen.rows
+    return count_records(body.buffers) if body.records is None else body.records

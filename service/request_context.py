@@ -9,17 +9,17 @@ from multidict import MultiMapping
 from yarl import URL
 
 from cluster.control_index import Mark
-from mappings.display import DisplayLicence
 from mappings.fields import View
 from mappings.resource import Resource
-from service.audit.reads import NOT_AUDITED, RequestAudit
 from service.limits.admission import LARGE_PAGE_RECORDS, AdmissionSlot, RequestKind
 from service.records.projection import Variant
 from service.scope import CompanyDirectory, Scope
 from service.search.placement import OneShard, ServedShards, scope_reach
-from service.search.query import Clause, Selection, displayed
+from service.search.query import Clause, Selection
+from service.sent import NOT_OBSERVED, Sent
 from service.services import Services
 from service.telemetry.observation import Layer, Timer
+from service.visibility import Visibility
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ UNDERSCORE_PARAMETER = "underscore_response"
 
 @dataclass(frozen=True)
 class RequestContext:
-    """An accepted request: its key, parameters and scope. `withheld` are field groups that its key may not see."""
+    """An accepted request: its key, parameters and scope."""
 
     services: Services
     timer: Timer
@@ -40,14 +40,13 @@ class RequestContext:
     path: dict[str, str]
     url: URL
     headers: MultiMapping[str]
-    withheld: frozenset[str]
+    visibility: Visibility
     slot: AdmissionSlot
     key_id: str = ""  # the public id of the key
-    audit: RequestAudit = NOT_AUDITED  # notes which records the response sends
+    sent: Sent = NOT_OBSERVED  # notes which records the response sends
     is_compatible: bool = False  # whether the key or the request has the compatible profile
     origin: str = ""  # for absolute URLs in bodies: the scheme and host of the client's request
     is_head: bool = False  # whether the response's body is not sent
-    display: DisplayLicence | None = None  # the key's licence to show listings
 
     def variant(self, resource: Resource, view: View, *, all_flags: bool = False) -> Variant:
         """Return the variant to send records in, by the request's flags and spelling and the key's permissions.
@@ -56,11 +55,12 @@ class RequestContext:
         """
         flags = frozenset(name for name in resource.flags(view) if all_flags or self.parameters.get(name))
         underscored = self.parameters.get(UNDERSCORE_PARAMETER, False)
-        return Variant(resource, view, flags, underscored, self.withheld, bool(self.display and resource.address))
+        hides_addresses = self.visibility.hides_addresses(resource)
+        return Variant(resource, view, flags, underscored, self.visibility.withheld, hides_addresses)
 
     def selection(self, resource: Resource, clauses: tuple[Clause, ...] = ()) -> Selection:
         """Return the records in the request's scope that the key may show; every operation on listings uses this."""
-        return Selection(resource, self.scope, (*displayed(resource, self.display), *clauses))
+        return Selection(resource, self.scope, (*self.visibility.clauses(resource), *clauses))
 
     def exact_names(self, resource: Resource) -> frozenset[str]:
         """Return the members of records that this request gets with the source's fraction."""
@@ -78,7 +78,7 @@ class RequestContext:
         if body.get("size", 0) > LARGE_PAGE_RECORDS:  # type: ignore[operator]
             await self._take_turn_of_large_pages()
         alias, mark = self.services.connection.alias(resource), self.mark(resource)
-        self.audit.searches(resource, mark)
+        self.sent.searches(resource, mark)
         reach = await scope_reach(self, resource, sequence)
         response = await self.services.engine.search(alias, body, mark, reach._replace(only=only))
         self.timer.record(Layer.ELASTICSEARCH)

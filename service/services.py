@@ -1,59 +1,59 @@
 """The services that handlers use, built once per application by `service.app`."""
 
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from cluster.connection import ConnectionSettings
 from cluster.control_index import Mark
-from cluster.http.node_health import NodeHealth
 from mappings.resource import Resource
-from service.audit.reads import Audit
-from service.exports.publications import Publications
-from service.feed.change_notifier import ChangeNotifier
-from service.feed.encoded_page import ChangesPage
 from service.feed.token import TokenVault
+from service.http.adapter import RequestAdapter
 from service.http.compression import CompressionCache
-from service.http.requests import IpNetwork
 from service.http.send_monitor import SendMonitor
 from service.keys.ring import KeyRing
 from service.limits.addresses import AuthFailureLimiter
 from service.limits.admission import AdmissionControl
 from service.limits.rates import KeyLimiter
-from service.reso.entity_events.event_ledger import EventLedger
 from service.scope import CompanyDirectory
 from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
-from service.search.shared_pages import SharedPages
-from service.search.sharing import BatchLoader
+from service.sent import SentObserver
 from service.settings import ServiceSettings
-from service.telemetry.feed_consumers import ConsumerRegistry
-from service.telemetry.observation import LoopLag, TimingTotals, TrafficTotals
+from service.telemetry.observation import Totals
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True)
 class Services:
-    """The services that handlers use, opened and closed with the application."""
+    """What the contract needs, opened and closed with the application; `of` has the state of capabilities."""
 
+    connection: ConnectionSettings
+    settings: ServiceSettings
     engine: SearchEngine
     keys: KeyRing
     admission: AdmissionControl
-    directory: CachedValue[CompanyDirectory]
-    marks: dict[Resource, CachedValue[Mark | None]]
-    events: CachedValue[EventLedger]
-    news: ChangeNotifier
-    tokens: TokenVault
-    connection: ConnectionSettings
-    settings: ServiceSettings
     limiter: KeyLimiter
     auth_failures: AuthFailureLimiter
-    trusted_proxies: tuple[IpNetwork, ...]
-    pulses: tuple[NodeHealth, ...]
     sends: SendMonitor
-    publications: Publications | None
-    audit: Audit = field(default_factory=Audit)
+    directory: CachedValue[CompanyDirectory]
+    marks: dict[Resource, CachedValue[Mark | None]]
+    tokens: TokenVault
     compression_cache: CompressionCache = field(default_factory=CompressionCache)
-    changes_pages: SharedPages[ChangesPage] = field(default_factory=SharedPages)
-    batch_loader: BatchLoader = field(default_factory=BatchLoader)
-    timings: TimingTotals = field(default_factory=TimingTotals)
-    traffic: TrafficTotals = field(default_factory=TrafficTotals)
-    consumers: ConsumerRegistry = field(default_factory=ConsumerRegistry)
-    loop_lag: LoopLag = field(default_factory=LoopLag)
+    totals: Totals = field(default_factory=Totals)
+    _state: dict[type, Any] = field(
+        default_factory=lambda: {SentObserver: SentObserver(), RequestAdapter: RequestAdapter()}
+    )
+
+    def provide(self, kind: type[State], value: State) -> None:
+        """Let handlers find a value by its type, once, while the application starts."""
+        self._state[kind] = value
+
+    def of(self, kind: type[State]) -> State:
+        """Return the value of a type; raise KeyError if none was provided."""
+        value: State = self._state[kind]
+        return value
+
+    def find(self, kind: type[State]) -> State | None:
+        """Return the value of a type, None if none was provided."""
+        return self._state.get(kind)

@@ -2,12 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from cluster.settings import SettingError, setting
 from service.exports.object_store import EXPORTS_SETTING, URL_SECONDS_SETTING, require_store
 from service.exports.parquet_names import ParquetNames
 from service.http.cors import CORS_ORIGINS_SETTING, require_valid_origins
-from service.http.requests import ALLOWED_HOSTS_SETTING, read_networks, require_host_names
+from service.http.requests import ALLOWED_HOSTS_SETTING, IpNetwork, read_networks, require_host_names
 from service.keys.revocation_list import REVOCATION_LIST_SETTING, require_revocation_list
 from service.limits.rate_policy import read_tiers
 from service.limits.redis_url import (
@@ -223,9 +224,19 @@ class ServiceSettings:
         "(contract), or none. Needs brokerage-server[parquet]; without it there is none.",
     )
     downloads: int = setting("BROKERAGE_DOWNLOADS", 256, "Published files that each worker sends at a time.")
+    without: tuple[str, ...] = setting(
+        "BROKERAGE_WITHOUT",
+        (),
+        "Capabilities that are left out, separated by spaces: nothing of them is loaded, and their paths are 404.",
+    )
     trusted_proxies: tuple[str, ...] = setting(
         "BROKERAGE_TRUSTED_PROXIES", (), "Networks of proxies whose X-Forwarded-For is trusted, as CIDR."
     )
+
+    @cached_property
+    def proxies(self) -> tuple[IpNetwork, ...]:
+        """The networks of trusted proxies."""
+        return read_networks(self.trusted_proxies)
 
     def __post_init__(self) -> None:
         """Raise SettingError at the first invalid value."""

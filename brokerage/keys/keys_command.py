@@ -33,8 +33,7 @@ from brokerage.output import echo
 from cluster.connection import ConnectionSettings
 from cluster.write_blocks import BlockedIndex
 from mappings.display import DisplayLicence
-from service.compatible import COMPATIBLE
-from service.keys.api_key import KeyText
+from service.keys.api_key import COMPATIBLE, KeyText
 from service.keys.revocation_list import REVOCATION_LIST_SETTING
 from service.keys.store import KeyGrant, KeyStore, UnchangeableKey, UnknownKey
 

@@ -24,6 +24,7 @@ from service.http.responses import JsonBytes, has_sent_tag
 from service.search.bulk_writes import WriteProblem, bulk_lines, bulk_problem
 from service.search.engine import SearchEngine
 from service.search.responses import parse_hits
+from service.sent import Sent, SentObserver
 from service.telemetry.counters import AUDIT_FAILURES, AUDIT_LOST, AUDIT_ROWS
 
 # The states of a record that was sent; any other is the reason why it left the copy (`service.feed.entries`).
@@ -177,46 +178,7 @@ class RecordSent(Protocol):
         """Record it in the background."""
 
 
-class RequestAudit:
-    """Notes what one request sends. This one notes nothing: the audit is off."""
-
-    def searches(self, resource: Resource, mark: Mark | None) -> None:
-        """Note the mark that the next search is at least as new as."""
-
-    def ends(self) -> list[int] | None:
-        """Return a list for the positions after records, which `hits` needs; None if it does not."""
-        return None
-
-    def hits(self, resource: Resource, response: bytes, ends: list[int] | None, count: int) -> None:
-        """Note the first `count` hits of a response of Elasticsearch, sorted by identifier or feed key."""
-
-    def values(self, resource: Resource, values: Sequence[Any]) -> None:
-        """Note the doc values of records, as `service.records.timestamps_only` returns them."""
-
-    def names(self, resource: Resource, names: Sequence[str]) -> None:
-        """Note records by their identifiers."""
-
-    def events(self, resource: Resource, names: Sequence[str], sequence: int) -> None:
-        """Note entries of EntityEvent by the identifiers of their records, read up to a sequence."""
-
-    def changes(self, entries: Sequence[bytes], sequences: Mapping[str, int]) -> None:
-        """Note encoded changes, read up to these sequences."""
-
-    def batch(self, resource: Resource, lines: Sequence[JsonBytes]) -> None:
-        """Record a batch of a stream at once, by the beginnings of its lines."""
-
-    def absent(self, resource: Resource, name: str) -> None:
-        """Record at once that the key requested a record and gets 404."""
-
-    def finish(self, request: web.BaseRequest, response: web.Response) -> None:
-        """Record what was noted, once the response is decided."""
-
-
-REQUEST_AUDIT = web.RequestKey("request_audit", RequestAudit)
-NOT_AUDITED = RequestAudit()
-
-
-class RecordingAudit(RequestAudit):
+class RecordingAudit(Sent):
     """Notes what one request of a key sends."""
 
     def __init__(self, record: RecordSent, key_id: str, *, is_head: bool) -> None:
@@ -438,21 +400,7 @@ _BATCH_ROWS = 50
 _CREATOR = "`brokerage audit create`"
 
 
-class Audit:
-    """The audit, off: it notes and writes nothing."""
-
-    def open(self, key_id: str, *, is_head: bool) -> RequestAudit:  # noqa: ARG002 - recording audits use both
-        """Return the audit of one request."""
-        return NOT_AUDITED
-
-    async def run(self) -> None:
-        """Write periodically, forever."""
-
-    async def close(self) -> None:
-        """Write what is left."""
-
-
-class WrittenAudit(Audit):
+class WrittenAudit(SentObserver):
     """The audit of one worker, written to Elasticsearch."""
 
     def __init__(
@@ -471,7 +419,7 @@ class WrittenAudit(Audit):
             "What keys are sent is being recorded for the audit again.",
         )
 
-    def open(self, key_id: str, *, is_head: bool) -> RequestAudit:
+    def open(self, key_id: str, *, is_head: bool) -> Sent:
         """Return the audit of one request."""
         return self.log.open(key_id, is_head=is_head)
 

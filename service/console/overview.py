@@ -15,7 +15,8 @@ from aiohttp.typedefs import Handler
 from cluster.index_wear import wear_sentence
 from mappings import LISTING, SOLD_LISTING
 from service.app import SERVICES
-from service.console.metrics import MetricHistory, create_metrics_app
+from service.console.consumers import FeedConsumer, KeyUse
+from service.console.history import MetricHistory
 from service.console.summaries import (
     WORKER_SNAPSHOT_PATH,
     Figures,
@@ -30,11 +31,9 @@ from service.console.summaries import (
 )
 from service.health.checks import Finding, FindingState
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
-from service.http.requests import allowed_hosts_middleware
+from service.http.responses import CONTENT_POLICY
 from service.keys.api_key import ApiKey, mask_keys
 from service.services import Services
-from service.site.pages import CONTENT_POLICY, SITE_FILES
-from service.telemetry.feed_consumers import FeedConsumer, KeyUse
 
 MAX_FAILED_SHARE = 0.01
 MAX_P99_SECONDS = 1.0
@@ -263,7 +262,7 @@ OPERATOR_CONSOLE = web.AppKey("console", OperatorConsole)
 _ASSETS = resources.files("service.console").joinpath("assets")
 _CHART_LIBRARY = resources.files("service.console").joinpath("uplot")
 # Shares the style of the documentation.
-_SITE_ASSETS = SITE_FILES.joinpath("assets")
+_SITE_ASSETS = resources.files("service.site").joinpath("assets")
 _FILES: dict[str, tuple[Traversable, str]] = {
     CONSOLE_ROOT: (_ASSETS.joinpath("console.html"), "text/html"),
     f"{CONSOLE_ROOT}/": (_ASSETS.joinpath("console.html"), "text/html"),
@@ -277,20 +276,17 @@ _FILES: dict[str, tuple[Traversable, str]] = {
 }
 
 
-def create_operators_app(service: web.Application, clock: Callable[[], float] = time.time) -> web.Application:
-    """Return the application of the private port: metrics and console of a service that has been set up.
+def add_console(service: web.Application, app: web.Application, clock: Callable[[], float] = time.time) -> None:
+    """Add the console of a service that has been set up to the application of the private port.
 
     `clock` returns seconds since 1970.
     """
-    app = create_metrics_app(service[SERVICES])
-    app.middlewares.append(allowed_hosts_middleware(service[SERVICES].settings.metrics_allowed_hosts))
     console = app[OPERATOR_CONSOLE] = OperatorConsole(service[SERVICES], service[HEALTH_MONITOR], clock)
     app.cleanup_ctx.extend((console.history.lifespan, console.siblings.lifespan))
     for path, (file, content_type) in _FILES.items():
         app.router.add_get(path, _file_handler(file.read_bytes(), content_type))
     app.router.add_get(OVERVIEW_PATH, _overview)
     app.router.add_get(WORKER_SNAPSHOT_PATH, _worker_snapshot)
-    return app
 
 
 def _file_handler(body: bytes, content_type: str) -> Handler:

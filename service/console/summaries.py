@@ -14,7 +14,8 @@ from cluster.connection import ConnectionSettings
 from cluster.index_wear import WEAR_FILTER, WEAR_METRICS, IndexWear, read_wear
 from mappings import RESOURCES
 from mappings.resource import Resource
-from service.console.metrics import (
+from service.console.consumers import ConsumerRegistry, FeedConsumer, KeyUse, merge_consumers, merge_key_uses
+from service.console.history import (
     ENGINE_SUBJECT,
     LOOP_SUBJECT,
     ROWS_KIND,
@@ -26,7 +27,6 @@ from service.console.metrics import (
     HistoryStep,
     MetricHistory,
     merge_steps,
-    node_states,
 )
 from service.errors import ApiError
 from service.health.checks import StatusReader, get_within_timeout, read_inventory
@@ -36,7 +36,7 @@ from service.search.query import term
 from service.search.responses import total_hits
 from service.services import Services
 from service.settings import ServiceSettings
-from service.telemetry.feed_consumers import FeedConsumer, KeyUse, merge_consumers, merge_key_uses
+from service.telemetry.metrics import node_states
 from service.telemetry.observation import quantile
 
 _MINUTE_SECONDS = 60
@@ -297,14 +297,14 @@ class WorkerSnapshot(msgspec.Struct):
 
 def take_snapshot(services: Services, history: MetricHistory) -> WorkerSnapshot:
     """Return the current state of this process."""
-    lanes = services.admission.lanes()
+    lanes, consumers = services.admission.lanes(), services.of(ConsumerRegistry)
     return WorkerSnapshot(
         steps=history.steps(),
         lanes=[LaneSnapshot(lane.kind, lane.slots, lane.running, lane.waiting) for lane in lanes],
-        nodes=node_states(services.pulses),
-        running=sum(len(node.in_flight) for node in services.pulses),
-        uses=[*services.consumers.uses.values()],
-        feeds=[*services.consumers.feeds.values()],
+        nodes=node_states(services.engine.nodes),
+        running=sum(len(node.in_flight) for node in services.engine.nodes),
+        uses=[*consumers.uses.values()],
+        feeds=[*consumers.feeds.values()],
     )
 
 

@@ -15,12 +15,12 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.payload import Payload
 
 from mappings.resource import Resource
-from service.audit.reads import NOT_AUDITED
 from service.exports.publications import MEDIA_TYPES, FileSlice, FoundFile, Publications, PublishedFile
 from service.http.responses import OPERATION_HEADERS
 from service.http.send_monitor import STALLED, SendLimits
 from service.limits.admission import AdmissionSlot
 from service.request_context import RequestContext
+from service.sent import NOT_OBSERVED
 from service.telemetry.observation import CURRENT_OBSERVATION
 
 
@@ -166,11 +166,11 @@ async def record_download(
 
     The file is at least as new as `sequence`.
     """
-    if call.audit is NOT_AUDITED:
+    if call.sent is NOT_OBSERVED:
         return
     names = await publications.identifiers(found)
     mark = await call.services.marks[resource].get()
-    call.audit.searches(resource, None if mark is None else msgspec.structs.replace(mark, sequence=sequence))
+    call.sent.searches(resource, None if mark is None else msgspec.structs.replace(mark, sequence=sequence))
     for start in range(0, len(names), _IDENTIFIERS):
-        call.audit.names(resource, names[start : start + _IDENTIFIERS])
+        call.sent.names(resource, names[start : start + _IDENTIFIERS])
         await asyncio.sleep(0)

@@ -24,14 +24,11 @@ from service.exports.publications import (
     requested_slice,
 )
 from service.feed import token
-from service.feed.changes import published_mark
-from service.feed.entries import FeedView
-from service.feed.parameters import FeedFilters, FeedTokens
-from service.feed.snapshot import resource_from_path
+from service.feed.entries import FeedView, published_mark
+from service.feed.parameters import FeedFilters, FeedTokens, resource_from_path
 from service.feed.token import FeedPosition, FeedTokenExpired
 from service.http.responses import json_response
-from service.keys.api_key import ApiKey
-from service.keys.authentication import authenticate, bearer_tokens
+from service.keys.authentication import Bearer
 from service.limits.admission import RequestKind
 from service.operation import Operation
 from service.parameters.groups import ParentScope
@@ -39,6 +36,7 @@ from service.request_context import RequestContext
 from service.scope import COMPANY_PARAMETER, CompanyDirectory, Scope
 from service.services import Services
 from service.telemetry.observation import CURRENT_OBSERVATION, Timer
+from service.visibility import Visibility
 
 
 async def chained_files(
@@ -98,7 +96,7 @@ def company_view(services: Services, directory: CompanyDirectory, company: str) 
         path={},
         url=URL(),
         headers=CIMultiDict(),
-        withheld=frozenset(),
+        visibility=Visibility(),
         slot=services.admission.lane(RequestKind.SNAPSHOT).slot(""),
     )
     return FeedView(call)
@@ -143,7 +141,7 @@ async def show_manifest(call: RequestContext) -> web.Response:
     They hold all records of one company at one moment; changes continue from the token."""
     resource = resource_from_path(call)
     company = _require_readable(call, resource)
-    publications = call.services.publications
+    publications = call.services.find(Publications)
     manifest = None if publications is None else await publications.latest(company, resource.alias)
     if publications is None or manifest is None:
         raise NotPublished(resource.alias)
@@ -179,7 +177,7 @@ async def download_file(call: RequestContext) -> web.Response:
     Ranges resume a download that was cut, with the ETag in If-Range. Files in an object store are redirected to."""
     resource = resource_from_path(call)
     company = _require_readable(call, resource)
-    publications, name = call.services.publications, call.path["file"]
+    publications, name = call.services.find(Publications), call.path["file"]
     found = None if publications is None else await publications.find(company, resource.alias, name)
     if publications is None or found is None:
         raise NotPublished(resource.alias)
@@ -189,8 +187,8 @@ async def download_file(call: RequestContext) -> web.Response:
 
 def _require_readable(call: RequestContext, resource: Resource) -> str:
     """Return the company of a request that may read all of its files; raise InvalidRequest or FilesForbidden."""
-    withheld = any(field.group in call.withheld for field in resource.view(View.INDEX))
-    if withheld or (call.display and resource.address):
+    withheld = any(field.group in call.visibility.withheld for field in resource.view(View.INDEX))
+    if withheld or (call.visibility.display and resource.address):
         raise FilesForbidden(resource.alias)
     if (company := call.scope.single_company) is None:
         raise InvalidRequest.of(COMPANY_PARAMETER, "name one company: each has files of its own.")
@@ -258,16 +256,9 @@ async def _send(
     return response
 
 
-class ExportOperation(Operation):
-    """An operation below `/exports`: the key may be a bearer token, which programs keep from hosts they are led to."""
-
-    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
-        strangers = services.admission.lane(RequestKind.STRANGER)
-        return await authenticate(request, services.keys, strangers, allow_bearer=bool(bearer_tokens(request)))
-
-
 _DOWNLOAD = ExportParameters()
 EXPORT_OPERATIONS: tuple[Operation, ...] = (
-    ExportOperation("/exports/{resource}", ManifestParameters(), show_manifest, kind=RequestKind.SHOW),
-    ExportOperation("/exports/{resource}/{file}", _DOWNLOAD, download_file, kind=RequestKind.SHOW),
+    # A bearer token too: programs keep it from hosts that they are led to, which they may not do with `x-api-key`.
+    Operation("/exports/{resource}", ManifestParameters(), show_manifest, RequestKind.SHOW, bearer=Bearer.ALSO),
+    Operation("/exports/{resource}/{file}", _DOWNLOAD, download_file, RequestKind.SHOW, bearer=Bearer.ALSO),
 )

@@ -4,12 +4,16 @@ from typing import Any
 
 from service.exports.publications import MEDIA_TYPES
 from service.feed.schemas import DIGEST, RESOURCE_NAME, TOKEN, object_schema
+from service.feed.schemas import IN_PATH as FEED_IN_PATH
+from service.feed.schemas import PARAMETERS as FEED_PARAMETERS
 from service.http.negotiation import JSON
 from service.openapi.schemas import (
     CACHE_HEADERS,
     COMMON_HEADERS,
     DEPRECATION_HEADERS,
     FILE_HEADERS,
+    IDENTIFIER_SCHEMA,
+    NOT_MODIFIED,
     RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
     header_references,
@@ -27,7 +31,7 @@ _MOVED = (
     "request the file here again. HEAD gets 200."
 )
 _REDIRECT = (*FILE_HEADERS, "Location")
-EXPORT_SCHEMAS: dict[str, Schema] = {
+SCHEMAS: dict[str, Schema] = {
     "PublishedFile": object_schema(
         {
             "href": _TEXT | {"description": "The path and query to download it from, without the key."},
@@ -91,8 +95,13 @@ def is_file(operation: Operation) -> bool:
     return "{file}" in operation.path
 
 
-def export_responses(operation: Operation) -> dict[str, Schema]:
-    """Return the successful responses, by status."""
+def responses(operation: Operation) -> dict[str, Schema]:
+    """Return the successful responses of an operation, by status, and 304."""
+    successful = _successful(operation)
+    return {**successful, "304": {"description": NOT_MODIFIED, "headers": successful["200"]["headers"]}}
+
+
+def _successful(operation: Operation) -> dict[str, Schema]:
     if is_file(operation):
         body = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()}
         part = _response("The requested bytes.", *FILE_HEADERS, "Content-Range")
@@ -105,3 +114,13 @@ def export_responses(operation: Operation) -> dict[str, Schema]:
 def _response(description: str, *headers: str) -> Schema:
     names = (*COMMON_HEADERS, *DEPRECATION_HEADERS, *RATE_LIMIT_HEADERS, *headers)
     return {"description": description, "headers": header_references(*names)}
+
+
+# The names of resources and the tokens are those of the feed.
+PARAMETERS = FEED_PARAMETERS
+IN_PATH: dict[str, Schema] = FEED_IN_PATH | {
+    "file": {
+        "description": "The name of a file, as the list of files has it.",
+        "schema": IDENTIFIER_SCHEMA,
+    },
+}

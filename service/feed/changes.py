@@ -13,8 +13,9 @@ from mappings import RESOURCES
 from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.feed import token
+from service.feed.change_notifier import ChangeNotifier
 from service.feed.encoded_page import ChangesPage
-from service.feed.entries import FeedView, Hit, decode_hits, header_identifier
+from service.feed.entries import FeedView, Hit, decode_hits, header_identifier, published_mark
 from service.feed.parameters import FeedFilters, FeedTokens, ResourceList
 from service.feed.streaming import encode_records, encode_removal
 from service.feed.token import FeedPosition, FeedPositions, FeedTokenExpired
@@ -25,29 +26,15 @@ from service.parameters.groups import MAX_PAGE_SIZE
 from service.parameters.types import WholeNumber
 from service.request_context import RequestContext
 from service.search.query import scope_clauses
+from service.search.shared_pages import SharedPages
 from service.telemetry.observation import CURRENT_OBSERVATION, Layer
-
-
-async def published_mark(call: RequestContext, resource: Resource) -> Mark | None:
-    """Return the mark of a resource, None before its first build; raise ApiError.
-
-    That is the case if the mark cannot be renewed, its index is unusable, or its data were replaced.
-    """
-    mark = await call.services.marks[resource].get_renewed()
-    if mark is not None:
-        require_described(call, resource)
-    return mark
-
-
-def require_described(call: RequestContext, resource: Resource) -> None:
-    """Raise ApiError if the index of a resource is unusable, or not the one that its mark describes."""
-    engine, alias = call.services.engine, call.services.connection.alias(resource)
-    engine.require_available(alias)
-    engine.require_continued(alias)
-
 
 # The marks that a page is read up to, of the resources that have one.
 FeedMarks = dict["Resource", "Mark"]
+
+
+class ChangesPages(SharedPages[ChangesPage]):
+    """The pages of changes that many consumers ask for at the same time."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +162,7 @@ async def list_changes(call: RequestContext) -> web.Response:
     Changes are in order: the record, or the reason why it leaves the copy."""
     view = FeedView(call)
     page = await _wait_for_changes(call, view, await _starting_positions(call, view))
-    call.audit.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
+    call.sent.changes(page.entries, {resource.alias: at.sequence for resource, at in page.positions.items()})
     following = await call.services.tokens.seal(token.encode_token(view.fingerprint, page.positions))
     at_end = "true" if page.at_end else "false"
     body = json_array(page.entries, b'{"changes":', f',"next":"{following}","at_end":{at_end}}}'.encode())
@@ -199,7 +186,7 @@ async def _starting_positions(call: RequestContext, view: FeedView) -> FeedPosit
 
 async def _wait_for_changes(call: RequestContext, view: FeedView, positions: FeedPositions) -> ChangesPage:
     """Return the first page with a change, or an empty page when `wait` has passed."""
-    notifier, size = call.services.news, call.parameters["page_size"]
+    notifier, size = call.services.of(ChangeNotifier), call.parameters["page_size"]
     deadline, is_due = time.monotonic() + call.parameters["wait"], False
     while True:
         page = await _read_page(call, await request_page(call, view, positions, size))
@@ -221,7 +208,7 @@ async def _read_page(call: RequestContext, request: PageRequest) -> ChangesPage:
     large = RequestKind.LARGE_PAGE if request.size > LARGE_PAGE_RECORDS else RequestKind.PAGE
     lane = services.admission.lane(RequestKind.LONG_POLL if call.parameters["wait"] else large)
     async with lane.slot(call.key_id), asyncio.timeout(services.settings.deadline_seconds):
-        return await services.changes_pages.get(request.identity, partial(read_changes_page, request))
+        return await services.of(ChangesPages).get(request.identity, partial(read_changes_page, request))
 
 
 CHANGES_OPERATIONS = (

@@ -15,10 +15,8 @@ from mappings.resource import Resource
 from mappings.shown_content import ShownContent
 from service.errors import InvalidRequest, NotLoaded
 from service.feed import token
-from service.feed.changes import published_mark
-from service.feed.entries import FeedView, HashSums, sum_aggregations
-from service.feed.parameters import BucketPrefixes, FeedFilters
-from service.feed.snapshot import resource_from_path
+from service.feed.entries import FeedView, HashSums, published_mark, sum_aggregations
+from service.feed.parameters import BucketPrefixes, FeedFilters, resource_from_path
 from service.feed.streaming import content_hex
 from service.feed.token import FeedPosition
 from service.http.responses import json_response

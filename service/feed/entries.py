@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import orjson
 
+from cluster.control_index import Mark
 from mappings import LISTING, RESOURCES
 from mappings.digest import BUCKETS, COARSE_BUCKETS, Digest
 from mappings.display import ADDRESS_SWITCH, LISTING_SWITCH, refuses
@@ -213,9 +214,9 @@ class FeedView:
     @property
     def identity(self) -> Hashable:
         """Equal for requests whose records, and their form, are the same."""
-        companies, withheld = self.call.scope.companies, self.call.withheld
+        companies, withheld = self.call.scope.companies, self.call.visibility.withheld
         spelling = self.call.parameters.get(UNDERSCORE_PARAMETER, False)
-        return companies, self._on_market, self._with_deactivated, withheld, spelling, self.call.display
+        return companies, self._on_market, self._with_deactivated, withheld, spelling, self.call.visibility.display
 
     @cached_property
     def fingerprint(self) -> bytes:
@@ -226,9 +227,11 @@ class FeedView:
         companies = self.call.scope.companies
         listed = None if companies is None else sorted_companies(companies)
         contents = [self.content(resource).content for resource in RESOURCES]
-        licence = [self.call.display, sorted(self._hidden_with_address)] if self.call.display else []
+        licence = (
+            [self.call.visibility.display, sorted(self._hidden_with_address)] if self.call.visibility.display else []
+        )
         return view_fingerprint(
-            listed, self._on_market, self._with_deactivated, sorted(self.call.withheld), contents, *licence
+            listed, self._on_market, self._with_deactivated, sorted(self.call.visibility.withheld), contents, *licence
         )
 
     @property
@@ -249,11 +252,11 @@ class FeedView:
 
     def content(self, resource: Resource) -> ShownContent:
         """Return the content hash that the key may see: it covers nothing that is withheld or hidden from it."""
-        return resource.shown_content(self.call.withheld, self.call.display)
+        return resource.shown_content(self.call.visibility.withheld, self.call.visibility.display)
 
     def clauses(self, resource: Resource) -> list[Clause]:
         """Return the clauses that restrict records, in addition to the scope."""
-        clauses: list[Clause] = [*displayed(resource, self.call.display)]
+        clauses: list[Clause] = [*displayed(resource, self.call.visibility.display)]
         if resource is LISTING and self._on_market:
             clauses.append(terms("status", ON_MARKET_STATUSES))
         if _has_deactivation(resource) and not self._with_deactivated:
@@ -270,7 +273,7 @@ class FeedView:
         if header.deleted:
             return "out_of_scope" if header.reason == TombstoneReason.MOVED else "deleted"
         # By the record, so that an index without the search field shows nothing either; first, as the rest is hidden.
-        if self.call.display and resource.address and record is not None and refuses(record, LISTING_SWITCH):
+        if self.call.visibility.display and resource.address and record is not None and refuses(record, LISTING_SWITCH):
             return "withheld"
         if resource is LISTING and self._on_market and header.status not in _ON_MARKET:
             return "off_market"
@@ -290,3 +293,21 @@ def header_identifier(header: DocumentHeader) -> str:
 
 def _has_deactivation(resource: Resource) -> bool:
     return any(field.name == "deactivated" for field in resource.search_fields)
+
+
+async def published_mark(call: RequestContext, resource: Resource) -> Mark | None:
+    """Return the mark of a resource, None before its first build; raise ApiError.
+
+    That is the case if the mark cannot be renewed, its index is unusable, or its data were replaced.
+    """
+    mark = await call.services.marks[resource].get_renewed()
+    if mark is not None:
+        require_described(call, resource)
+    return mark
+
+
+def require_described(call: RequestContext, resource: Resource) -> None:
+    """Raise ApiError if the index of a resource is unusable, or not the one that its mark describes."""
+    engine, alias = call.services.engine, call.services.connection.alias(resource)
+    engine.require_available(alias)
+    engine.require_continued(alias)

@@ -5,9 +5,11 @@ import re
 from marshmallow import ValidationError
 
 from mappings import RESOURCES, Resource
+from service.errors import NotFound
 from service.feed.entries import ON_MARKET
 from service.parameters.groups import ParentScope, UnderscoreOption
 from service.parameters.types import Boolean, Choice, Parameter
+from service.request_context import RequestContext
 
 _RESOURCE_BY_ALIAS = {resource.alias: resource for resource in RESOURCES}
 RESOURCE_NAMES = tuple(_RESOURCE_BY_ALIAS)
@@ -72,3 +74,11 @@ class FeedFilters(ParentScope, UnderscoreOption):
 
     market_status = Choice("Listings to include, by market status.", ("all", ON_MARKET))
     include_deactivated = Boolean("True includes deactivated agents and offices.")
+
+
+def resource_from_path(call: RequestContext) -> Resource:
+    """Return the resource that the path names, or raise NotFound."""
+    name = call.path["resource"]
+    if name not in _RESOURCE_BY_ALIAS:
+        raise NotFound(f"There is no resource {name!r}; the resources are {', '.join(RESOURCE_NAMES)}.")
+    return _RESOURCE_BY_ALIAS[name]

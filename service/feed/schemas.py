@@ -1,22 +1,35 @@
 """OpenAPI schemas of changes, snapshots and digests."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from mappings import LISTING
 from mappings.fields import View
-from service.feed.parameters import RESOURCE_NAMES
+from service.feed.parameters import (
+    FEED_KEY_PATTERN,
+    MAX_TOKENS_LENGTH,
+    PREFIXES_PATTERN,
+    RESOURCE_NAMES,
+    BucketPrefixes,
+    FeedKeyParameter,
+    FeedTokens,
+    ResourceList,
+)
 from service.feed.streaming import NDJSON
 from service.http.responses import LINK
 from service.openapi.schemas import (
     CACHE_HEADERS,
     COMMON_HEADERS,
     DEPRECATION_HEADERS,
+    NOT_MODIFIED,
     RATE_LIMIT_HEADERS,
     SCHEMA_REFERENCE,
-    example_record,
     header_references,
 )
+from service.operation import Operation
+from service.parameters.types import Parameter
+from service.records.examples import example_record
 
 Schema = dict[str, Any]
 
@@ -60,7 +73,7 @@ _DIGEST_MEMBERS: dict[str, Schema] = {
     "digest": DIGEST,
     "unsettled": _COUNT | {"description": "Documents newer than what is published: compare again later."},
 }
-FEED_SCHEMAS: dict[str, Schema] = {
+SCHEMAS: dict[str, Schema] = {
     "Change": object_schema(
         {"resource": RESOURCE_NAME, **_IDENTITY, **_CONTENT, "reason": _REASON},
         "content",
@@ -160,8 +173,16 @@ def _examples() -> dict[str, Schema]:
     }
 
 
-def feed_response(path: str) -> Schema:
-    """Return the 200 response of a feed operation."""
+def responses(operation: Operation) -> dict[str, Schema]:
+    """Return the successful responses of an operation, by status; 304 where there is an ETag."""
+    response = _response(operation.path)
+    unchanged = (
+        {"304": {"description": NOT_MODIFIED, "headers": response["headers"]}} if has_etag(operation.path) else {}
+    )
+    return {"200": response, **unchanged}
+
+
+def _response(path: str) -> Schema:
     description, content_type, schema = _BODIES[path]
     name = schema.get("$ref", "").rpartition("/")[2]
     shown = {"examples": {name: {"value": _examples()[name]}}} if name else {}
@@ -176,3 +197,19 @@ def feed_response(path: str) -> Schema:
 def has_etag(path: str) -> bool:
     """Whether the response has an ETag; a stream is sent before its ETag is known."""
     return _BODIES[path][1] != NDJSON
+
+
+_ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"
+# By exact type.
+PARAMETERS: dict[type[Parameter], Callable[[Any], Schema]] = {
+    FeedTokens: lambda _: {"type": "string", "pattern": f"^[A-Za-z0-9_,-]{{1,{MAX_TOKENS_LENGTH}}}$"},
+    ResourceList: lambda _: {
+        "type": "string",
+        "pattern": f"^{_ONE_NAME}(,{_ONE_NAME}){{0,{len(RESOURCE_NAMES) - 1}}}$",
+    },
+    BucketPrefixes: lambda _: {"type": "string", "pattern": f"^{PREFIXES_PATTERN}$"},
+    FeedKeyParameter: lambda _: {"type": "string", "pattern": f"^{FEED_KEY_PATTERN}$"},
+}
+IN_PATH: dict[str, Schema] = {
+    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(RESOURCE_NAMES)}},
+}

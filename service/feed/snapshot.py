@@ -22,11 +22,10 @@ from mappings.index_body import schema_fingerprint
 from mappings.resource import Resource
 from mappings.shown_content import ShownContent
 from mappings.stored_document import RECORD_DELIMITER, feed_key, feed_key_range
-from service.errors import ApiError, EngineUnavailable, NotFound, NotLoaded, ResourceUnavailable
+from service.errors import ApiError, EngineUnavailable, NotLoaded, ResourceUnavailable
 from service.feed import token
-from service.feed.changes import published_mark
-from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest
-from service.feed.parameters import RESOURCE_NAMES, FeedFilters, FeedKeyParameter
+from service.feed.entries import SOURCE_KEY, FeedView, decode_hits, digest_body, parse_digest, published_mark
+from service.feed.parameters import FeedFilters, FeedKeyParameter, resource_from_path
 from service.feed.streaming import StreamedResponse, StreamPayload, encode_records, iso_timestamp
 from service.feed.token import FeedPosition
 from service.http.negotiation import ContentCoding, negotiate_coding
@@ -288,7 +287,7 @@ async def stream_snapshot(
     call, last, sent = view.call, str(after or ""), 0
     selection = Selection(resource, call.scope, tuple(view.clauses(resource)))
     call.require(resource, view.required_fields(resource))
-    call.audit.searches(resource, mark)
+    call.sent.searches(resource, mark)
     reach = await scope_reach(call, resource, mark.sequence if mark else None)
     async with open_point_in_time(call.services.engine, call.services.connection.alias(resource), reach) as point:
         digest = await point.digest(selection, view.content(resource), last)
@@ -298,7 +297,7 @@ async def stream_snapshot(
             rows = len(page.beginnings)
             last, sent = page.last_feed_key or last, sent + rows
             CURRENT_OBSERVATION.get().rows += rows
-            call.audit.batch(resource, page.beginnings)
+            call.sent.batch(resource, page.beginnings)
             # Not held while the client reads.
             del response
             yield page.encoded
@@ -353,14 +352,6 @@ async def _start_stream(call: RequestContext, resource: Resource, slot: Admissio
         raise (NotLoaded if mark is None else ResourceUnavailable)(resource.title) from None
     body = StreamPayload(first_line, lines, coding, slot)
     return StreamedResponse(body, {**OPERATION_HEADERS, "Cache-Control": "no-store", **encoding})
-
-
-def resource_from_path(call: RequestContext) -> Resource:
-    """Return the resource that the path names, or raise NotFound."""
-    name = call.path["resource"]
-    if name not in _RESOURCE_BY_ALIAS:
-        raise NotFound(f"There is no resource {name!r}; the resources are {', '.join(RESOURCE_NAMES)}.")
-    return _RESOURCE_BY_ALIAS[name]
 
 
 SNAPSHOT_OPERATIONS = (Operation("/snapshot/{resource}", SnapshotParameters(), take_snapshot, kind=RequestKind.PAGE),)

@@ -80,32 +80,6 @@ def _coding_weights(accept: str) -> dict[str, float]:
     return weights
 
 
-@lru_cache(maxsize=_CACHED_HEADERS)
-def prefers_geojson(accept: str) -> bool:
-    """Return whether a client weighs GeoJSON above JSON.
-
-    `accept` is the value of `Accept`, with several lines joined by commas, or `""` if none was sent. A client that
-    weighs both alike gets JSON, and so does one that accepts neither: a readable response helps more than a refusal.
-
-    The most specific range that matches a type counts; a range that is listed twice has the lower weight. Malformed
-    elements, parameters other than the weight, and ranges with a quoted comma are ignored.
-    """
-    weights = _media_weights(accept)
-    return _media_weight(weights, GEOJSON) > _media_weight(weights, JSON)
-
-
-def _media_weight(weights: dict[str, float], media_type: str) -> float:
-    family = media_type.partition("/")[0]
-    return next((weights[name] for name in (media_type, f"{family}/*", "*/*") if name in weights), 0.0)
-
-
-def _media_weights(accept: str) -> dict[str, float]:
-    weights: dict[str, float] = {}
-    for each in media_ranges(accept):
-        weights[each.media_type] = min(each.weight, weights.get(each.media_type, 1.0))
-    return weights
-
-
 class MediaRange(NamedTuple):
     """An element of `Accept`, in lower case: parameters without the weight."""
 

@@ -4,7 +4,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +14,6 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from service.compatible import PROFILE_HEADERS, accepts_profile, announces_form, compatible_problem
 from service.errors import (
     ApiError,
     DeadlineExceeded,
@@ -24,6 +23,7 @@ from service.errors import (
     MethodNotAllowed,
     NotFound,
 )
+from service.http.adapter import RequestAdapter
 from service.http.negotiation import JSON
 from service.http.requests import MAX_URL_BYTES, check_request, refuse_body
 from service.http.responses import EXTRA_HEADERS, add_common_headers
@@ -54,7 +54,7 @@ class ErrorFormat:
     max_url_bytes: int
 
 
-def problem_middleware(*formats: ErrorFormat) -> Middleware:
+def problem_middleware(formats: Sequence[ErrorFormat], adapter: RequestAdapter) -> Middleware:
     """Return the middleware that renders every error and adds the common headers to every response."""
 
     @web.middleware
@@ -69,16 +69,16 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
         if error_format is not None:
             extra_headers.update(error_format.headers(request))
         else:
-            observation.is_compatible = accepts_profile(request.headers)
+            observation.is_compatible = adapter.recognizes(request)
         try:
             check_request(request, MAX_URL_BYTES if error_format is None else error_format.max_url_bytes)
-            if not (request.body_exists and announces_form(request)):
+            if not (request.body_exists and adapter.takes_body(request)):
                 refuse_body(request)
             response = await handler(request)
         except Exception as exception:
-            response = _rendered(exception, request, observation, error_format)
+            response = _rendered(exception, request, observation, error_format, adapter)
         if observation.is_compatible:
-            extra_headers.update(PROFILE_HEADERS)
+            extra_headers.update(adapter.headers)
         response.headers.update(extra_headers)
         add_common_headers(response, request_id, request)
         if request.body_exists:
@@ -93,13 +93,17 @@ def problem_middleware(*formats: ErrorFormat) -> Middleware:
 
 
 def _rendered(
-    exception: Exception, request: web.Request, observation: RequestObservation, error_format: ErrorFormat | None
+    exception: Exception,
+    request: web.Request,
+    observation: RequestObservation,
+    error_format: ErrorFormat | None,
+    adapter: RequestAdapter,
 ) -> web.Response:
     error = _to_api_error(exception, observation.request_id)
     _release_frames(exception)
     if error_format is not None:
         return error_format.render(error)
-    return problem_response(error, request.path, observation.request_id, compatible=observation.is_compatible)
+    return problem_response(error, request.path, observation.request_id, adapter if observation.is_compatible else None)
 
 
 def _release_frames(exception: BaseException) -> None:
@@ -143,9 +147,11 @@ def _framework_error(error: web.HTTPException) -> ApiError:
     return HttpError(HTTPStatus(error.status), error.reason)
 
 
-def problem_response(error: ApiError, path: str, request_id: str, *, compatible: bool = False) -> web.Response:
-    """Return the problem document of an error, as JSON for the compatible profile."""
-    document: dict[str, Any] = {
+def problem_response(
+    error: ApiError, path: str, request_id: str, adapter: RequestAdapter | None = None
+) -> web.Response:
+    """Return the problem document of an error; as plain JSON if an `adapter` changes it."""
+    document: Mapping[str, Any] = {
         "type": f"/docs/problems#{error.code}",
         "title": error.title,
         "status": error.status,
@@ -156,12 +162,14 @@ def problem_response(error: ApiError, path: str, request_id: str, *, compatible:
         "errors": [{"parameter": fault.parameter, "message": fault.message} for fault in error.faults],
         "request_id": request_id,
     }
+    if adapter is not None:
+        document = adapter.problem(document)
     return web.Response(
         # A client may send its key as an identifier or a path: the response must not repeat it.
-        body=mask_keys(orjson.dumps(compatible_problem(document) if compatible else document).decode()).encode(),
+        body=mask_keys(orjson.dumps(document).decode()).encode(),
         status=error.status,
         headers=error.headers,
-        content_type=JSON if compatible else "application/problem+json",
+        content_type="application/problem+json" if adapter is None else JSON,
     )
 
 

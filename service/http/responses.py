@@ -12,7 +12,7 @@ from aiohttp.payload import Payload
 from yarl import URL
 
 from service.http.compression import CompressionCache, compress
-from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
+from service.http.negotiation import JSON, ContentCoding, negotiate_coding
 from service.keys.api_key import mask_keys
 
 API_KEY_HEADER = "x-api-key"
@@ -27,6 +27,11 @@ OPERATION_HEADERS: Mapping[str, str] = {"Cache-Control": "private, no-cache", "V
 # For operations with two media types.
 TWO_MEDIA_TYPE_HEADERS: Mapping[str, str] = {"Vary": "x-api-key, Accept-Encoding, Accept"}
 _NO_STORE = "no-store"
+# Of pages: only our own resources, no framing, no form targets.
+CONTENT_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; script-src 'self'; connect-src 'self'"
+)
 # A key in a URL must not leak to another site, and browsers must not guess a type.
 _SECURITY_HEADERS: Mapping[str, str] = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff"}
 
@@ -189,7 +194,6 @@ def _if_none_match(request: web.BaseRequest) -> str:
 
 # A smaller response fits into one TCP segment, compressed or not.
 MIN_COMPRESSED_BYTES = 1024
-_COMPRESSED_TYPES = frozenset({JSON, GEOJSON})
 
 
 async def encode_response(request: web.Request, response: web.Response, cache: CompressionCache) -> web.Response:
@@ -212,8 +216,12 @@ async def encode_response(request: web.Request, response: web.Response, cache: C
     return response
 
 
+def _is_json(content_type: str) -> bool:
+    return content_type == JSON or content_type.endswith("+json")
+
+
 def _coding(request: web.Request, response: web.Response, body: BufferListPayload) -> ContentCoding:
-    if (body.size or 0) < MIN_COMPRESSED_BYTES or response.content_type not in _COMPRESSED_TYPES:
+    if (body.size or 0) < MIN_COMPRESSED_BYTES or not _is_json(response.content_type):
         return ContentCoding.IDENTITY
     return negotiate_coding(request.headers)
 

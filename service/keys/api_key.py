@@ -79,6 +79,8 @@ USAGE_INDEX_BODY: dict[str, Any] = {
     "mappings": {"dynamic": "strict", "properties": {"last_used": {"type": "date"}}},
 }
 
+# The profile of keys whose clients were made for similar platforms (decision 35).
+COMPATIBLE = "compatible"
 TIER_PATTERN = r"^[a-z0-9-]{1,32}$"
 
 # Invalid values are rejected when the document is read, not only when a request uses the key.

@@ -6,6 +6,7 @@ import hmac
 import re
 from base64 import b64decode
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Any
 
 from aiohttp import web
@@ -13,8 +14,8 @@ from marshmallow import Schema
 from multidict import MultiMapping
 
 from mappings import FIELD_GROUPS
-from service.compatible import COMPATIBLE, accepts_profile
 from service.errors import Forbidden, ParameterFault, Unauthorized
+from service.http.adapter import RequestAdapter
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER
 from service.keys.api_key import KEY_ID_PATTERN, KEY_PREFIX, ApiKey, KeyText, parse_key
 from service.keys.ring import KeyRing
@@ -55,10 +56,6 @@ _MISSING_BEARER = (
     f"Send an API key as a bearer token, in the {API_KEY_HEADER} header or the {API_KEY_PARAMETER} query parameter."
 )
 _SEVERAL = "Send one API key, once in the header or once in the query. The same key may be in both."
-_NOT_COMPATIBLE = (
-    f"HTTP Basic needs a key with the profile {COMPATIBLE}, or the Accept header of that profile: send the key in the "
-    f"{API_KEY_HEADER} header."
-)
 # One text for all reasons in the key itself, so that an unknown key cannot be distinguished from an expired one.
 _REFUSED = "The API key is not valid."
 _NO_DIGEST = "0" * 64
@@ -66,24 +63,32 @@ _NO_DIGEST = "0" * 64
 _STRANGER = ""
 
 
-async def authenticate(
-    request: web.Request, keys: KeyRing, strangers: AdmissionLane, *, allow_bearer: bool = False
-) -> ApiKey:
-    """Return the key of the request; raise Unauthorized. With `allow_bearer` it may be sent as a bearer token.
+class Bearer(StrEnum):
+    """Whether an operation takes the key as a bearer token."""
 
-    Otherwise it may be sent by HTTP Basic, if the key or the request has the compatible profile.
+    NEVER = "never"
+    ALSO = "also"  # a request without one is read as with NEVER
+    ALWAYS = "always"  # as well as in the header or the query
+
+
+async def authenticate(
+    request: web.Request, keys: KeyRing, strangers: AdmissionLane, adapter: RequestAdapter, bearer: Bearer
+) -> ApiKey:
+    """Return the key of the request; raise Unauthorized. Where no bearer token is read, `adapter` may allow HTTP Basic.
 
     A key that is in memory takes no slot and needs no request to Elasticsearch. Any other, whether its id is unknown or
     its secret wrong, holds a slot of `strangers` while the keys are read again: the two take the same time, and neither
     delays a valid key.
     """
-    sent = _sent_keys(request, bearer_tokens(request) if allow_bearer else None)
-    basic = None if sent or allow_bearer else key_from_basic(request.headers)
+    tokens = None if bearer is Bearer.NEVER else bearer_tokens(request)
+    reads_bearer = bearer is Bearer.ALWAYS or bool(tokens)
+    sent = _sent_keys(request, tokens)
+    basic = key_from_basic(request.headers) if not sent and adapter.reads_basic and not reads_bearer else None
     if not sent and basic is None:
-        raise Unauthorized(_MISSING_BEARER if allow_bearer else _MISSING)
+        raise Unauthorized(_MISSING_BEARER if reads_bearer else _MISSING)
     key = await _find_key(sent.pop() if basic is None else basic, keys, strangers)
-    if basic is not None and key.profile != COMPATIBLE and not accepts_profile(request.headers):
-        raise Unauthorized(_NOT_COMPATIBLE)
+    if basic is not None:
+        adapter.require_basic(request, key)
     return key
 
 

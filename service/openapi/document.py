@@ -2,8 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -14,28 +15,18 @@ from apispec.ext.marshmallow import MarshmallowPlugin
 
 from mappings.fields import View
 from mappings.legends import PROPERTY_TYPES
-from service.exports.operations import EXPORT_OPERATIONS
-from service.exports.schemas import EXPORT_SCHEMAS, export_responses
-from service.feed.operations import FEED_OPERATIONS
-from service.feed.parameters import (
-    FEED_KEY_PATTERN,
-    MAX_TOKENS_LENGTH,
-    PREFIXES_PATTERN,
-    RESOURCE_NAMES,
-    BucketPrefixes,
-    FeedKeyParameter,
-    FeedTokens,
-    ResourceList,
-)
-from service.feed.schemas import FEED_SCHEMAS, feed_response, has_etag
+from service.capability import Capability
 from service.http.negotiation import GEOJSON, JSON, ContentCoding, negotiate_coding
 from service.http.responses import API_KEY_HEADER, API_KEY_PARAMETER, PrecompressedBody, precompress
 from service.openapi.schemas import (
     CACHE_HEADERS,
+    CHARACTERS,
     COMMON_HEADERS,
     CURSOR_PAGE_HEADERS,
     DEPRECATION_HEADERS,
     HEADER_COMPONENTS,
+    IDENTIFIER_SCHEMA,
+    NOT_MODIFIED,
     NUMBERED_PAGE_HEADERS,
     POINT_SCHEMA,
     POINT_SCHEMA_NAME,
@@ -65,32 +56,31 @@ from service.parameters.types import (
     Uuid,
     WholeNumber,
 )
-from service.records.geojson import has_coordinates
 from service.resources import OPERATIONS
-from service.resources.responses import BRIEF, UPDATED_SINCE, Envelope, ResourceResponse, response_of
+from service.resources.responses import BRIEF, UPDATED_SINCE, Envelope, RecordFormat, ResourceResponse, response_of
 
 _PAGE_NUMBER = "page_number"
 
 
-def operation_names(operation: Operation) -> dict[str, str]:
+def operation_names(operation: Operation, formats: Sequence[RecordFormat] = ()) -> dict[str, str]:
     """Return the members `operationId`, `summary` and `description` of an operation."""
     handler = operation.handler
     if isinstance(handler, ResourceResponse):
         named = {"operationId": handler.operation_id, "summary": handler.summary}
-        return named | {"description": " ".join(_sentences(operation))}
+        return named | {"description": " ".join(_sentences(operation, formats))}
     summary, _, rest = (inspect.getdoc(handler) or "").partition("\n\n")
     named = {"operationId": handler.__name__, "summary": summary.rstrip(".")}
     return named | {"description": " ".join(rest.split())}
 
 
-def _sentences(operation: Operation) -> Iterator[str]:
+def _sentences(operation: Operation, formats: Sequence[RecordFormat]) -> Iterator[str]:
     response, parameters = response_of(operation), operation.schema.fields
     yield from _show_sentences(response) if response.view is View.SHOW else _index_sentences(operation, response)
     if UPDATED_SINCE in parameters:
         yield "`X-Next-Updated-Since` of the first page is the `updated_since` of the next synchronization."
     if BRIEF in parameters:
         yield f"`{BRIEF}=true` returns identifiers and times alone."
-    if has_coordinates(response.resource):
+    if any(each.applies_to(response.resource) for each in formats):
         yield f"`Accept: {GEOJSON}` returns GeoJSON."
 
 
@@ -113,10 +103,7 @@ def _index_sentences(operation: Operation, response: ResourceResponse) -> Iterat
 
 Schema = dict[str, Any]
 
-_CHARACTERS = r"[^\u0000-\u001f\u007f-\u009f]"
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^{_CHARACTERS}+$"}
 _UUID: Schema = {"type": "string", "format": "uuid", "pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"}
-_ONE_NAME = f"({'|'.join(RESOURCE_NAMES)})"
 _ONE_TYPE = f"({'|'.join(map(str, PROPERTY_TYPES))})"
 
 
@@ -124,29 +111,18 @@ def _whole_number(field: Any) -> Schema:
     return {"type": "integer", "minimum": field.minimum, "maximum": field.maximum}
 
 
-_IDENTIFIER: Schema = {"description": "The identifier.", "schema": _TEXT}
-_IN_PATH: dict[str, Schema] = {
-    "resource": {"description": "The name of a resource.", "schema": {"type": "string", "enum": list(RESOURCE_NAMES)}},
-    "file": {"description": "The name of a file, as the list of files has it.", "schema": _TEXT},
-}
+_IDENTIFIER: Schema = {"description": "The identifier.", "schema": IDENTIFIER_SCHEMA}
 
-# By exact parameter type: a type that is missing here fails when the document is built.
+# By exact parameter type: a type that neither this nor a capability has fails when the document is built.
 _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
-    Text: lambda _: dict(_TEXT),
-    Cursor: lambda _: dict(_TEXT) | {"pattern": r"^[^\u0000-\u001f\u007f]+$"},
-    QualifiedText: lambda _: {"type": "string", "pattern": f"^([A-Za-z0-9_-]{{1,64}}:)?{_CHARACTERS}{{1,128}}$"},
+    Text: lambda _: dict(IDENTIFIER_SCHEMA),
+    Cursor: lambda _: dict(IDENTIFIER_SCHEMA) | {"pattern": r"^[^\u0000-\u001f\u007f]+$"},
+    QualifiedText: lambda _: {"type": "string", "pattern": f"^([A-Za-z0-9_-]{{1,64}}:)?{CHARACTERS}{{1,128}}$"},
     Uuid: lambda _: dict(_UUID),
     Boolean: lambda _: {"type": "boolean"},
     WholeNumber: _whole_number,
     UnixSecond: _whole_number,
     Choice: lambda field: {"type": "string", "enum": list(field.choices)},
-    FeedTokens: lambda _: {"type": "string", "pattern": f"^[A-Za-z0-9_,-]{{1,{MAX_TOKENS_LENGTH}}}$"},
-    ResourceList: lambda _: {
-        "type": "string",
-        "pattern": f"^{_ONE_NAME}(,{_ONE_NAME}){{0,{len(RESOURCE_NAMES) - 1}}}$",
-    },
-    BucketPrefixes: lambda _: {"type": "string", "pattern": f"^{PREFIXES_PATTERN}$"},
-    FeedKeyParameter: lambda _: {"type": "string", "pattern": f"^{FEED_KEY_PATTERN}$"},
     # A string as in the contract: for an array some generated clients send one parameter per element, whatever
     # `explode` says.
     PropertyTypes: lambda _: {
@@ -156,32 +132,33 @@ _SCHEMAS: dict[type[Parameter], Callable[[Any], Schema]] = {
 }
 
 
-def parameter_plugin() -> MarshmallowPlugin:
-    """Return the apispec plugin that describes our parameters."""
-    return _ParameterPlugin()
-
-
-def path_parameters(path: str) -> list[Schema]:
-    """Return the parameters of a path template: a resource name, or an identifier."""
+def path_parameters(path: str, described: Mapping[str, Schema]) -> list[Schema]:
+    """Return the parameters of a path template: those that are described, or an identifier."""
     return [
-        {"in": "path", "name": name, "required": True, **_IN_PATH.get(name, _IDENTIFIER)}
+        {"in": "path", "name": name, "required": True, **described.get(name, _IDENTIFIER)}
         for name in re.findall(r"\{(\w+)\}", path)
     ]
 
 
-class _ParameterPlugin(MarshmallowPlugin):
+class ParameterPlugin(MarshmallowPlugin):
     """Replaces apispec's own schemas of our fields, which would allow null."""
+
+    def __init__(self, schemas: Mapping[type[Parameter], Callable[[Any], Schema]]) -> None:
+        """Describe the types of the contract, and those of capabilities by `schemas`."""
+        super().__init__()
+        self._schemas = {**_SCHEMAS, **schemas}
 
     def init_spec(self, spec: Any) -> None:
         super().init_spec(spec)
         assert self.converter is not None  # noqa: S101 - made by the line above
-        self.converter.add_attribute_function(_parameter_schema)  # type: ignore[no-untyped-call]
+        schemas = self._schemas
 
+        def parameter_schema(_: object, field: Parameter, ret: Schema) -> Schema:
+            ret.clear()
+            default = {} if field.required or field.load_default is None else {"default": field.load_default}
+            return {"description": field.metadata["description"], **schemas[type(field)](field), **default}
 
-def _parameter_schema(_: object, field: Parameter, ret: Schema) -> Schema:
-    ret.clear()
-    default = {} if field.required or field.load_default is None else {"default": field.load_default}
-    return {"description": field.metadata["description"], **_SCHEMAS[type(field)](field), **default}
+        self.converter.add_attribute_function(parameter_schema)  # type: ignore[no-untyped-call]
 
 
 SERVICE_TAG = "Service"
@@ -298,7 +275,6 @@ without it. HEAD and OPTIONS work wherever GET does.
 Guides, a field dictionary and the problem codes are under [/docs](/docs)."""
 
 FEED_TAG = "Feed"
-_NOT_MODIFIED = "Nothing has changed since the ETag that was sent."
 _SECURITY = {
     "apiKeyHeader": {
         "type": "apiKey",
@@ -316,18 +292,20 @@ _SECURITY = {
 
 
 @cache
-def encoded_document(contact: str = "") -> bytes:
+def encoded_document(capabilities: tuple[Capability, ...], contact: str = "") -> bytes:
     """Return the encoded document, as served and, without a contact, as stored in `docs/openapi.json`."""
-    return orjson.dumps(document(contact), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(document(capabilities, contact), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def document(contact: str = "") -> dict[str, Any]:
+def document(capabilities: Sequence[Capability], contact: str = "") -> dict[str, Any]:
     """Return the document: an OpenAPI 3.1 object. `contact` is empty, a mail address or an https URL."""
+    formats = [each for capability in capabilities for each in capability.formats]
+    parts = [(capability, import_module(capability.schemas)) for capability in capabilities if capability.schemas]
     spec = APISpec(
         title="Brokerage data API",
         version=version("brokerage-server"),
         openapi_version="3.1.0",
-        plugins=[parameter_plugin()],
+        plugins=[ParameterPlugin({kind: schema for _, part in parts for kind, schema in part.PARAMETERS.items()})],
         info={
             "description": _ABOUT,
             "contact": _contact(contact),
@@ -336,15 +314,16 @@ def document(contact: str = "") -> dict[str, Any]:
         servers=[{"url": "/v1"}],
         security=[{scheme: []} for scheme in _SECURITY],
         tags=[{"name": tag} for tag in dict.fromkeys(map(_tag, OPERATIONS))]
-        + [{"name": FEED_TAG}, {"name": SERVICE_TAG}],
+        + [{"name": tag} for tag in ((FEED_TAG, SERVICE_TAG) if parts else (SERVICE_TAG,))],
     )
-    _add_components(spec)
+    _add_components(spec, formats, [part.SCHEMAS for _, part in parts])
     for operation in OPERATIONS:
-        spec.path(operation.path, operations={"get": _contract_operation(operation)})
-    for operation in FEED_OPERATIONS:
-        spec.path(operation.path, operations={"get": _feed_operation(operation)})
-    for operation in EXPORT_OPERATIONS:
-        spec.path(operation.path, operations={"get": _export_operation(operation)})
+        spec.path(operation.path, operations={"get": _contract_operation(operation, formats)})
+    for capability, part in parts:
+        for operation in capability.operations:
+            responses = part.responses(operation) | _problem_responses(operation)
+            described = _request_part(operation, FEED_TAG, part.IN_PATH) | {"responses": responses}
+            spec.path(operation.path, operations={"get": described})
     for path, description in SERVICE_PATHS.items():
         spec.path(path, operations={"get": description})
     content = spec.to_dict()
@@ -356,64 +335,53 @@ def _contact(contact: str) -> dict[str, str]:
     return {"name": "The provider of your key"} | member
 
 
-def _add_components(spec: APISpec) -> None:
+def _add_components(spec: APISpec, formats: Sequence[RecordFormat], schemas: Sequence[dict[str, Any]]) -> None:
     for scheme, component in _SECURITY.items():
         spec.components.security_scheme(scheme, component)
     for name, component in HEADER_COMPONENTS.items():
         spec.components.header(name, component)
     for name, component in problem_responses().items():
         spec.components.response(name, component)
-    for name, component in _schemas().items():
+    for name, component in _schemas(formats, schemas).items():
         spec.components.schema(name, component)
 
 
-def _schemas() -> dict[str, dict[str, Any]]:
+def _schemas(formats: Sequence[RecordFormat], others: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     forms = [body for operation in OPERATIONS for body in response_bodies(operation)]
     records = {form.records.name: form.records.schema for form in forms}
     pages = {form.name: form.schema for form in forms if form.is_collection}
     features = {
         name: schema
         for operation in OPERATIONS
-        for form in feature_bodies(operation)
+        for form in feature_bodies(operation, formats)
         for name, schema in form.schemas.items()
     }
     named = extract_titled_schemas({"Problem": PROBLEM_SCHEMA, "ProbeState": PROBE_STATE_SCHEMA} | records)
-    return named | pages | {POINT_SCHEMA_NAME: POINT_SCHEMA} | features | FEED_SCHEMAS | EXPORT_SCHEMAS
+    described = named | pages | ({POINT_SCHEMA_NAME: POINT_SCHEMA} if features else {}) | features
+    for schemas in others:
+        described |= schemas
+    return described
 
 
 def _tag(operation: Operation) -> str:
     return response_of(operation).resource.alias.replace("_", " ").capitalize()
 
 
-def _contract_operation(operation: Operation) -> dict[str, Any]:
-    unchanged = {"description": _NOT_MODIFIED, "headers": _headers(operation)}
-    return _request_part(operation, _tag(operation)) | {
-        "responses": {"200": _success_response(operation), "304": unchanged, **_problem_responses(operation)}
+def _contract_operation(operation: Operation, formats: Sequence[RecordFormat]) -> dict[str, Any]:
+    unchanged = {"description": NOT_MODIFIED, "headers": _headers(operation)}
+    successful = {"200": _success_response(operation, formats), "304": unchanged}
+    return _request_part(operation, _tag(operation), {}, formats) | {
+        "responses": successful | _problem_responses(operation)
     }
 
 
-def _feed_operation(operation: Operation) -> dict[str, Any]:
-    response = feed_response(operation.path)
-    unchanged = {"description": _NOT_MODIFIED, "headers": response["headers"]}
-    is_tagged = has_etag(operation.path)
-    return _request_part(operation, FEED_TAG) | {
-        "responses": {"200": response, **({"304": unchanged} if is_tagged else {}), **_problem_responses(operation)}
-    }
-
-
-def _export_operation(operation: Operation) -> dict[str, Any]:
-    successful = export_responses(operation)
-    unchanged = {"description": _NOT_MODIFIED, "headers": successful["200"]["headers"]}
-    return _request_part(operation, FEED_TAG) | {
-        "responses": {**successful, "304": unchanged, **_problem_responses(operation)}
-    }
-
-
-def _request_part(operation: Operation, tag: str) -> dict[str, Any]:
+def _request_part(
+    operation: Operation, tag: str, in_path: Mapping[str, Schema], formats: Sequence[RecordFormat] = ()
+) -> dict[str, Any]:
     return {
         "tags": [tag],
-        **operation_names(operation),
-        "parameters": [*path_parameters(operation.path), {"in": "query", "schema": operation.schema}],
+        **operation_names(operation, formats),
+        "parameters": [*path_parameters(operation.path, in_path), {"in": "query", "schema": operation.schema}],
     }
 
 
@@ -421,8 +389,8 @@ def _problem_responses(operation: Operation) -> dict[str, Any]:
     return {str(status): response_reference(status) for status in problem_statuses(operation)}
 
 
-def _success_response(operation: Operation) -> dict[str, Any]:
-    features = feature_bodies(operation)
+def _success_response(operation: Operation, formats: Sequence[RecordFormat]) -> dict[str, Any]:
+    features = feature_bodies(operation, formats)
     return {
         "description": "The records." if response_bodies(operation)[0].is_collection else "The record.",
         "headers": _headers(operation),
@@ -452,19 +420,23 @@ def _headers(operation: Operation) -> dict[str, dict[str, str]]:
 _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
-def create_document_handler(contact: str = "") -> Callable[[web.Request], Awaitable[web.Response]]:
+def create_document_handler(
+    capabilities: tuple[Capability, ...], contact: str
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     """Build the document, which costs about as much as a hundred requests, and return its handler.
 
     `contact` is empty, a mail address or an https URL.
     """
-    encoded_document(contact)
+    encoded_document(capabilities, contact)
 
     async def serve_document(request: web.Request) -> web.Response:
-        return _compressed_document(contact, negotiate_coding(request.headers)).respond(request)
+        return _compressed_document(capabilities, contact, negotiate_coding(request.headers)).respond(request)
 
     return serve_document
 
 
 @cache
-def _compressed_document(contact: str, coding: ContentCoding) -> PrecompressedBody:
-    return precompress(encoded_document(contact), coding, _HEADERS)
+def _compressed_document(
+    capabilities: tuple[Capability, ...], contact: str, coding: ContentCoding
+) -> PrecompressedBody:
+    return precompress(encoded_document(capabilities, contact), coding, _HEADERS)

@@ -1,11 +1,8 @@
 """Schemas of the OpenAPI document: parameters, bodies, headers and problems."""
 
-import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from importlib import resources
-from types import SimpleNamespace
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -14,50 +11,17 @@ from mappings.fields import View
 from mappings.json_schema import UNDERSCORED_SUFFIX, record_schema, timestamps_schema
 from mappings.resource import Resource
 from service.operation import Operation
-from service.records import geojson
-from service.records.projection import Variant
-from service.records.timestamps_only import encode_timestamps
+from service.records.examples import example_record, example_timestamps, example_variant
 from service.request_context import UNDERSCORE_PARAMETER
-from service.resources.responses import BRIEF, FINAL_PAGE, RECORDS, Envelope, response_of
+from service.resources.responses import BRIEF, FINAL_PAGE, RECORDS, Envelope, RecordFormat, response_of
 from service.scope import COMPANY_PARAMETER
-
-EXAMPLES_FILE = "examples.json"
-
-
-def example_record(resource: Resource, view: View, *, underscored: bool) -> Any:
-    """Return a record in a form of its resource, without optional fields."""
-    return orjson.loads(
-        example_variant(resource, view, underscored=underscored).render(_stored_examples()[resource.alias])
-    )
-
-
-def example_variant(resource: Resource, view: View, *, underscored: bool) -> Variant:
-    """Return the form of example records, without optional fields."""
-    return Variant(resource, view, underscored=underscored)
-
-
-def example_timestamps(resource: Resource, *, underscored: bool) -> Any:
-    """Return the same record under `timestamps_only`."""
-    stored = _stored_examples()[resource.alias]
-    modified = stored.get("ModificationTimestamp") or stored.get("modification_timestamp") or "2026-03-14T09:26:53Z"
-    values = {field: (stored[name],) for name, field in resource.timestamps.items()}
-    clock = int(dt.datetime.fromisoformat(modified).timestamp() * 1000)
-    doc_values = SimpleNamespace(**values, clock=(clock,), modified=(modified,))
-    [encoded] = encode_timestamps(resource, [doc_values], underscored=underscored)
-    return orjson.loads(encoded)
-
-
-@cache
-def _stored_examples() -> dict[str, dict[str, Any]]:
-    stored: dict[str, dict[str, Any]] = orjson.loads(
-        resources.files("service.openapi").joinpath(EXAMPLES_FILE).read_bytes()
-    )
-    return stored
-
 
 Schema = dict[str, Any]
 
 SCHEMA_REFERENCE = "#/components/schemas/{}"
+NOT_MODIFIED = "Nothing has changed since the ETag that was sent."
+CHARACTERS = r"[^\u0000-\u001f\u007f-\u009f]"
+IDENTIFIER_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^{CHARACTERS}+$"}
 
 
 def extract_titled_schemas(schemas: dict[str, Schema]) -> dict[str, Schema]:
@@ -383,9 +347,10 @@ POINT_SCHEMA_NAME = "Point"
 
 @dataclass(frozen=True)
 class FeatureBody:
-    """A response form as GeoJSON; `body` is the same form as JSON."""
+    """A response form as GeoJSON, rendered by a format; `body` is the same form as JSON."""
 
     body: ResponseBody
+    format: RecordFormat
 
     @property
     def name(self) -> str:
@@ -423,15 +388,15 @@ class FeatureBody:
         records = self.body.records
         variant = example_variant(records.resource, records.view, underscored=records.underscored)
         encoded = orjson.dumps(records.example)
-        collection = geojson.feature_collection(variant, [encoded], is_final=True)
-        return orjson.loads(b"".join(collection if self.body.is_collection else geojson.feature(variant, encoded)))
+        collection = self.format.page(variant, [encoded], is_final=True)
+        return orjson.loads(b"".join(collection if self.body.is_collection else self.format.record(variant, encoded)))
 
 
-def feature_bodies(operation: Operation) -> tuple[FeatureBody, ...]:
+def feature_bodies(operation: Operation, formats: Sequence[RecordFormat]) -> tuple[FeatureBody, ...]:
     """Return every GeoJSON form of an operation's response, the default first; none without coordinates."""
-    if not geojson.has_coordinates(response_of(operation).resource):
-        return ()
-    return tuple(FeatureBody(body) for body in response_bodies(operation) if not body.records.brief)
+    found = [each for each in formats if each.applies_to(response_of(operation).resource)]
+    bodies = [body for body in response_bodies(operation) if not body.records.brief]
+    return tuple(FeatureBody(body, each) for each in found for body in bodies)
 
 
 def _geojson_object(kind: str, members: dict[str, Any]) -> dict[str, Any]:

@@ -31,8 +31,7 @@ from service.exports.publications import (
     encode_manifest,
     manifest_name,
 )
-from service.feed.changes import published_mark
-from service.feed.entries import FeedView
+from service.feed.entries import FeedView, published_mark
 from service.feed.snapshot import stream_snapshot
 from service.health.monitor import HealthMonitor
 from service.publishing.files import PublicationFiles, PublishTarget, ThreadedWriter, changes_since, write_changes
@@ -295,10 +294,7 @@ async def _services(connection: ConnectionSettings, settings: ServiceSettings) -
         marks = {connection.alias(resource): mark for resource, mark in services.marks.items()}
         monitor = HealthMonitor(services.engine, connection, settings, _read_nothing, marks)
         await monitor.check_now()
-        try:
-            yield services
-        finally:
-            await services.news.close()
+        yield services
 
 
 async def _read_nothing() -> None:

@@ -1,20 +1,19 @@
 """The operations of the RESO Web API, with keys as bearer tokens and absolute links."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 
 import orjson
 from aiohttp import web
+from marshmallow import Schema
 
 from service.errors import NotFound
 from service.http.negotiation import joined_lines
 from service.http.requests import request_origin
 from service.http.responses import json_response
-from service.keys.api_key import ApiKey
-from service.keys.authentication import authenticate
-from service.limits.admission import RequestKind
+from service.keys.authentication import Bearer
 from service.operation import Operation
 from service.request_context import RequestContext
 from service.reso.entity_events import event_rows
@@ -41,8 +40,6 @@ from service.reso.query_options import (
     VALUE_OPTIONS,
     refuse_unimplemented,
 )
-from service.services import Services
-from service.telemetry.observation import Timer
 
 _TEXT = "text/plain"
 _METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}
@@ -50,31 +47,32 @@ _METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}
 _SINGLE_ROW = SkipToken(b"", 1)
 
 
-@dataclass(frozen=True)
-class ResoOperation(Operation):
-    """An operation below `/reso`: it also accepts the key as a bearer token, and links are absolute URLs.
+def _check(request: web.Request, schema: Schema) -> None:
+    """Raise ApiError for a version or an option of OData that is not implemented."""
+    require_known_version(request.headers)
+    refuse_unimplemented(request.query, schema)
+
+
+def _refine(formats: tuple[Format, ...], request: web.Request, call: RequestContext) -> RequestContext:
+    parameters = call.parameters
+    if formats:
+        accept = joined_lines(request.headers, ACCEPT)
+        parameters = {**parameters, FORMAT: negotiate_format(parameters[FORMAT], accept, formats)}
+    return replace(call, origin=request_origin(request, call.services.settings.proxies), parameters=parameters)
+
+
+def _operation(
+    path: str,
+    schema: Schema,
+    handler: Callable[[RequestContext], Awaitable[web.Response]],
+    formats: tuple[Format, ...] = DATA_FORMATS,
+) -> Operation:
+    """Return an operation below `/reso`: the key may be a bearer token, and links are absolute URLs.
 
     `formats` are those that clients choose from, none if there is one whatever they accept.
     """
-
-    formats: tuple[Format, ...] = DATA_FORMATS
-
-    async def _authenticated(self, request: web.Request, services: Services) -> ApiKey:
-        strangers = services.admission.lane(RequestKind.STRANGER)
-        return await authenticate(request, services.keys, strangers, allow_bearer=True)
-
-    async def _adapted(self, request: web.Request, key: ApiKey) -> web.Request:  # noqa: ARG002 - OData has no profiles
-        return request
-
-    async def _accept(self, services: Services, request: web.Request, timer: Timer, key: ApiKey) -> RequestContext:
-        require_known_version(request.headers)
-        refuse_unimplemented(request.query, self.schema)
-        call = await super()._accept(services, request, timer, key)
-        parameters = call.parameters
-        if self.formats:
-            accept = joined_lines(request.headers, ACCEPT)
-            parameters = {**parameters, FORMAT: negotiate_format(parameters[FORMAT], accept, self.formats)}
-        return replace(call, origin=request_origin(request, services.trusted_proxies), parameters=parameters)
+    refine = partial(_refine, formats)
+    return Operation(path, schema, handler, bearer=Bearer.ALWAYS, adaptable=False, check=_check, refine=refine)
 
 
 async def show_service(call: RequestContext) -> web.Response:
@@ -125,7 +123,7 @@ async def _read_entity(entity_set: EntitySet, call: RequestContext, names: Seque
     rows = await source.rows(_SINGLE_ROW, 1)
     if not rows:
         for resource in entity_set.resources:
-            call.audit.absent(resource, key)
+            call.sent.absent(resource, key)
         raise NotFound(f"There is no {entity_set.name} with {entity_set.key} {key!r}.")
     return source.encode_rows(rows)[1:-1]
 
@@ -157,17 +155,17 @@ def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operati
     is_expandable = bool(navigations(name))
     of_page = EXPANDABLE_COLLECTION_OPTIONS if is_expandable else COLLECTION_OPTIONS
     of_entity = EXPANDABLE_ENTITY_OPTIONS if is_expandable else ENTITY_OPTIONS
-    yield ResoOperation(f"/reso/{name}", of_page, partial(list_entities, entity_set))
-    yield ResoOperation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set), formats=())
+    yield _operation(f"/reso/{name}", of_page, partial(list_entities, entity_set))
+    yield _operation(f"/reso/{name}/$count", COUNT_OPTIONS, partial(show_count, entity_set), formats=())
     for path in (f"/reso/{name}('{{key}}')", f"/reso/{name}({entity_set.key}='{{key}}')"):
-        yield ResoOperation(path, of_entity, partial(show_entity, entity_set))
-        yield ResoOperation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
+        yield _operation(path, of_entity, partial(show_entity, entity_set))
+        yield _operation(f"{path}/{{property}}", VALUE_OPTIONS, partial(show_property, entity_set))
 
 
 RESO_OPERATIONS: tuple[Operation, ...] = (
-    ResoOperation("/reso", SERVICE_DOCUMENT_OPTIONS, show_service),
-    ResoOperation("/reso/$metadata", METADATA_OPTIONS, show_metadata, formats=METADATA_FORMATS),
-    ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
-    ResoOperation(f"/reso/{event_rows.EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
+    _operation("/reso", SERVICE_DOCUMENT_OPTIONS, show_service),
+    _operation("/reso/$metadata", METADATA_OPTIONS, show_metadata, formats=METADATA_FORMATS),
+    _operation(f"/reso/{event_rows.EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
+    _operation(f"/reso/{event_rows.EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
     *(operation for name, entity_set in ENTITY_SETS.items() for operation in _entity_set_operations(name, entity_set)),
 )

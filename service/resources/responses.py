@@ -2,21 +2,21 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar, Protocol
 
 from aiohttp import web
 from marshmallow import Schema
+from multidict import MultiMapping
 
 from cluster.control_index import Mark
 from mappings.casing import underscore
 from mappings.fields import View
 from mappings.resource import Resource
 from service.errors import CollectedFaults, InvalidRequest, NotFound
-from service.http.negotiation import GEOJSON
 from service.http.responses import (
     NEXT_WATERMARK,
     TWO_MEDIA_TYPE_HEADERS,
@@ -28,7 +28,6 @@ from service.http.responses import (
 from service.operation import Operation
 from service.parameters.groups import DEFAULT_PAGE_SIZE
 from service.parameters.types import ClauseBuilder, Parameter
-from service.records import geojson
 from service.records.projection import Variant
 from service.request_context import UNDERSCORE_PARAMETER, RequestContext
 from service.scope import COMPANY_PARAMETER, PARENT_PARAMETER
@@ -56,7 +55,7 @@ async def filter_clauses(
 
     `address_fields` are search fields of addresses, by which hidden ones are not found (`mappings.display`).
     """
-    sent, hidden = call.parameters, address_fields if address_fields and call.display else frozenset[str]()
+    sent, hidden = call.parameters, address_fields if address_fields and call.visibility.display else frozenset[str]()
     built = ((builder.field, builder.clause(sent[name], sent)) for name, builder in _builders(call.schema))
     clauses = [with_shown_address(clause) if field in hidden else clause for field, clause in built if clause]
     faults = CollectedFaults()
@@ -170,9 +169,42 @@ FINAL_PAGE = ("FinalPage", "final_page")
 RECORDS = ("Listings", "listings")
 
 
+class RecordFormat(Protocol):
+    """A format of records besides JSON, which some resources have."""
+
+    media_type: str
+
+    def applies_to(self, resource: Resource) -> bool:
+        """Return whether the resource has this format."""
+
+    def is_wanted(self, headers: MultiMapping[str], parameters: Mapping[str, Any]) -> bool:
+        """Return whether a request prefers it to JSON; raise InvalidRequest if its parameters forbid it."""
+
+    def page(self, variant: Variant, records: Sequence[JsonBytes], *, is_final: bool) -> list[JsonBytes]:
+        """Return the parts of the body of a page."""
+
+    def record(self, variant: Variant, record: JsonBytes) -> list[JsonBytes]:
+        """Return the parts of the body of one record."""
+
+
+class RecordFormats(tuple[RecordFormat, ...]):
+    """The formats that are installed."""
+
+    __slots__ = ()
+
+
+def formats_of(call: RequestContext, resource: Resource) -> list[RecordFormat]:
+    """Return the formats that a resource has besides JSON."""
+    return [each for each in call.services.of(RecordFormats) if each.applies_to(resource)]
+
+
+def _negotiated(formats: Sequence[RecordFormat]) -> Mapping[str, str]:
+    return TWO_MEDIA_TYPE_HEADERS if formats else {}
+
+
 @dataclass(frozen=True)
 class WalkResponse(ResourceResponse):
-    """A page of a feed: `{FinalPage, Listings}`, or a GeoJSON feature collection if the client prefers that."""
+    """A page of a feed: `{FinalPage, Listings}`, or another format if the client prefers that."""
 
     own_parameters: ClassVar[frozenset[str]] = frozenset({CURSOR, "page_size", BRIEF})
 
@@ -180,20 +212,18 @@ class WalkResponse(ResourceResponse):
         """Return the page after the record that `last_platform_listing_id` names."""
         call = await with_true_watermark(call, self.resource)
         clauses = await filter_clauses(call, self.rules, self.resource.address_fields)
-        variant, as_features = (
-            call.variant(self.resource, self.view),
-            geojson.wants_geojson(call.headers, call.parameters),
-        )
+        variant = call.variant(self.resource, self.view)
+        formats = formats_of(call, self.resource)
+        chosen = next((each for each in formats if each.is_wanted(call.headers, call.parameters)), None)
         watermark = await next_watermark(call, self.resource)
         selection = call.selection(self.resource, clauses)
         page = await walk_page(call, selection, variant, call.parameters["page_size"])
         CURRENT_OBSERVATION.get().page = _observed(call, self.resource, page, watermark)
         following = {} if page.is_final else {"next": {CURSOR: page.last}}
-        headers = {**TWO_MEDIA_TYPE_HEADERS, **watermark, **link_header(call.url, following)}
-        if as_features:
-            return json_response(
-                geojson.feature_collection(variant, page.records, is_final=page.is_final), headers, GEOJSON
-            )
+        headers = {**_negotiated(formats), **watermark, **link_header(call.url, following)}
+        if chosen is not None:
+            body = chosen.page(variant, page.records, is_final=page.is_final)
+            return json_response(body, headers, chosen.media_type)
         return json_response(_page_body(variant, page.records, is_final=page.is_final), headers)
 
     def envelopes(self, schema: Schema) -> tuple[Envelope, ...]:  # noqa: ARG002 - the same for all parameters
@@ -293,19 +323,19 @@ class RecordResponse(ResourceResponse):
     view: ClassVar[View] = View.SHOW
 
     async def __call__(self, call: RequestContext) -> web.Response:
-        """Return the record, as a GeoJSON feature if the client prefers that; raise NotFound."""
+        """Return the record, in another format if the client prefers that; raise NotFound."""
         [(variable, identifier)] = call.path.items()
         _refuse_different_identifier(call, variable, identifier)
         variant = call.variant(self.resource, self.view)
         record = await self.find(call, identifier, variant)
         if record is None:
-            call.audit.absent(self.resource, identifier)
+            call.sent.absent(self.resource, identifier)
             raise NotFound(f"There is no {self.resource.title} {identifier!r}.")
-        if not geojson.has_coordinates(self.resource):
-            return json_response([record])
-        if geojson.wants_geojson(call.headers, call.parameters):
-            return json_response(geojson.feature(variant, record), TWO_MEDIA_TYPE_HEADERS, GEOJSON)
-        return json_response([record], TWO_MEDIA_TYPE_HEADERS)
+        formats = formats_of(call, self.resource)
+        for chosen in formats:
+            if chosen.is_wanted(call.headers, call.parameters):
+                return json_response(chosen.record(variant, record), _negotiated(formats), chosen.media_type)
+        return json_response([record], _negotiated(formats))
 
     async def find(self, call: RequestContext, identifier: str, variant: Variant) -> JsonBytes | None:
         """Return the encoded record with an identifier, None if the scope has none."""

@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from service.errors import ApiError, EngineUnavailable
+from service.settings import ServiceSettings
 
 Value = TypeVar("Value")
 
@@ -25,6 +26,11 @@ class CacheAges:
 
     fresh_seconds: float
     stale_seconds: float
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> Self:
+        """Return the ages of the settings."""
+        return cls(settings.fresh_seconds, settings.stale_seconds)
 
 
 class CachedValue(Generic[Value]):

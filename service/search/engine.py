@@ -21,6 +21,8 @@ from elastic_transport import (
     TransportError,
 )
 
+from cluster.http.node_health import NodeHealth
+from cluster.http.reading_node import ReadingNode
 from service.errors import (
     ApiError,
     DataReplaced,
@@ -40,7 +42,7 @@ from service.search.responses import (
     require_complete,
     status_failure,
 )
-from service.search.sharing import SingleFlight
+from service.search.sharing import BatchLoader, SingleFlight
 from service.settings import ServiceSettings
 from service.telemetry.counters import RETRIES, SHARED_SEARCHES
 from service.telemetry.observation import CURRENT_OBSERVATION, Attempts, StartSpan
@@ -133,6 +135,7 @@ class SearchEngine:
         # Later than the request's deadline, so that only one timeout fires; it also bounds calls outside a request.
         self._retries = RetryBudget(settings.connections, settings.deadline_seconds + _CLIENT_MARGIN_SECONDS)
         self._shared_searches: SingleFlight[bytes] = SingleFlight(_count_shared, settings.shared_seconds)
+        self.batches = BatchLoader()
         self.attempts = Attempts(trace)
         self.shards = ShardTable(self.get_json)  # also kept up to date by `service.health.monitor`
         # Monotonic seconds.
@@ -145,6 +148,12 @@ class SearchEngine:
         self.missing: Mapping[str, MissingFields] = {}
         # By default partial results come as 200 with rows missing.
         self._search_options = f"allow_partial_search_results=false&timeout={milliseconds}ms"
+
+    @property
+    def nodes(self) -> tuple[NodeHealth, ...]:
+        """The health of the nodes, as requests see it."""
+        nodes = self._transport.node_pool.all()
+        return tuple(node.health for node in nodes if isinstance(node, ReadingNode))
 
     async def search(
         self, index: str, body: Mapping[str, object], since: Hashable = None, reach: Reach = EVERYTHING

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from mappings.index_body import MAX_RESULT_WINDOW
 from mappings.resource import Resource
 from mappings.stored_document import feed_key
-from service.audit.reads import RequestAudit
 from service.errors import InvalidRequest
 from service.http.responses import LINK, JsonBytes, json_array, link_header
 from service.keys.api_key import mask_keys
@@ -21,6 +20,7 @@ from service.search.deep_pages import DEEP_OFFSET, search_deep_page
 from service.search.placement import OneShard, ServedShards, record_reach
 from service.search.query import Body, Selection, numbered_body, page_body, walk_body
 from service.search.responses import exact_record, extract_exact_records, extract_records, total_hits
+from service.sent import Sent
 from service.telemetry.observation import Layer
 
 
@@ -37,11 +37,11 @@ class RecordBatch:
         return len(self.records)
 
 
-def note_records(audit: RequestAudit, resource: Resource, batches: Iterable[RecordBatch], count: int) -> None:
+def note_records(notes: Sent, resource: Resource, batches: Iterable[RecordBatch], count: int) -> None:
     """Note for the audit that the first `count` records of some batches are sent."""
     for batch in batches:
         sent = min(len(batch), count)
-        audit.hits(resource, batch.response, batch.ends, sent)
+        notes.hits(resource, batch.response, batch.ends, sent)
         count -= sent
 
 
@@ -100,13 +100,13 @@ async def walk_page(call: RequestContext, selection: Selection, variant: Variant
 
 def _record_page(call: RequestContext, batches: Sequence[RecordBatch], variant: Variant, size: int) -> WalkPage:
     stored = [*chain(*(batch.records for batch in batches))]
-    note_records(call.audit, variant.resource, batches, size)
+    note_records(call.sent, variant.resource, batches, size)
     last = record_identifier(variant.resource, stored[:size][-1]) if stored else None
     return WalkPage(variant.encode(stored[:size]), len(stored) <= size, last)
 
 
 def _timestamps_page(call: RequestContext, values: list[Any], variant: Variant, size: int) -> WalkPage:
-    call.audit.values(variant.resource, values[:size])
+    call.sent.values(variant.resource, values[:size])
     encoded = encode_timestamps(variant.resource, values[:size], underscored=variant.underscored)
     return WalkPage(encoded, len(values) <= size, values[:size][-1].id[0] if values else None)
 
@@ -167,7 +167,7 @@ async def numbered_page(call: RequestContext, selection: Selection, variant: Var
     response, total = await _search_at(call, selection, (number - 1) * size, size, timestamps_only=timestamps_only)
     if timestamps_only:
         values = doc_values(variant.resource, response)
-        call.audit.values(variant.resource, values)
+        call.sent.values(variant.resource, values)
         records: Sequence[JsonBytes] = encode_timestamps(variant.resource, values, underscored=variant.underscored)
     else:
         records = variant.encode(_sent_records(call, variant.resource, response, size, size))
@@ -208,12 +208,12 @@ async def single_record(call: RequestContext, selection: Selection, variant: Var
 def _sent_records(call: RequestContext, resource: Resource, response: bytes, size: int, sent: int) -> list[JsonBytes]:
     """Return the encoded records of a search for `size`, of which the response sends `sent` at most."""
     batch = _read_batch(call, resource, response, size)
-    note_records(call.audit, resource, [batch], sent)
+    note_records(call.sent, resource, [batch], sent)
     return batch.records
 
 
 def _read_batch(call: RequestContext, resource: Resource, response: bytes, size: int) -> RecordBatch:
-    records = _records(response, size, call.exact_names(resource), ends := call.audit.ends())
+    records = _records(response, size, call.exact_names(resource), ends := call.sent.ends())
     return RecordBatch(records, response, ends)
 
 
@@ -229,14 +229,14 @@ def _records(
 
 async def batched_record(call: RequestContext, resource: Resource, name: str, variant: Variant) -> JsonBytes | None:
     """Return the record with an identifier within the scope, or None; concurrent reads share a request."""
-    group = (resource.alias, call.scope.companies, call.display, call.exact_names(resource))
-    call.audit.searches(resource, call.mark(resource))
+    group = (resource.alias, call.scope.companies, call.visibility.display, call.exact_names(resource))
+    call.sent.searches(resource, call.mark(resource))
     call.timer.record(Layer.QUERY)
-    record = await call.services.batch_loader.load(group, name, partial(_look_up, call, resource))
+    record = await call.services.engine.batches.load(group, name, partial(_look_up, call, resource))
     call.timer.record(Layer.ELASTICSEARCH)
     if record is None:
         return None
-    call.audit.names(resource, (name,))
+    call.sent.names(resource, (name,))
     return variant.encode([record])[0]
 
 

@@ -19,6 +19,7 @@ from math import inf
 from typing import Protocol, Self
 
 import msgspec
+from aiohttp.typedefs import Middleware
 
 # Seconds: the range of page latencies, up to the longest reasonable deadline.
 REQUEST_BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -275,3 +276,27 @@ class LoopLag:
             due = loop.time() + _PERIOD_SECONDS
             await asyncio.sleep(_PERIOD_SECONDS)
             self.seconds.add(max(0.0, loop.time() - due))
+
+
+@dataclass
+class Totals:
+    """What all requests of a process add up to."""
+
+    traffic: TrafficTotals = field(default_factory=TrafficTotals)
+    timings: TimingTotals = field(default_factory=TimingTotals)
+    loop_lag: LoopLag = field(default_factory=LoopLag)
+
+
+class Tracing(Protocol):
+    """Creates spans for requests and for their requests to Elasticsearch."""
+
+    @property
+    def middleware(self) -> Middleware:
+        """The middleware that traces requests."""
+
+    @property
+    def start_span(self) -> StartSpan:
+        """The function that starts the span of a request to Elasticsearch."""
+
+    def close(self) -> None:
+        """Export the remaining spans; takes seconds if the collector does not respond."""

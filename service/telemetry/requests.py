@@ -15,9 +15,10 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from service.http.requests import IpAddress, IpNetwork, forwarded_address
-from service.telemetry.feed_consumers import ConsumerRegistry
 from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation, TrafficTotals
 
+# Gets each completed request, with the status that was sent.
+RequestListener = Callable[[RequestObservation, int], None]
 # Writes a message and fields as one line.
 EmitLine = Callable[[str, dict[str, Any]], None]
 
@@ -110,11 +111,11 @@ _WITHOUT_BODY = {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
 class RequestObserver:
     """Called by the connection once per request, after the last byte of the response."""
 
-    def __init__(self, traffic: TrafficTotals, consumers: ConsumerRegistry, access_log: AccessLog) -> None:
-        """Add each request to the totals, to the consumers of the console, and to the access log."""
+    def __init__(self, traffic: TrafficTotals, access_log: AccessLog, listeners: Sequence[RequestListener]) -> None:
+        """Add each request to the totals and to the access log, and tell it to the listeners."""
         self._traffic = traffic
-        self._consumers = consumers
         self._access_log = access_log
+        self._listeners = listeners
 
     def on_response_sent(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Record a request whose response was sent completely."""
@@ -131,7 +132,8 @@ class RequestObserver:
         if not body_bytes:
             seen.rows = 0
         self._traffic.add(seen, status, seen.rows, body_bytes, (seen.ready_at or now) - seen.started_at)
-        self._consumers.add(seen, status)
+        for listener in self._listeners:
+            listener(seen, status)
         self._access_log.write(request, seen, status, body_bytes, now - seen.started_at)
 
 

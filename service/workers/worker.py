@@ -22,14 +22,12 @@ import uvloop
 from aiohttp import web
 
 from cluster.connection import ConnectionSettings
-from service.app import create_app
-from service.console.overview import create_operators_app
+from service.app import create_app, create_operators_app, load_tracing
 from service.health.monitor import DRAINING
 from service.http.connection import ServiceRunner
 from service.keys.api_key import install_redaction
 from service.settings import ServiceSettings
 from service.telemetry.logs import configure_logging
-from service.telemetry.traces import load_tracing
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 # From malloc.h.
@@ -261,7 +259,7 @@ def run_server(
     listens only when it is ready for requests.
     """
     install_redaction()
-    app = create_app(settings, connection, configure_logging(settings.log_format), load_tracing(os.environ))
+    app = create_app(settings, connection, configure_logging(settings.log_format), load_tracing(settings, os.environ))
     raise_file_limit(settings)
     retain_freed_memory()
     opened = listeners or bind_sockets(settings)[0]

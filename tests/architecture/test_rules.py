@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.graph import ALLOWED, CLIENT, MODULES, PRODUCT, ROOT, folder_of, imports
 
 # The rest of the service sees neither errors nor the query language of the Elasticsearch client.
-CLIENT_USERS = {"service/audit/audit_store.py", "service/search/engine.py", "service/app.py", "service/keys/store.py"}
+CLIENT_USERS = {"service/audit/store.py", "service/search/engine.py", "service/app.py", "service/keys/store.py"}
 
 
 def name(path: Path) -> str:
@@ -57,9 +57,7 @@ def test_in_the_service_four_modules_use_the_elasticsearch_client() -> None:
 def test_in_the_service_one_module_sends_other_http_requests() -> None:
     """It queries workers of its own host only: no request and no record makes the service connect elsewhere."""
     in_service = [path for path in MODULES if path.is_relative_to(ROOT / "service")]
-    assert {name(path) for path in in_service if "ClientSession" in called(path)} == {
-        "service/console/sibling_workers.py"
-    }
+    assert {name(path) for path in in_service if "ClientSession" in called(path)} == {"service/console/summaries.py"}
 
 
 @pytest.mark.parametrize("package", PRODUCT)
@@ -68,7 +66,7 @@ def test_modules_form_no_circle_even_through_imports_for_types(package: str) -> 
 
 
 # Renders the examples of the API's description, from sample data.
-_FOR_NO_KEY = {"service/openapi/examples.py"}
+_FOR_NO_KEY = {"service/records/examples.py"}
 
 
 def test_the_variant_of_returned_records_is_chosen_in_one_place() -> None:

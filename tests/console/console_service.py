@@ -11,10 +11,13 @@ from multidict import CIMultiDictProxy
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
-from service.console.overview import create_operators_app
+from service.console.consumers import ConsumerRegistry
+from service.console.overview import add_console
 from service.health.monitor import HEALTH_MONITOR, HealthMonitor
+from service.http.requests import allowed_hosts_middleware
 from service.services import Services
 from service.settings import ServiceSettings
+from service.telemetry.metrics import create_metrics_app
 from tests.service.raw_http import listening
 
 FEED = "/v1/listings?platform_company_id=acme&updated_since=1"
@@ -80,7 +83,10 @@ async def serve_console(
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(listening(app, chosen))
         services = app[SERVICES]
-        services.consumers._clock = moved
-        private = await stack.enter_async_context(listening(create_operators_app(app, moved), chosen, private_port))
+        services.of(ConsumerRegistry)._clock = moved
+        operators = create_metrics_app(services)
+        operators.middlewares.append(allowed_hosts_middleware(chosen.metrics_allowed_hosts))
+        add_console(app, operators, moved)
+        private = await stack.enter_async_context(listening(operators, chosen, private_port))
         http = await stack.enter_async_context(ClientSession())
         yield ConsoleService(port, private, services, app[HEALTH_MONITOR], moved, http)

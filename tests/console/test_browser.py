@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from service.telemetry.feed_consumers import STUCK_AFTER_REPEATS
+from service.console.consumers import STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST
 from tests.console.console_service import FEED, ConsoleService
 from tests.service.stand_in import StandIn, refusal

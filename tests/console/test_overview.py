@@ -4,9 +4,9 @@ import orjson
 import pytest
 
 from mappings import RESOURCES
-from service.console.metrics import STEP_COUNT, STEP_SECONDS
+from service.console.consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
+from service.console.history import STEP_COUNT, STEP_SECONDS
 from service.console.summaries import compute_figures
-from service.telemetry.feed_consumers import LATE_PAUSES, LATE_SECONDS, MIN_KNOWN_PAUSES, STUCK_AFTER_REPEATS
 from tests.console.conftest import BUILD, LAST, NOON, PUBLISHED, publish
 from tests.console.console_service import FEED, ConsoleService
 from tests.service.stand_in import Reply, StandIn, refusal

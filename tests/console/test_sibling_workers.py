@@ -8,10 +8,7 @@ import pytest
 from aiohttp import web
 
 from cluster.connection import ConnectionSettings
-from service.console.metrics import STATUS_KIND, HistoryStep, merge_steps
-from service.console.summaries import SiblingWorkers
-from service.settings import ServiceSettings
-from service.telemetry.feed_consumers import (
+from service.console.consumers import (
     ConsumerRegistry,
     FeedConsumer,
     KeyUse,
@@ -19,6 +16,9 @@ from service.telemetry.feed_consumers import (
     merge_consumers,
     merge_key_uses,
 )
+from service.console.history import STATUS_KIND, HistoryStep, merge_steps
+from service.console.summaries import SiblingWorkers
+from service.settings import ServiceSettings
 from service.telemetry.observation import FeedPage, Histogram, RequestObservation, quantile
 from tests.console.conftest import NOON
 from tests.console.console_service import FEED, MovableClock, serve_console
@@ -95,7 +95,7 @@ def test_a_key_of_several_workers_has_its_last_use_and_all_refusals() -> None:
 
 
 def test_the_books_are_bounded_and_forget_who_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.telemetry.feed_consumers._MAX_ENTRIES", 2)
+    monkeypatch.setattr("service.console.consumers._MAX_ENTRIES", 2)
     consumers = ConsumerRegistry(MovableClock(NOON))
     for key_id in ("a", "b", "a", "c"):
         seen = RequestObservation()

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from multidict import CIMultiDictProxy
 
+from service.geojson import GeoJson
 from service.openapi.schemas import FeatureBody, feature_bodies
 from service.operation import Operation
 from service.resources import OPERATIONS
@@ -18,7 +19,7 @@ from tests.contract.world import World, source_identifiers
 from tests.openapi.document_validators import GEOJSON, JSON, body_validator
 
 FEED = "/listings?platform_company_id=summit-crest&market_status=all&updated_since=1&page_size=30"
-_FORMS = [(operation, form) for operation in OPERATIONS for form in feature_bodies(operation)]
+_FORMS = [(operation, form) for operation in OPERATIONS for form in feature_bodies(operation, [GeoJson()])]
 _VARYING = {"date", "x-request-id"}
 
 

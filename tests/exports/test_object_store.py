@@ -70,8 +70,7 @@ async def test_who_may_not_see_everything_is_not_redirected(stored: Stored) -> N
     assert await stored.feed.problem(path, "poor") == (403, "files-forbidden")
     assert await stored.feed.problem(path, "b") == (404, "not-published")
     assert await stored.feed.problem(path, "b", platform_company_id="a") == (403, "forbidden")
-    audit = stored.services.audit
-    assert isinstance(audit, WrittenAudit)
+    audit = stored.services.of(WrittenAudit)
     audit.log.take_rows()
     await stored.fetched(file["href"], method="HEAD")
     assert audit.log.take_rows() == []

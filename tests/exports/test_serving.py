@@ -186,8 +186,7 @@ async def test_a_download_is_recorded_for_the_audit(exports: Exports) -> None:
     """All records of the file, also for a part of it; nothing for HEAD, or a range outside."""
     await exports.publish("a")
     (file,) = (await exports.feed.json("exports/listings"))["files"]
-    audit = services(exports).audit
-    assert isinstance(audit, WrittenAudit)
+    audit = services(exports).of(WrittenAudit)
     audit.log.take_rows()
     await fetched(exports, file["href"], method="HEAD")
     await fetched(exports, file["href"], Range=f"bytes={file['bytes']}-")

@@ -96,8 +96,7 @@ async def test_a_table_counts_as_having_all_records_for_the_audit(exports: Expor
     await exports.publish("a", open_tables=tables)
     files = (await exports.feed.json("exports/listings"))["files"]
     (images,) = (file for file in files if file["table"] == "listing_images")
-    audit = services(exports).audit
-    assert isinstance(audit, WrittenAudit)
+    audit = services(exports).of(WrittenAudit)
     audit.log.take_rows()
     await fetched(exports, images["href"], Range="bytes=0-3")
     (row,) = audit.log.take_rows()

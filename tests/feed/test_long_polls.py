@@ -49,7 +49,7 @@ def count_searches(feed: FeedClient, monkeypatch: pytest.MonkeyPatch) -> list[st
 
 async def wait(feed: FeedClient, key: str, **parameters: Any) -> asyncio.Task[Any]:
     """Return a request that waits, once it is asleep."""
-    notifier = services(feed).news
+    notifier = services(feed).of(ChangeNotifier)
     before = notifier.waiting
     task = asyncio.create_task(feed.json("changes", key, wait=30, **parameters))
     await until(lambda: notifier.waiting > before)
@@ -81,7 +81,7 @@ async def test_requests_for_other_resources_stay_asleep(narrow: FeedClient, monk
     searched = count_searches(narrow, monkeypatch)
     await narrow.update(listing("L0", "a", 1, price=7))
     assert len((await of_listings)["changes"]) == 1
-    assert services(narrow).news.waiting == 1
+    assert services(narrow).of(ChangeNotifier).waiting == 1
     assert searched == [narrow.bench.connection.alias(LISTING)]
     await narrow.update(office("O1", "a", 1), resource=OFFICE)
     assert len((await of_offices)["changes"]) == 1
@@ -97,7 +97,7 @@ async def test_a_request_without_news_needs_no_slot(narrow: FeedClient) -> None:
 async def test_requests_are_woken_when_the_process_stops(narrow: FeedClient) -> None:
     token = await narrow.token()
     waiting = await wait(narrow, "a", since=token)
-    await services(narrow).news.close()
+    await services(narrow).of(ChangeNotifier).close()
     page = await waiting
     assert (page["changes"], page["at_end"]) == ([], True)
     # Another one is not held.
@@ -105,7 +105,7 @@ async def test_requests_are_woken_when_the_process_stops(narrow: FeedClient) -> 
 
 
 async def test_a_client_that_leaves_is_forgotten(narrow: FeedClient) -> None:
-    notifier: ChangeNotifier = services(narrow).news
+    notifier: ChangeNotifier = services(narrow).of(ChangeNotifier)
     waiting = await wait(narrow, "a", since=await narrow.token())
     waiting.cancel()
     await until(lambda: notifier.waiting == 0)

@@ -6,9 +6,11 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from service.capabilities import installed_capabilities
 from service.openapi.document import document
 
-DOCUMENT = document()
+CAPABILITIES = installed_capabilities()
+DOCUMENT = document(CAPABILITIES)
 GET_OPERATIONS: dict[str, dict[str, Any]] = {path: item["get"] for path, item in DOCUMENT["paths"].items()}
 
 JSON = "application/json"

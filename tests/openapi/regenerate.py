@@ -12,11 +12,12 @@ import orjson
 
 from mappings import RESOURCES
 from sample import write_source
+from service.capabilities import installed_capabilities
 from service.openapi.document import encoded_document
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "openapi.json"
-EXAMPLES = ROOT / "service" / "openapi" / "examples.json"
+EXAMPLES = ROOT / "service" / "records" / "examples.json"
 MAP_EXAMPLE = ROOT / "service" / "site" / "assets" / "map_example.json"
 
 _DAY = dt.datetime(2026, 3, 14, 9, 26, 53, tzinfo=dt.UTC)
@@ -71,4 +72,4 @@ def _fullest(path: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     EXAMPLES.write_bytes(render_examples())
     MAP_EXAMPLE.write_bytes(render_map_example())
-    DOCUMENT.write_bytes(encoded_document())
+    DOCUMENT.write_bytes(encoded_document(installed_capabilities()))

@@ -18,7 +18,7 @@ from cluster.settings import SettingError
 from service import errors
 from service.app import create_app
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.operations import FEED_OPERATIONS
+from service.feed.capability import CAPABILITY as CHANGES
 from service.openapi.document import create_document_handler, document, encoded_document
 from service.openapi.schemas import extract_titled_schemas, response_bodies
 from service.operation import Operation
@@ -28,6 +28,7 @@ from service.settings import ServiceSettings
 from service.site.discovery import API_CATALOG_PATH, LLMS_PATH, SECURITY_PATH
 from tests.openapi import regenerate
 from tests.openapi.document_validators import (
+    CAPABILITIES,
     DOCUMENT,
     GET_OPERATIONS,
     absolute_path,
@@ -39,18 +40,18 @@ from tests.openapi.document_validators import (
 _RENEW = "`python -m tests.openapi.regenerate` renews it; read the difference as a partner would"
 # Never the fate of a GET that is sent as the document says, or a defect; of OData alone.
 _NOT_PROMISED = {405, 406, 500, 501}
-_ALL = (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS)
+_ALL = (*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS)
 _operations = pytest.mark.parametrize("operation", _ALL, ids=lambda operation: operation.path)
 _of_the_contract = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
 
 
 def test_the_kept_document_is_the_one_that_is_served() -> None:
-    assert regenerate.DOCUMENT.read_bytes() == encoded_document(), _RENEW
+    assert regenerate.DOCUMENT.read_bytes() == encoded_document(CAPABILITIES), _RENEW
 
 
 def test_the_command_prints_it() -> None:
     printed = CliRunner().invoke(main, ["openapi"])
-    assert (printed.exit_code, printed.stdout_bytes) == (0, encoded_document())
+    assert (printed.exit_code, printed.stdout_bytes) == (0, encoded_document(CAPABILITIES))
 
 
 def test_the_examples_are_those_that_the_generator_makes() -> None:
@@ -77,7 +78,7 @@ def test_every_operation_has_a_summary_and_a_description_that_says_more() -> Non
     ],
 )
 def test_the_contact_is_the_one_of_the_setting(contact: str, members: dict[str, str]) -> None:
-    described = document(contact)
+    described = document(CAPABILITIES, contact)
     assert described["info"]["contact"] == {"name": "The provider of your key"} | members
     assert list(OpenAPIV31SpecValidator(described).iter_errors()) == []
 
@@ -89,7 +90,7 @@ def test_another_contact_is_refused(contact: str) -> None:
 
 
 def test_it_is_made_alike_every_time() -> None:
-    assert document() == DOCUMENT
+    assert document(CAPABILITIES) == DOCUMENT
 
 
 def test_it_is_valid_openapi() -> None:
@@ -181,7 +182,7 @@ def test_operations_have_names_and_sentences_of_their_own() -> None:
 
 
 def test_members_may_be_added_to_every_answer() -> None:
-    assert b"additionalProperties" not in encoded_document()
+    assert b"additionalProperties" not in encoded_document(CAPABILITIES)
 
 
 @_of_the_contract
@@ -238,13 +239,13 @@ _UNPACK: dict[str, Callable[[bytes], bytes]] = {
 
 async def test_it_is_served_packed_and_only_once_to_each(aiohttp_client: AiohttpClient) -> None:
     app = web.Application()
-    app.router.add_get("/", create_document_handler())
+    app.router.add_get("/", create_document_handler(CAPABILITIES, ""))
     client = await aiohttp_client(app, auto_decompress=False)
     tags = set()
     for coding, unpack in _UNPACK.items():
         asked = {"Accept-Encoding": coding}
         first = await client.get("/", headers=asked)
-        assert unpack(await first.read()) == encoded_document()
+        assert unpack(await first.read()) == encoded_document(CAPABILITIES)
         assert (first.content_type, first.headers.get("Content-Encoding", "identity")) == ("application/json", coding)
         tags.add(first.headers["ETag"])
         again = await client.get("/", headers={**asked, "If-None-Match": first.headers["ETag"]})

@@ -16,8 +16,9 @@ from marshmallow import Schema
 from mappings import RESOURCES
 from service.errors import InvalidRequest
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.operations import FEED_OPERATIONS
-from service.openapi.document import parameter_plugin
+from service.feed import schemas as feed_schemas
+from service.feed.capability import CAPABILITY as CHANGES
+from service.openapi.document import ParameterPlugin
 from service.operation import Operation
 from service.parameters.parser import parse_query
 from service.parameters.types import Parameter
@@ -59,7 +60,7 @@ _LISTS: dict[str, Callable[[list[str]], Any]] = {
     "prefixes": lambda sent: sorted({*sent}),
 }
 operations = pytest.mark.parametrize(
-    "operation", [*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS], ids=lambda operation: operation.path
+    "operation", [*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS], ids=lambda operation: operation.path
 )
 
 
@@ -152,7 +153,7 @@ def test_a_parameter_of_an_unknown_kind_is_not_left_undescribed() -> None:
         """Not in the table."""
 
     with pytest.raises(KeyError, match="Colour"):
-        APISpec("", "", "3.1.0", plugins=[parameter_plugin()]).path(
+        APISpec("", "", "3.1.0", plugins=[ParameterPlugin(feed_schemas.PARAMETERS)]).path(
             "/", operations={"get": {"parameters": [_in_query(Colour)]}}
         )
 

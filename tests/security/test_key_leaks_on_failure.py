@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, generate_latest
 from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
-from service.console.metrics import create_metrics_app
+from service.telemetry.metrics import create_metrics_app
 from tests.security.canary import CanaryKey
 from tests.security.test_redaction import written
 from tests.service.conftest import DEADLINES_SECONDS, Open

@@ -11,8 +11,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from cluster.connection import ConnectionSettings
-from service.app import create_app
-from service.console.overview import create_operators_app
+from service.app import create_app, create_operators_app
 from service.http.connection import ServiceRunner
 from service.settings import ServiceSettings
 

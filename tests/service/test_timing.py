@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
-from service.console.metrics import create_metrics_app
+from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer, Timer, TimingTotals
 from tests.service.conftest import Open
 from tests.service.stand_in import StandIn, hit

@@ -6,7 +6,7 @@ from functools import cache
 from html.parser import HTMLParser
 
 from service.http.negotiation import ContentCoding
-from service.site.pages import _render_compressed
+from service.site.handler import _render_compressed
 
 _EMPTY = {"meta", "link", "img", "br", "hr", "input"}
 

@@ -14,7 +14,7 @@ from cluster.connection import ConnectionSettings, connect
 from embedded import EmbeddedCluster, NodeOptions
 from indexer import IndexerContext, IndexerSettings, open_source, reindex
 from sample import write_source
-from service.console.metrics import STEP_COUNT, STEP_SECONDS
+from service.console.history import STEP_COUNT, STEP_SECONDS
 from service.keys.store import KeyGrant, KeyStore
 from tests.console.console_service import ConsoleService, MovableClock, serve_console
 from tests.site.conftest import open_chromium

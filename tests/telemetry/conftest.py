@@ -18,10 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.connection import ConnectionSettings
 from service.app import SERVICES, create_app
-from service.console.metrics import create_metrics_app
 from service.services import Services
 from service.settings import ServiceSettings
-from service.telemetry.traces import OtelTracing
+from service.telemetry.metrics import create_metrics_app
+from service.telemetry.opentelemetry import OtelTracing
 from tests.network.server import Server, answering, serving
 from tests.network.threads import in_thread
 from tests.service.conftest import stand_in

@@ -168,7 +168,7 @@ async def test_requests_in_flight_and_healthy_nodes_are_reported(watched: Watche
     assert lanes["brokerage_requests_running", "page"] == 1
     held.release.set()
     await asking
-    (pulse,) = watched.services.pulses
+    (pulse,) = watched.services.engine.nodes
     pulse.is_healthy = False
     assert (await watched.samples(nodes))[nodes, "failed"] == 1
     pulse._unanswered = 2
@@ -188,7 +188,7 @@ async def test_the_marks_of_all_resources_are_reported_with_the_age_of_the_index
 
 
 async def test_a_loop_that_is_held_up_is_late(watched: Watched) -> None:
-    lag = watched.services.loop_lag.seconds
+    lag = watched.services.totals.loop_lag.seconds
     await until(lambda: lag.buckets()[-1][1] >= 1)
     before = lag.sum
     tried = lag.buckets()[-1][1]

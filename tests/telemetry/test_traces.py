@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from service.telemetry.traces import load_tracing
+from service.telemetry.tracing import load_tracing
 from tests.network.server import Server
 from tests.service.raw_http import exchange, request
 from tests.service.stand_in import StandIn, refusal
@@ -75,7 +75,7 @@ async def test_what_the_service_asks_for_by_itself_is_not_traced(watched: Watche
 
 _SENDING = """
 import os
-from service.telemetry.traces import load_tracing
+from service.telemetry.tracing import load_tracing
 tracing = load_tracing(os.environ)
 with tracing._tracer.start_as_current_span("GET /v1/listings"):
     tracing.start_span("POST", "/listings/_search?timeout=1ms").end(200)
@@ -106,7 +106,7 @@ def test_nothing_is_traced_unless_the_variables_enable_it(environ: dict[str, str
 
 
 def test_what_is_not_installed_is_said_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setitem(sys.modules, "service.telemetry.traces", None)
+    monkeypatch.setitem(sys.modules, "service.telemetry.opentelemetry", None)
     assert load_tracing({"OTEL_TRACES_EXPORTER": "otlp"}) is None
     assert "the extra `otel` is not installed" in caplog.text
 

@@ -81,7 +81,7 @@ class ChildPageSource:
         for row in rows:
             sent.setdefault(row.resource, {})[row.child.key.parent] = None
         for resource, names in sent.items():
-            self.call.audit.names(resource, list(names))
+            self.call.sent.names(resource, list(names))
         return encode_children(self.properties, self.child_set.resources[0], [row.child for row in rows])
 
 
@@ -135,7 +135,7 @@ def _selection(call: RequestContext, child_set: ChildSet, resource: Resource, co
     """Return the parents that have children; none if the key may not see them."""
     call.require(resource, (child_set.counted_by,))
     clauses: list[Clause] = [{"exists": {"field": child_set.counted_by}}]
-    if child_set.group(resource) in call.withheld:
+    if child_set.group(resource) in call.visibility.withheld:
         clauses.append(MATCH_NONE)
     if condition.of_parents is not None:
         find_matcher = partial(matcher_for, call, child_set, resource)

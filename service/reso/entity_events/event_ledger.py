@@ -11,6 +11,7 @@ import msgspec
 from cluster.control_index import Mark
 from cluster.publications import HEAD_ID, LedgerArchive, LedgerHead, Publication, archive_id
 from service.errors import EngineUnavailable
+from service.search.cached_value import CachedValue
 from service.search.engine import SearchEngine
 
 _CONCURRENT_READS = 16
@@ -172,3 +173,7 @@ class EventLedgerReader:
         if document is None:
             raise EngineUnavailable("The event ledger was replaced while it was read.")
         return msgspec.convert(document, LedgerArchive)
+
+
+class Events(CachedValue[EventLedger]):
+    """The ledger, as read last."""

@@ -5,7 +5,7 @@ import asyncio
 from mappings.resource import Resource
 from service.errors import InvalidRequest
 from service.request_context import RequestContext
-from service.reso.entity_events.event_ledger import EventLedger
+from service.reso.entity_events.event_ledger import EventLedger, Events
 from service.reso.entity_events.event_matchers import (
     EventKeyMatcher,
     EventNumberMatcher,
@@ -58,7 +58,7 @@ async def query_events(call: RequestContext) -> EventPageSource:
 
 async def _current_ledger(call: RequestContext) -> EventLedger:
     """Return the ledger; raise ApiError if it cannot be renewed, or if data that it numbers were replaced."""
-    ledger = await call.services.events.get_renewed()
+    ledger = await call.services.of(Events).get_renewed()
     for resource in _EVENT_RESOURCES:
         call.services.engine.require_continued(call.services.connection.alias(resource))
     return ledger

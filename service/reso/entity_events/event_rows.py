@@ -15,7 +15,7 @@ import orjson
 from mappings.resource import Resource
 from mappings.stored_document import split_document_id
 from service.request_context import RequestContext
-from service.reso.entity_events.event_ledger import EventLedger
+from service.reso.entity_events.event_ledger import EventLedger, Events
 from service.reso.entity_sets.declarations import ENTITY_SET_BY_RESOURCE
 from service.reso.entity_sets.doc_values import DocumentPosition, count_documents, read_doc_values
 from service.reso.entity_sets.sort_fields import SortKind
@@ -85,7 +85,7 @@ class EventPageSource:
         """Return events as a JSON array."""
         for resource in {event.resource for event in rows}:
             keys = [event.key for event in rows if event.resource is resource]
-            self.call.audit.events(resource, keys, self.ledger.published_sequence(resource.alias))
+            self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
         return b"[%b]" % b",".join(map(self._encode_event, rows))
 
     def _encode_event(self, event: EntityEvent) -> bytes:
@@ -142,7 +142,7 @@ class EventPageSource:
         services = self.call.services
         names = [resource.alias for resource in self.clauses]
         marks = await asyncio.gather(*(services.marks[resource].refreshed() for resource in self.clauses))
-        ledger = await services.events.refreshed()
+        ledger = await services.of(Events).refreshed()
         horizon = ledger.horizon(dict(zip(names, marks, strict=True)))
         if max(start, cursor.floor_event) < horizon or start > ledger.end:
             raise EventsForgotten(start, horizon, ledger.end)

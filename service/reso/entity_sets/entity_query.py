@@ -84,7 +84,7 @@ class EntityPageSource:
     def _convert(self, rows: Sequence[EntityRow]) -> None:
         for resource in {row.resource for row in rows}:
             own = [row for row in rows if row.resource is resource]
-            self.call.audit.names(resource, [row.id for row in own])
+            self.call.sent.names(resource, [row.id for row in own])
             self._encoder(resource).convert([row.source for row in own])
 
     def _decode(self, resource: Resource, response: bytes) -> list[EntityHit]:
@@ -132,7 +132,7 @@ def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource,
     if declared is None:
         raise InvalidRequest.of(FILTER, f"{entity_set.name} has no property {name!r}.")
     groups = {column.group for column in declared.columns.values()}
-    if hidden := groups & call.withheld:
+    if hidden := groups & call.visibility.withheld:
         raise Forbidden.of(FILTER, f"this key may not see the field group {hidden.pop()}.")
     matcher = declared.matcher(resource)
     if matcher is None:
@@ -143,7 +143,7 @@ def matcher_for(call: RequestContext, entity_set: EntitySet, resource: Resource,
     column = declared.columns[resource]
     call.require(resource, column.search.fields)
     is_address = column.source_member in resource.address
-    return ShownAddressMatcher(matcher) if call.display and is_address else matcher
+    return ShownAddressMatcher(matcher) if call.visibility.display and is_address else matcher
 
 
 def selected_properties(

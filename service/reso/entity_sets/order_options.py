@@ -41,8 +41,8 @@ def _sort_key(call: RequestContext, entity_set: EntitySet, declared: EntityPrope
 def _require_visible(call: RequestContext, entity_set: EntitySet, declared: EntityProperty) -> None:
     """Raise Forbidden for an order that would show what the key may not see."""
     for resource, column in declared.columns.items():
-        if column.group in call.withheld:
+        if column.group in call.visibility.withheld:
             raise Forbidden.of(ORDER_BY, f"this key may not see the field group {column.group}.")
-        if call.display and column.source_member in resource.address:
+        if call.visibility.display and column.source_member in resource.address:
             reason = "this key may not see every address"
             raise Forbidden.of(ORDER_BY, f"{reason}, so {entity_set.name} has no order by {declared.name}.")

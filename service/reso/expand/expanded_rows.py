@@ -133,7 +133,7 @@ class ExpandedPageSource:
 
     def _key(self, members: Mapping[str, Any], declared: EntityProperty, resource: Resource) -> str | None:
         column = declared.columns.get(resource)
-        if column is None or column.group in self.call.withheld or column.source_member not in members:
+        if column is None or column.group in self.call.visibility.withheld or column.source_member not in members:
             return None
         value = msgspec.json.decode(members[column.source_member])
         return value if isinstance(value, str) and value else None

@@ -75,7 +75,7 @@ def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSourc
 
 def select_static(call: RequestContext, static_set: StaticSet) -> list[Row]:
     """Return the rows that `$filter` selects; raise InvalidRequest or OptionNotImplemented."""
-    rows, sent = static_set.visible(call.withheld), call.parameters[FILTER]
+    rows, sent = static_set.visible(call.visibility.withheld), call.parameters[FILTER]
     return rows if sent is None else list(filter(StaticFilter(static_set, sent.expression).holds, rows))
 
 
@@ -83,7 +83,7 @@ def query_static_row(
     call: RequestContext, static_set: StaticSet, key: str, names: Sequence[str] | None
 ) -> StaticPageSource:
     """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
-    rows = [row for row in static_set.visible(call.withheld) if row[static_set.key] == key]
+    rows = [row for row in static_set.visible(call.visibility.withheld) if row[static_set.key] == key]
     return StaticPageSource(static_set, rows, selected_properties(call, static_set, names))
 
 

@@ -13,6 +13,7 @@ from service.app import SERVICES, create_app
 from service.audit.reads import SENT, SentPage, WrittenAudit, pages_with
 from service.audit.store import AuditStore
 from service.keys.store import KeyGrant, KeyStore
+from service.services import Services
 from service.settings import ServiceSettings
 from tests.feed.feed_client import company, listing, office
 from tests.indexer.conftest import Bench, bench
@@ -40,9 +41,8 @@ class AuditedService:
     def audit(self) -> WrittenAudit:
         """The audit of the service."""
         assert self.http.app is not None
-        found = self.http.app[SERVICES].audit
-        assert isinstance(found, WrittenAudit)
-        return found
+        services: Services = self.http.app[SERVICES]
+        return services.of(WrittenAudit)
 
     @property
     def store(self) -> AuditStore:

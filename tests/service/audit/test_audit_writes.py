@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 from mappings import LISTING
 from service.app import SERVICES
 from service.audit.reads import GAP, SENT, SESSION, AuditLog, WrittenAudit
+from service.services import Services
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, refusal
 from tests.waiting import until
@@ -33,9 +34,8 @@ async def api(open_api: Open, stand_in: StandIn) -> TestClient[Any, Any]:
 def audit_of(api: TestClient[Any, Any]) -> WrittenAudit:
     """Return the audit of the service."""
     assert api.app is not None
-    audit = api.app[SERVICES].audit
-    assert isinstance(audit, WrittenAudit)
-    return audit
+    services: Services = api.app[SERVICES]
+    return services.of(WrittenAudit)
 
 
 async def asked(api: TestClient[Any, Any], stand_in: StandIn) -> int:

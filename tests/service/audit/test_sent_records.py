@@ -6,7 +6,7 @@ import pytest
 
 from service.audit.reads import ABSENT, EVENT, LIVE
 from service.exports.operations import EXPORT_OPERATIONS
-from service.feed.operations import FEED_OPERATIONS
+from service.feed.capability import CAPABILITY as CHANGES
 from service.reso.operations import RESO_OPERATIONS
 from service.resources import OPERATIONS
 from tests.feed.feed_client import deleted_listing, listing
@@ -104,7 +104,9 @@ async def test_each_form_of_response_is_recorded_exactly(audited: AuditedService
 
 
 def test_no_operation_is_forgotten() -> None:
-    operations = {operation.path for operation in (*OPERATIONS, *FEED_OPERATIONS, *EXPORT_OPERATIONS, *RESO_OPERATIONS)}
+    operations = {
+        operation.path for operation in (*OPERATIONS, *CHANGES.operations, *EXPORT_OPERATIONS, *RESO_OPERATIONS)
+    }
     # Files are downloaded in tests/exports/test_serving.py.
     elsewhere = {"/reso/EntityEvent({key})", *(operation.path for operation in EXPORT_OPERATIONS)}
     elsewhere |= {path for path in operations if path.startswith(tuple(f"/reso/{name}" for name in (*PARTS, *STATIC)))}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,8 +13,6 @@ from service.errors import ApiError
 from service.http.responses import EXTRA_HEADERS
 from service.keys.api_key import ApiKey
 from service.keys.authentication import authenticate
-from service.keys.ring import KeyRing
-from service.limits.admission import AdmissionLane
 from service.resources import OPERATIONS
 from tests.service.index_sandbox import OPERATION_PATHS
 from tests.service.raw_http import RawResponse, exchange_one, request, serve_raw
@@ -153,9 +152,9 @@ async def test_probes(port: int, stand_in: StandIn, path: str) -> None:
 async def test_what_a_step_adds_is_on_a_refusal_by_a_later_step(
     port: int, key: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def counting(asked: web.Request, keys: KeyRing, strangers: AdmissionLane) -> ApiKey:
+    async def counting(asked: web.Request, *given: Any) -> ApiKey:
         asked[EXTRA_HEADERS]["X-Left"] = "7"
-        return await authenticate(asked, keys, strangers)
+        return await authenticate(asked, *given)
 
     monkeypatch.setattr("service.operation.authenticate", counting)
     for path in ("/v1/companies?q=1", "/v1//companies//?q=1", "/v1/companies"):

@@ -155,6 +155,6 @@ async def test_a_304_is_accounted_for(open_api: Open, stand_in: StandIn) -> None
     assert held.status == 304
     assert "elasticsearch;dur=" in held.headers["Server-Timing"]
     assert api.app is not None
-    counted = {layer: spent.count for (path, layer), spent in api.app[SERVICES].timings.totals.items()}
+    counted = {layer: spent.count for (path, layer), spent in api.app[SERVICES].totals.timings.totals.items()}
     assert counted[Layer.ELASTICSEARCH] == 1
     assert Layer.WRITE not in counted

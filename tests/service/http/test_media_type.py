@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.http.negotiation import prefers_geojson
+from service.geojson import prefers_geojson
 
 GEOJSON = "application/geo+json"
 

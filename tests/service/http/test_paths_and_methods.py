@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 from yarl import URL
 
+from service.http.adapter import RequestAdapter
 from service.http.problems import problem_middleware
 from service.resources import OPERATIONS
 from tests.service.conftest import Open
@@ -202,7 +203,7 @@ async def test_a_refusal_of_the_framework_is_a_problem_too(aiohttp_client: Aioht
     async def refuse(request: web.Request) -> web.Response:
         raise web.HTTPRequestEntityTooLarge(max_size=1, actual_size=len(request.path))
 
-    app = web.Application(middlewares=[problem_middleware()])
+    app = web.Application(middlewares=[problem_middleware((), RequestAdapter())])
     app.router.add_get("/", refuse)
     client = await aiohttp_client(app)
     # Python 3.13 names it as RFC 9110 does.

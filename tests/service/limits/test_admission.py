@@ -10,10 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_aiohttp.plugin import AiohttpClient
 
 from service.app import SERVICES
-from service.console.metrics import create_metrics_app
 from service.limits.admission import AdmissionControl, AdmissionLane, RequestKind
 from service.operation import Operation
 from service.resources import OPERATIONS
+from service.telemetry.metrics import create_metrics_app
 from service.telemetry.observation import Layer
 from tests.service.conftest import Open
 from tests.service.stand_in import Reply, StandIn, search_response
@@ -168,14 +168,14 @@ async def test_who_reads_slowly_holds_no_place(full: Full) -> None:
         full.stand_in.add("listings", f"L{number}", {"PlatformListingId": f"L{number}", "PublicRemarks": "x" * 2**20})
     full.stand_in.replies.clear()
     services = full.api.app[SERVICES]
-    written = services.timings.totals["/listings", Layer.WRITE].count
+    written = services.totals.timings.totals["/listings", Layer.WRITE].count
     _, writer = await asyncio.open_connection(full.api.host, full.api.port, limit=1024)
     key = full.headers["x-api-key"]
     writer.write(f"GET {PAGE.format(7)} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\n\r\n".encode())
     await until(lambda: full.pages.running == 1)
     await until(lambda: full.pages.running == 0)
     assert [path for path, _ in full.stand_in.asked if path == "/listings/_search"] != []
-    assert services.timings.totals["/listings", Layer.WRITE].count == written
+    assert services.totals.timings.totals["/listings", Layer.WRITE].count == written
     writer.close()
 
 

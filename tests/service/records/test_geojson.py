@@ -9,9 +9,9 @@ from aiohttp.test_utils import TestClient
 
 from mappings import AGENT, LISTING, RESOURCES, SOLD_LISTING
 from mappings.fields import View
+from service import geojson
 from service.http.negotiation import GEOJSON
 from service.http.responses import count_records
-from service.records import geojson
 from service.records.projection import Variant
 from tests.service.stand_in import StandIn
 

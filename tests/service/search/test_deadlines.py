@@ -35,7 +35,7 @@ def is_empty(app: web.Application | None) -> bool:
     """Return whether no search is running."""
     assert app is not None
     services = app[SERVICES]
-    return not services.engine._shared_searches._tasks and not services.batch_loader._queues
+    return not services.engine._shared_searches._tasks and not services.engine.batches._queues
 
 
 def count(stand_in: StandIn) -> int:

@@ -1,12 +1,7 @@
 """Metrics for Prometheus, and their last hour for the console."""
 
-import asyncio
-import time
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, disable_created_metrics, generate_latest
 from prometheus_client.core import (
@@ -20,12 +15,13 @@ from prometheus_client.core import (
 from cluster.control_index import Mark
 from cluster.http.node_health import NodeHealth
 from mappings.resource import Resource
+from service.http.adapter import RequestAdapter
 from service.http.problems import problem_middleware
 from service.http.send_monitor import SendMonitor
 from service.limits.admission import AdmissionLane
 from service.search.cached_value import CachedValue, refresh_all
 from service.services import Services
-from service.telemetry.observation import Attempts, Histogram, LoopLag, TimingTotals, TrafficTotals
+from service.telemetry.observation import Attempts, LoopLag, TimingTotals, TrafficTotals
 
 
 class TimingCollector:
@@ -191,113 +187,17 @@ def create_metrics_app(services: Services) -> web.Application:
         body = generate_latest(REGISTRY) + generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": _CONTENT_TYPE})
 
-    app = web.Application(middlewares=[problem_middleware()])
+    app = web.Application(middlewares=[problem_middleware((), RequestAdapter())])
     app.router.add_get("/metrics", metrics)
     return app
 
 
 def _registry(services: Services) -> CollectorRegistry:
     registry = CollectorRegistry()
-    registry.register(TimingCollector(services.timings))
+    registry.register(TimingCollector(services.totals.timings))
     registry.register(AdmissionCollector(services.admission.lanes()))
     registry.register(UnsentCollector(services.sends))
-    registry.register(TrafficCollector(services.traffic))
-    registry.register(EngineCollector(services.engine.attempts, services.pulses))
-    registry.register(ProgressCollector(services.loop_lag, services.marks))
+    registry.register(TrafficCollector(services.totals.traffic))
+    registry.register(EngineCollector(services.engine.attempts, services.engine.nodes))
+    registry.register(ProgressCollector(services.totals.loop_lag, services.marks))
     return registry
-
-
-STEP_SECONDS = 5
-STEP_COUNT = 120
-# Subjects other than routes.
-ENGINE_SUBJECT, LOOP_SUBJECT = "elasticsearch", "event loop"
-STATUS_KIND, ROWS_KIND, SECONDS_KIND = "status", "rows", "seconds"
-
-# Kind, route or other subject, and status or upper bound in seconds.
-CountName = tuple[str, str, str]
-Counts = Counter[CountName]
-
-
-class HistoryStep(msgspec.Struct):
-    """The counts of one step; `number` is the time since 1970 in steps of five seconds."""
-
-    number: int
-    counts: list[tuple[str, str, str, int]]
-
-
-class MetricHistory:
-    """The steps of one process."""
-
-    def __init__(self, services: Services, clock: Callable[[], float] = time.time) -> None:
-        """Start now, without earlier counts; `clock` returns seconds since 1970."""
-        self._services = services
-        self._clock = clock
-        self._last_totals = _totals(services)
-        self._steps: deque[tuple[int, Counts]] = deque(maxlen=STEP_COUNT)
-
-    async def lifespan(self, _: web.Application) -> AsyncIterator[None]:
-        """Sample while the application runs."""
-        counting = asyncio.create_task(self._run())
-        yield
-        counting.cancel()
-        with suppress(asyncio.CancelledError):
-            await counting
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(STEP_SECONDS)
-            self.sample()
-
-    def sample(self) -> None:
-        """Add everything counted since the last sample to the current step."""
-        number = int(self._clock()) // STEP_SECONDS
-        totals = _totals(self._services)
-        if not self._steps or self._steps[-1][0] != number:
-            self._steps.append((number, Counter()))
-        self._steps[-1][1].update(totals - self._last_totals)
-        self._last_totals = totals
-
-    def steps(self) -> list[HistoryStep]:
-        """Return all steps up to now, oldest first."""
-        self.sample()
-        return [
-            HistoryStep(number, [(*name, count) for name, count in counts.items()]) for number, counts in self._steps
-        ]
-
-
-def merge_steps(steps: Iterable[HistoryStep]) -> dict[int, Counts]:
-    """Add up the steps of several processes, by step number."""
-    merged: dict[int, Counts] = {}
-    for step in steps:
-        counts = merged.setdefault(step.number, Counter())
-        for kind, subject, label, count in step.counts:
-            counts[kind, subject, label] += count
-    return merged
-
-
-def _totals(services: Services) -> Counts:
-    return Counter(dict(_counted(services)))
-
-
-def _counted(services: Services) -> Iterator[tuple[CountName, int]]:
-    traffic = services.traffic
-    by_status: Counts = Counter()
-    for (route, status, _), count in traffic.requests.items():
-        by_status[STATUS_KIND, route, str(status)] += count
-    yield from by_status.items()
-    for route, rows in traffic.rows.items():
-        yield (ROWS_KIND, route, ""), rows
-    for (route, status_class), histogram in traffic.seconds.items():
-        if status_class == "2xx":
-            yield from _durations(route, histogram)
-    engine: Counts = Counter()
-    for outcome, histogram in services.engine.attempts.seconds.items():
-        engine.update({(STATUS_KIND, ENGINE_SUBJECT, outcome): sum(histogram.counts.values())})
-        engine.update(dict(_durations(ENGINE_SUBJECT, histogram)))
-    yield from engine.items()
-    yield from _durations(LOOP_SUBJECT, services.loop_lag.seconds)
-
-
-def _durations(subject: str, histogram: Histogram) -> Iterator[tuple[CountName, int]]:
-    for bound, count in histogram.counts.items():
-        yield (SECONDS_KIND, subject, str(bound)), count

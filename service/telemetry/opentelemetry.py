@@ -1,62 +1,23 @@
-"""Traces with OpenTelemetry."""
+"""OpenTelemetry spans; the only module that imports OpenTelemetry (extra `otel`).
+
+The standard instrumentation would put the URL of a request into its span, including a key sent in the query; these
+spans contain no text sent by a client. `traceparent` is read; `tracestate` and `baggage`, which are free text, are not.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Protocol
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation, StartSpan
+from service.telemetry.observation import CURRENT_OBSERVATION, NO_LABEL, RequestObservation
 from service.telemetry.requests import known_method
-
-_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-
-_log = logging.getLogger("service")
-
-
-class Tracing(Protocol):
-    """Creates spans for requests and for their requests to Elasticsearch."""
-
-    @property
-    def middleware(self) -> Middleware:
-        """The middleware that traces requests."""
-
-    @property
-    def start_span(self) -> StartSpan:
-        """The function that starts the span of a request to Elasticsearch."""
-
-    def close(self) -> None:
-        """Export the remaining spans; takes seconds if the collector does not respond."""
-
-
-def load_tracing(environ: Mapping[str, str]) -> Tracing | None:
-    """Return the tracing, or None if it is disabled or not installed."""
-    if not _is_enabled(environ):
-        return None
-    try:
-        tracing: Tracing = import_module("service.telemetry.traces").create_tracing()
-    except ImportError as missing:
-        _log.warning("Tracing is off: OTEL_* variables enable it, but the extra `otel` is not installed: %s", missing)
-        return None
-    return tracing
-
-
-def _is_enabled(environ: Mapping[str, str]) -> bool:
-    exporter = environ.get("OTEL_TRACES_EXPORTER", "")
-    if environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter not in {"", "otlp"}:
-        return False
-    return exporter == "otlp" or any(environ.get(name) for name in _ENDPOINTS)
-
 
 _PARENT_HEADER = "traceparent"
 _propagator = TraceContextTextMapPropagator()

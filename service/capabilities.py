@@ -1,0 +1,37 @@
+"""The capabilities of the service. This is the only module that names them; removing a line removes one."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from cluster.settings import SettingError
+from service.capability import Capability
+
+WITHOUT_SETTING = "BROKERAGE_WITHOUT"
+
+# By name: the module with its `CAPABILITY`, which is imported only if it is installed.
+CAPABILITIES = {
+    "changes": "service.feed.capability",
+    "exports": "service.exports.capability",
+    "reso": "service.reso.capability",
+    "audit": "service.audit.capability",
+    "compatible": "service.compatible",
+    "geojson": "service.geojson",
+    "openapi": "service.openapi.capability",
+    "site": "service.site.capability",
+    "console": "service.console.capability",
+    "traces": "service.telemetry.tracing",
+}
+
+
+def installed_capabilities(without: Sequence[str] = ()) -> tuple[Capability, ...]:
+    """Import and return all capabilities but some; raise SettingError for an unknown name."""
+    left_out = require_known_capabilities(without)
+    return tuple(import_module(module).CAPABILITY for name, module in CAPABILITIES.items() if name not in left_out)
+
+
+def require_known_capabilities(names: Sequence[str]) -> frozenset[str]:
+    """Return the names, which a space or a comma may separate; raise SettingError for an unknown one."""
+    named = frozenset(" ".join(names).split())
+    if unknown := sorted(named - CAPABILITIES.keys()):
+        raise SettingError(f"{WITHOUT_SETTING}: {unknown[0]!r} is none of: {', '.join(CAPABILITIES)}.")
+    return named

@@ -1,0 +1,58 @@
+"""A capability: what a deployment may leave out (`BROKERAGE_WITHOUT`), in the form in which the core runs it.
+
+Each is one folder or module that knows the core; the core does not know it, and none imports another. Its state is
+provided to `Services` by `open` and found there by its type. `service.capabilities` names them all.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from service.http.adapter import RequestAdapter
+from service.http.problems import ErrorFormat
+from service.operation import Operation
+from service.resources.responses import RecordFormat
+from service.services import Services
+from service.settings import ServiceSettings
+from service.telemetry.observation import Tracing
+from service.telemetry.requests import RequestListener
+
+
+@dataclass(frozen=True)
+class Surface:
+    """What a deployment serves: what routes beside the operations describe, such as the documentation."""
+
+    root: str  # of the API
+    settings: ServiceSettings
+    capabilities: tuple["Capability", ...]
+    paths: tuple[str, ...]  # of the operations that have problem documents, from the root of the host
+
+    def has(self, name: str) -> bool:
+        """Return whether a capability is installed."""
+        return any(capability.name == name for capability in self.capabilities)
+
+
+@dataclass(frozen=True)
+class Capability:
+    """What a capability adds to the core; everything is optional.
+
+    `open` runs while the service does, around its requests; what it provides to the services is found by its type.
+    """
+
+    name: str
+    operations: tuple[Operation, ...] = ()  # below the root of the API
+    errors: ErrorFormat | None = None  # of the paths that do not fail with problem documents
+    routes: Callable[[Surface], Mapping[tuple[str, str], Handler]] | None = None  # by method and path template
+    adapter: Callable[[Surface], RequestAdapter] | None = None
+    second_root: str = ""  # of all operations that have problem documents
+    formats: tuple[RecordFormat, ...] = ()
+    listens: Callable[[Services], RequestListener] | None = None  # to the end of every request
+    open: Callable[[Services], AbstractAsyncContextManager[None]] | None = None
+    tracing: Callable[[Mapping[str, str]], Tracing | None] | None = None  # from the environment
+    # Adds to the application on the port of metrics, the second, what it shows of the service, the first.
+    operators: Callable[[web.Application, web.Application], None] | None = None
+    schemas: str = ""  # the module with its part of the OpenAPI document, imported with it
+    pages: tuple[str, ...] = field(default=())  # of `/docs`, which are about it alone
