@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from xml.etree import ElementTree as ET
 
-from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import EVENT_PROPERTIES, FILTERABLE_PROPERTIES
+from service.reso.entity_events.event_rows import EVENT_ENTITY_SET, SEQUENCE_PROPERTY
 from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.entity_sets.edm_types import EdmType
 from service.reso.entity_sets.entity_set import EntitySet
@@ -17,7 +17,7 @@ _EDM = "http://docs.oasis-open.org/odata/ns/edm"
 _CAPABILITIES = "Org.OData.Capabilities.V1"
 _LOOKUP_NAME = "RESO.OData.Metadata.LookupName"
 _VOCABULARY = "https://docs.oasis-open.org/odata/odata-vocabularies/v4.0/Org.OData.Capabilities.V1.xml"
-ENTITY_SET_NAMES = (event_rows.EVENT_ENTITY_SET, *ENTITY_SETS)
+ENTITY_SET_NAMES = (EVENT_ENTITY_SET, *ENTITY_SETS)
 
 
 @cache
@@ -27,16 +27,14 @@ def metadata_document() -> bytes:
     vocabulary = ET.SubElement(root, "edmx:Reference", {"Uri": _VOCABULARY})
     ET.SubElement(vocabulary, "edmx:Include", {"Namespace": _CAPABILITIES, "Alias": "Capabilities"})
     schema = ET.SubElement(ET.SubElement(root, "edmx:DataServices"), "Schema", {"Namespace": NAMESPACE, "xmlns": _EDM})
-    _entity_type(schema, event_rows.EVENT_ENTITY_SET, event_rows.SEQUENCE_PROPERTY, EVENT_PROPERTIES)
+    _entity_type(schema, EVENT_ENTITY_SET, SEQUENCE_PROPERTY, EVENT_PROPERTIES)
     for name, entity_set in ENTITY_SETS.items():
         types = {title: declared.edm for title, declared in entity_set.properties.items()}
         element = _entity_type(schema, name, entity_set.key, types)
         _lookup_names(element, entity_set)
         _navigation_properties(element, name)
     container = ET.SubElement(schema, "EntityContainer", {"Name": "Default"})
-    _entity_set(
-        container, event_rows.EVENT_ENTITY_SET, EVENT_PROPERTIES, FILTERABLE_PROPERTIES, (event_rows.SEQUENCE_PROPERTY,)
-    )
+    _entity_set(container, EVENT_ENTITY_SET, EVENT_PROPERTIES, FILTERABLE_PROPERTIES, (SEQUENCE_PROPERTY,))
     for name, entity_set in ENTITY_SETS.items():
         _entity_set(container, name, entity_set.properties, entity_set.filterable, entity_set.sortable)
     ET.indent(root)

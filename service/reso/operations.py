@@ -16,8 +16,8 @@ from service.http.responses import json_response
 from service.keys.authentication import Bearer
 from service.operation import Operation
 from service.request_context import RequestContext
-from service.reso.entity_events import event_rows
 from service.reso.entity_events.event_query import query_event, query_events
+from service.reso.entity_events.event_rows import EVENT_ENTITY_SET, SEQUENCE_PROPERTY
 from service.reso.entity_sets.declarations import ENTITY_SETS
 from service.reso.entity_sets.entity_set import EntitySet
 from service.reso.expand.expand_option import EXPANDABLE_COLLECTION_OPTIONS, EXPANDABLE_ENTITY_OPTIONS
@@ -135,12 +135,12 @@ async def list_events(call: RequestContext) -> web.Response:
 
 async def show_event(call: RequestContext) -> web.Response:
     """Return the event with a number, quoted or not, or raise NotFound."""
-    number = call.path["key"].removeprefix(f"{event_rows.SEQUENCE_PROPERTY}=").strip("'")
+    number = call.path["key"].removeprefix(f"{SEQUENCE_PROPERTY}=").strip("'")
     if number.isascii() and number.isdigit():
         source = await query_event(call, number)
         if rows := await source.rows(_SINGLE_ROW, 1):
             return entity_response(call, source.name, source.encode_rows(rows)[1:-1])
-    raise NotFound(f"There is no {event_rows.EVENT_ENTITY_SET} with {event_rows.SEQUENCE_PROPERTY} {number!r}.")
+    raise NotFound(f"There is no {EVENT_ENTITY_SET} with {SEQUENCE_PROPERTY} {number!r}.")
 
 
 BATCH_PATH = "/reso/$batch"
@@ -165,7 +165,7 @@ def _entity_set_operations(name: str, entity_set: EntitySet) -> Iterator[Operati
 RESO_OPERATIONS: tuple[Operation, ...] = (
     _operation("/reso", SERVICE_DOCUMENT_OPTIONS, show_service),
     _operation("/reso/$metadata", METADATA_OPTIONS, show_metadata, formats=METADATA_FORMATS),
-    _operation(f"/reso/{event_rows.EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
-    _operation(f"/reso/{event_rows.EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
+    _operation(f"/reso/{EVENT_ENTITY_SET}", COLLECTION_OPTIONS, list_events),
+    _operation(f"/reso/{EVENT_ENTITY_SET}({{key}})", ENTITY_OPTIONS, show_event),
     *(operation for name, entity_set in ENTITY_SETS.items() for operation in _entity_set_operations(name, entity_set)),
 )

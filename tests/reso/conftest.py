@@ -2,7 +2,6 @@
 
 import pytest
 
-from indexer.reso.client import odata_response
 from tests.indexer.conftest import bench
 
 __all__ = ["bench"]
@@ -11,4 +10,4 @@ __all__ = ["bench"]
 @pytest.fixture
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again after a fault within a hundredth of the usual time: a test server needs no recovery."""
-    monkeypatch.setattr(odata_response, "_INITIAL_DELAY_SECONDS", 0.005)
+    monkeypatch.setattr("indexer.reso.client.odata_response._INITIAL_DELAY_SECONDS", 0.005)

@@ -25,8 +25,8 @@ _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_i
 _PATIENCE_SECONDS = 1200
 # What is waited for before a question is asked again is a matter of politeness, which a test server does without.
 _PROGRAM = """
-from indexer.reso.client import odata_response
-odata_response._INITIAL_DELAY_SECONDS = 0.005
+import indexer.reso.client.odata_response as responses
+responses._INITIAL_DELAY_SECONDS = 0.005
 from brokerage.index.index_command import index
 index()
 """

@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 
-from indexer.reso.sync import entity_sync, key_slices
 from mappings import LISTING, SOLD_LISTING
 from tests.indexer.conftest import Bench
 from tests.reso.replication_bench import ReplicationBench
@@ -26,8 +25,8 @@ _HOUR = 3600.0
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of comparisons."""
     stopped = Clock()
-    for module in (key_slices, entity_sync):
-        monkeypatch.setattr(module, "time", stopped)
+    for module in ("indexer.reso.sync.key_slices", "indexer.reso.sync.entity_sync"):
+        monkeypatch.setattr(f"{module}.time", stopped)
     return stopped
 
 

@@ -94,14 +94,14 @@ class EntityPageSource:
         return entity_encoder(resource, self.properties)
 
 
-def query_entities(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
+def query_records(call: RequestContext, entity_set: EntitySet) -> EntityPageSource:
     """Return the entities that the query options select; raise InvalidRequest or Forbidden."""
     ordering = build_sort_order(call, entity_set, call.parameters[ORDER_BY] or ())
     properties = selected_properties(call, entity_set, call.parameters[SELECT])
     return EntityPageSource(call, entity_set, _selected_records(call, entity_set, ordering), properties)
 
 
-async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
+async def count_records(call: RequestContext, entity_set: EntitySet) -> int:
     """Return the number of entities that `$filter` selects; raise InvalidRequest or Forbidden."""
     return await _selected_records(call, entity_set, BY_KEY).count()
 
@@ -116,7 +116,7 @@ def _selected_records(call: RequestContext, entity_set: EntitySet, ordering: Sor
     return EntityRecords(call, tuple(selections), ordering)
 
 
-def query_entity(
+def query_record(
     call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None
 ) -> EntityPageSource:
     """Return the entity with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""

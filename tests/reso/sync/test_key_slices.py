@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from indexer.reso.sync import entity_sync, key_slices
 from indexer.reso.sync.key_comparisons import KeyComparisons
 from indexer.reso.sync.key_slices import KeySlices
 from tests.reso.server.reso_server import ResoServer
@@ -24,8 +23,8 @@ _ROUND = 30.0
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of comparisons."""
     stopped = Clock()
-    for module in (key_slices, entity_sync):
-        monkeypatch.setattr(module, "time", stopped)
+    for module in ("indexer.reso.sync.key_slices", "indexer.reso.sync.entity_sync"):
+        monkeypatch.setattr(f"{module}.time", stopped)
     return stopped
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from indexer.reso.client import rate_limiter, request_windows, reso_client
 from indexer.reso.client.kept_state import KeptState
 from indexer.reso.client.request_windows import RequestWindows
 from indexer.reso.client.reso_client import ResoClient
@@ -50,7 +49,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock that requests are counted by."""
-    monkeypatch.setattr(request_windows, "time", stopped := Clock())
+    monkeypatch.setattr("indexer.reso.client.request_windows.time", stopped := Clock())
     return stopped
 
 
@@ -164,7 +163,7 @@ def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
 
 async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for which failed requests are repeated does not pass while a limit holds them back."""
-    monkeypatch.setattr(rate_limiter, "_REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr("indexer.reso.client.rate_limiter._REPORTED_SECONDS", 0.2)
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
     said: list[str] = []
     settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
@@ -179,7 +178,7 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
 
 async def test_all_requests_pause_after_a_429_that_does_not_say_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a service that suspends readers until they ask less."""
-    monkeypatch.setattr(reso_client, "_TOO_MANY_SECONDS", 2.0)
+    monkeypatch.setattr("indexer.reso.client.reso_client._TOO_MANY_SECONDS", 2.0)
     limited = Dialect(limits=(RequestLimit(1.0, requests=1),), says_retry_after=False)
     async with serve_in_loop(ServerSettings(dialect=limited)) as server:
         server.ledger.now = lambda: 10.0 * len(came) if server.violations else 0.0
