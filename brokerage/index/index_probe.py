@@ -10,7 +10,7 @@ from brokerage.index.index_runner import exit_on_indexer_error
 from brokerage.output import echo
 from cluster.settings import load_settings
 from indexer.errors import SourceError
-from indexer.reso.dialects.probe import probe_source
+from indexer.reso.probe import probe_source
 from indexer.reso.settings import ResoSettings
 
 

@@ -19,12 +19,10 @@ from brokerage_feed.signals import exit_on_signal
 from cluster.settings import load_settings
 from indexer.reporting.displays import Display, progress_display
 from indexer.reporting.summary_lines import failure_lines
-from indexer.reso.dialects.gaps import DELETIONS, LISTINGS, WITHOUT
-from indexer.reso.dialects.source_map import profile_names, read_map
-from indexer.reso.replication import open_replication
-from indexer.reso.replication_plan import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
-from indexer.reso.round_report import RoundResult
+from indexer.reso.entity_forms import DELETIONS, LISTINGS, WITHOUT
+from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import AUTO, BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan, profile_names, read_map
 
 
 @click.command(

@@ -1,13 +1,17 @@
-"""A replication: load, follow changes, compare keys and publish; an interrupted run resumes."""
+"""A replication: load, follow changes, compare keys and publish; an interrupted run resumes.
+
+First the entities are selected that the source describes and authorizes; each round ends with a report.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,21 +19,18 @@ from cluster.private_files import make_folder, open_private
 from indexer.context import IndexerContext
 from indexer.errors import LockedError, SourceError
 from indexer.reporting.dead_letters import check_folder
-from indexer.reporting.report import OnProgress
+from indexer.reporting.report import OnProgress, RunSummary
 from indexer.reso.client import edmx
-from indexer.reso.client.odata_response import SourceRejectedError
-from indexer.reso.client.reso_client import ResoClient
-from indexer.reso.dialects.entity_form import SourceForms
-from indexer.reso.dialects.gaps import WITHOUT, Gap, empty_gaps, find_gaps, unread_gap
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.mirror.source_state import kept_state
-from indexer.reso.publish.publisher import MirrorPublisher
-from indexer.reso.replication_plan import BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
-from indexer.reso.round_report import RoundResult, summarize_round
+from indexer.reso.client.odata import SourceRejectedError
+from indexer.reso.client.reso_client import ResoClient, SourceTraffic
+from indexer.reso.entity_forms import WITHOUT, Gap, SourceForms, empty_gaps, find_gaps, unread_gap
+from indexer.reso.mirror import Mirror, kept_state
+from indexer.reso.outbox import Outbox
+from indexer.reso.publisher import MirrorPublisher
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import BY_EVENTS, BY_TIMESTAMPS, ReplicationPlan
 from indexer.reso.sync.entity_events import EVENT_ENTITY, EntityEventFollower
-from indexer.reso.sync.entity_reader import SourceContext
-from indexer.reso.sync.entity_selection import NOT_AUTHORIZED, build_readers, start_authorized
+from indexer.reso.sync.entity_reader import ChildRecords, EntityReader, SourceContext
 from indexer.reso.sync.entity_sync import EntitySync
 from indexer.reso.sync.key_comparisons import KeyComparisons
 
@@ -226,3 +227,102 @@ async def gather_or_cancel(*coroutines: Coroutine[Any, Any, Result]) -> list[Res
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+_DICTIONARY_NOTE = "dictionary"
+_REQUIRED_ENTITY = "Property"
+NOT_AUTHORIZED = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+
+
+def build_readers(plan: ReplicationPlan, source: SourceContext, forms: SourceForms) -> dict[str, EntityReader]:
+    """Return a reader of each mapped entity with a set of its own; raise SourceError if a required one is missing."""
+    sets = forms.own_sets()
+    if _REQUIRED_ENTITY not in sets:
+        raise SourceError(f"The source has no {_REQUIRED_ENTITY}. Is {plan.url} the root of a RESO Web API?")
+    entities = plan.dictionary.entities
+    readers = {name: EntityReader(name, entities[name], forms.select(name), source, forms.form(name)) for name in sets}
+    _record_selection(plan, source.mirror, readers)
+    return readers
+
+
+def _record_selection(plan: ReplicationPlan, mirror: Mirror, readers: dict[str, EntityReader]) -> None:
+    """Reload entities whose selected fields changed; publish everything again if the dictionary changed."""
+    for name, reader in readers.items():
+        selection = [*reader.select, reader.entity.filter, *reader.form.identity]
+        if (previous := mirror.read_note(f"asked {name}")) != selection:
+            with mirror.transaction():
+                if previous is not None:
+                    EntitySync.reset(mirror, name)
+                mirror.write_note(f"asked {name}", selection)
+    fingerprint = f"{plan.dictionary.fingerprint} {plan.time_zone or ''}"
+    if (previous := mirror.read_note(_DICTIONARY_NOTE)) != fingerprint:
+        with mirror.transaction():
+            if previous is not None:
+                mirror.mark_all_due()
+            mirror.write_note(_DICTIONARY_NOTE, fingerprint)
+
+
+async def start_authorized(readers: Mapping[str, EntityReader], refused: dict[str, str]) -> dict[str, EntitySync]:
+    """Return the syncs of authorized entities, each with its start set; add a reason for each other entity.
+
+    A licence often covers less than the metadata describes. Raise SourceRejectedError for a required entity. An entity
+    that was readable before raises it later, when it is read.
+    """
+    syncs = {name: EntitySync(reader) for name, reader in readers.items()}
+    for name, sync in list(syncs.items()):
+        try:
+            await sync.set_start()
+        except SourceRejectedError as error:
+            if error.status not in NOT_AUTHORIZED or name == _REQUIRED_ENTITY:
+                raise
+            refused[name] = str(error)
+            del syncs[name]
+    return syncs
+
+
+# A longer list of fields with unmappable values would add nothing.
+_MAX_FIELDS_SHOWN = 20
+
+
+@dataclass
+class RoundResult:
+    """The result of a round; `lines` is empty if nothing changed."""
+
+    summary: RunSummary
+    lines: list[str] = field(default_factory=list)
+
+
+def summarize_round(
+    readers: Iterable[EntityReader | ChildRecords], traffic: SourceTraffic, outbox: Outbox
+) -> list[str]:
+    """Return the report since the last call, and reset all counters."""
+    lines = [line for reader in readers for line in _reader_lines(reader)]
+    if lines:
+        requests, received = traffic.requests.total(), traffic.received.total()
+        lines.append(f"{requests:,} requests, {received / 1e6:,.1f} MB from the source.")
+    traffic.requests.clear()
+    traffic.received.clear()
+    return [*lines, *_omitted_lines(outbox)]
+
+
+def _reader_lines(reader: EntityReader | ChildRecords) -> Iterator[str]:
+    counts = {"changed": reader.changed, "removed": reader.removed, f"without {reader.key}": reader.without_key}
+    if any(counts.values()):
+        changes = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        yield f"{reader.name}: {reader.report.read:,} read, {changes}."
+    if isinstance(reader, ChildRecords) and reader.fewer:
+        yield (
+            f"{reader.name}: {reader.fewer:,} of {reader.parent} have fewer than {reader.form.counted_by} says; "
+            f"for example, {reader.example}."
+        )
+        reader.fewer, reader.example = 0, ""
+    reader.changed = reader.removed = reader.without_key = reader.report.read = 0
+
+
+def _omitted_lines(outbox: Outbox) -> Iterator[str]:
+    for name, count in outbox.omitted.most_common(_MAX_FIELDS_SHOWN):
+        yield f"{name}: {count:,} left out; for example, {outbox.omitted_examples[name]}."
+    if (more := len(outbox.omitted) - _MAX_FIELDS_SHOWN) > 0:
+        yield f"{more:,} more fields have values that were left out."
+    outbox.omitted.clear()
+    outbox.omitted_examples.clear()

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from aiohttp.typedefs import Handler
 
 from service.capability import Capability, Surface
-from service.reso.entity_events.event_ledger import EventLedgerReader, Events
+from service.reso.event_ledger import EventLedgerReader, Events
 from service.reso.operations import BATCH_PATH, RESO_OPERATIONS, refuse_batch
-from service.reso.protocol.error_format import RESO_ERRORS
+from service.reso.protocol import RESO_ERRORS
 from service.search.cached_value import CacheAges
 from service.services import Services
 

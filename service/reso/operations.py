@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from typing import Any
 
 import orjson
 from aiohttp import web
@@ -16,30 +17,69 @@ from service.http.responses import json_response
 from service.keys.authentication import Bearer
 from service.operation import Operation
 from service.request_context import RequestContext
-from service.reso.entity_events.event_query import query_event, query_events
-from service.reso.entity_events.event_rows import EVENT_ENTITY_SET, SEQUENCE_PROPERTY
-from service.reso.entity_sets.declarations import ENTITY_SETS
-from service.reso.entity_sets.entity_set import EntitySet
-from service.reso.expand.expand_option import EXPANDABLE_COLLECTION_OPTIONS, EXPANDABLE_ENTITY_OPTIONS
-from service.reso.expand.navigation import navigations
-from service.reso.metadata_document import metadata_document, service_document
-from service.reso.metadata_json import metadata_in_json
-from service.reso.page_sources import count_entities, query_entities, query_entity
-from service.reso.paging.collection_response import RESPONSE_HEADERS, context, entity_response, page_response
-from service.reso.paging.skip_token import SkipToken
-from service.reso.protocol.formats import ACCEPT, DATA_FORMATS, METADATA_FORMATS, XML, Format, negotiate_format
-from service.reso.protocol.odata_errors import OptionNotImplemented
-from service.reso.protocol.odata_version import is_limited_to_4_0, require_known_version
-from service.reso.protocol.option_names import FORMAT, SELECT
+from service.reso.entity_events import EVENT_ENTITY_SET, SEQUENCE_PROPERTY, query_event, query_events
+from service.reso.metadata import metadata_document, metadata_in_json, service_document
+from service.reso.ordering import SkipToken
+from service.reso.paging import RESPONSE_HEADERS, PageSource, context, entity_response, page_response
+from service.reso.protocol import (
+    ACCEPT,
+    DATA_FORMATS,
+    FORMAT,
+    METADATA_FORMATS,
+    SELECT,
+    XML,
+    Format,
+    OptionNotImplemented,
+    is_limited_to_4_0,
+    negotiate_format,
+    require_known_version,
+)
 from service.reso.query_options import (
     COLLECTION_OPTIONS,
     COUNT_OPTIONS,
     ENTITY_OPTIONS,
+    EXPANDABLE_COLLECTION_OPTIONS,
+    EXPANDABLE_ENTITY_OPTIONS,
     METADATA_OPTIONS,
     SERVICE_DOCUMENT_OPTIONS,
     VALUE_OPTIONS,
     refuse_unimplemented,
 )
+from service.reso.sets.child_query import count_selected, query_child, query_children
+from service.reso.sets.child_sets import ChildSet
+from service.reso.sets.declarations import ENTITY_SETS, navigations
+from service.reso.sets.entity_query import count_records, query_record, query_records
+from service.reso.sets.entity_set import EntitySet
+from service.reso.sets.expand import expand
+from service.reso.sets.static_sets import StaticSet, query_static, query_static_row, select_static
+
+
+def query_entities(call: RequestContext, entity_set: EntitySet) -> PageSource[Any]:
+    """Return the rows that the query options select; raise ApiError for invalid ones."""
+    if isinstance(entity_set, StaticSet):
+        return query_static(call, entity_set)
+    if isinstance(entity_set, ChildSet):
+        return query_children(call, entity_set)
+    return expand(call, query_records(call, entity_set))
+
+
+async def count_entities(call: RequestContext, entity_set: EntitySet) -> int:
+    """Return the number of rows that `$filter` selects; raise ApiError for an invalid one."""
+    if isinstance(entity_set, StaticSet):
+        return len(select_static(call, entity_set))
+    if isinstance(entity_set, ChildSet):
+        return await count_selected(call, entity_set)
+    return await count_records(call, entity_set)
+
+
+def query_entity(call: RequestContext, entity_set: EntitySet, key: str, names: Sequence[str] | None) -> PageSource[Any]:
+    """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
+    if isinstance(entity_set, StaticSet):
+        return query_static_row(call, entity_set, key, names)
+    if isinstance(entity_set, ChildSet):
+        return query_child(call, entity_set, key, names)
+    return expand(call, query_record(call, entity_set, key, names))
+
 
 _TEXT = "text/plain"
 _METADATA_HEADERS = {"Vary": f"{RESPONSE_HEADERS['Vary']}, OData-MaxVersion"}

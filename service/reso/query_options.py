@@ -9,11 +9,10 @@ from marshmallow import Schema, ValidationError
 
 from service.parameters.types import Parameter
 from service.reso.filter.expression import FilterExpression
-from service.reso.filter.filter_parser import parse_filter
-from service.reso.filter.tokenizer import MalformedFilter
-from service.reso.protocol.odata_errors import OptionNotImplemented
-from service.reso.protocol.option_names import (
+from service.reso.filter.parser import MalformedFilter, parse_filter
+from service.reso.protocol import (
     COUNT,
+    EXPAND,
     FILTER,
     FORMAT,
     ORDER_BY,
@@ -21,6 +20,7 @@ from service.reso.protocol.option_names import (
     SKIP,
     SKIP_TOKEN,
     TOP,
+    OptionNotImplemented,
     OrderBy,
 )
 
@@ -145,7 +145,7 @@ class SkipTokenOption(Parameter):
 
 
 class FormatOption(Parameter):
-    """`$format`, which is negotiated like `Accept` (`service.reso.protocol.formats`)."""
+    """`$format`, which is negotiated like `Accept` (`service.reso.protocol`)."""
 
     def parse_text(self, text: str) -> str:
         """Return the text."""
@@ -190,3 +190,59 @@ def refuse_unimplemented(sent: Mapping[str, str], schema: Schema) -> None:
     for name in sent:
         if name in known and name not in schema.fields:
             raise OptionNotImplemented(name, f"the option {name}")
+
+
+_MAX_EXPANDED = 10
+_ITEM = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]{0,127})\s*(?:\(([^()]*)\))?\s*(?:,|\Z)", re.ASCII)
+# Paths, all properties at once, and options that have parentheses.
+_DEEPER = re.compile(r"[*/]|\([^()]*\(")
+_select = SelectOption("")
+
+
+class ExpandItem(NamedTuple):
+    """A navigation property, and the selected properties of its entities, None for all."""
+
+    name: str
+    select: tuple[str, ...] | None
+
+
+class ExpandOption(Parameter):
+    """`$expand`."""
+
+    def parse_text(self, text: str) -> tuple[ExpandItem, ...]:
+        """Return the items; raise OptionNotImplemented for nested options other than `$select`."""
+        items: list[ExpandItem] = []
+        at = 0
+        while at < len(text) and len(items) <= _MAX_EXPANDED:
+            if (match := _ITEM.match(text, at)) is None:
+                raise _fault(text)
+            items.append(ExpandItem(match[1], _selected(match[1], match[2])))
+            at = match.end()
+        names = [item.name for item in items]
+        if not items or text.rstrip().endswith(",") or len({*names}) < len(names) or len(names) > _MAX_EXPANDED:
+            raise _fault(text)
+        return tuple(items)
+
+
+def _fault(text: str) -> Exception:
+    if _DEEPER.search(text):
+        return OptionNotImplemented(EXPAND, f"the expression {text[:40]!r}")
+    return ValidationError(
+        f"must be up to {_MAX_EXPANDED} names of navigation properties separated by commas, each once, as in "
+        f"Media({SELECT}=MediaURL),ListAgent."
+    )
+
+
+def _selected(name: str, options: str | None) -> tuple[str, ...] | None:
+    selected: tuple[str, ...] | None = None
+    for option in filter(None, map(str.strip, (options or "").split(";"))):
+        given, _, value = option.partition("=")
+        if given.strip() != SELECT:
+            raise OptionNotImplemented(EXPAND, f"the option {given.strip()[:40]} of {name}")
+        selected = _select.parse_text(value)
+    return selected
+
+
+_EXPAND = {EXPAND: ExpandOption("Navigation properties whose entities to include, separated by commas.")}
+EXPANDABLE_COLLECTION_OPTIONS: Schema = Schema.from_dict({**COLLECTION_OPTIONS.declared_fields, **_EXPAND})()
+EXPANDABLE_ENTITY_OPTIONS: Schema = Schema.from_dict({**ENTITY_OPTIONS.declared_fields, **_EXPAND})()

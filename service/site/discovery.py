@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler
 
 from service.errors import NotFound
 from service.http.requests import IpNetwork, request_origin
-from service.reso.protocol.root import RESO_ROOT
+from service.reso.protocol import RESO_ROOT
 from service.settings import CONTACT_SETTING, contact_uri
 from service.site.pages import DOCS_ROOT, PAGE_GROUPS
 

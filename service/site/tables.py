@@ -11,8 +11,8 @@ from service.errors import ApiError
 from service.operation import Operation
 from service.parameters.types import Choice, Parameter
 from service.records.examples import example_record
-from service.reso.entity_sets.declarations import ENTITY_SETS
-from service.reso.entity_sets.entity_set import EntityProperty, EntitySet
+from service.reso.sets.declarations import ENTITY_SETS
+from service.reso.sets.entity_set import EntityProperty, EntitySet
 from service.resources import OPERATIONS
 from service.resources.responses import Envelope, response_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from brokerage_feed.copies.sqlite_copy import SqliteCopy
 from brokerage_feed.errors import CopyError
-from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror import Mirror
 from mappings.data_dictionary.loader import load_dictionary
 
 Opened = Callable[[Path], object]

@@ -8,7 +8,7 @@ import pytest
 
 from indexer.errors import InvalidRecordError
 from indexer.reporting.dead_letters import DeadLetters
-from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror import Mirror
 from indexer.source.lines import RejectedLine, SourceLine
 from mappings.data_dictionary.loader import load_dictionary
 from tests.consumer.conftest import ServedStandIn, run

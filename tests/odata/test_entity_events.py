@@ -8,7 +8,7 @@ from yarl import URL
 
 from indexer.maintenance.pruning import prune
 from mappings import COMPANY, LISTING, OFFICE, SOLD_LISTING
-from service.reso.entity_sets.doc_values import read_doc_values
+from service.reso.sets.entity_rows import read_doc_values
 from tests.feed.feed_client import company, deleted_listing, listing, office
 from tests.odata.conftest import SHARED_KEY, MarketClient, sold
 from tests.odata.filter_strategies import examples, filter_expressions, in_lists, number_comparisons
@@ -196,6 +196,6 @@ async def test_pruning_while_events_are_searched_for_is_noticed(
             await prune(market.bench.engine(tombstone_days=0))
         return found
 
-    monkeypatch.setattr("service.reso.entity_events.event_rows.read_doc_values", slow)
+    monkeypatch.setattr("service.reso.entity_events.read_doc_values", slow)
     reply = await market.get("EntityEvent", filter=f"EntityEventSequence gt {mark} and ResourceRecordKey eq 'L2'")
     assert reply.problem == (410, "events-forgotten", "$filter")

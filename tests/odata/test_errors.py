@@ -3,7 +3,7 @@
 import pytest
 
 from service.http.requests import MAX_URL_BYTES as ELSEWHERE
-from service.reso.protocol.root import MAX_RESO_URL_BYTES
+from service.reso.protocol import MAX_RESO_URL_BYTES
 from tests.odata.odata_client import ODataClient
 
 _BAD = "invalid-parameter"

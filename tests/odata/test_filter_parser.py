@@ -16,9 +16,8 @@ from service.reso.filter.expression import (
     Negation,
     Or,
 )
-from service.reso.filter.filter_parser import MAX_NESTING_DEPTH, parse_filter
-from service.reso.filter.tokenizer import MalformedFilter
-from service.reso.protocol.odata_errors import OptionNotImplemented
+from service.reso.filter.parser import MAX_NESTING_DEPTH, MalformedFilter, parse_filter
+from service.reso.protocol import OptionNotImplemented
 
 _WORDS = ("A", "not", "and", "or", "eq", "in", "gt", "null", "true", "'x'", "'", "(", ")", ",", "/", "1", "-1.5e3", ":")
 _MORE = ("add", "has", "contains", "any", "2026-01-01", "2026-01-01T00:00:00Z", "@p", "$it", "duration'P1D'", "\t", "☃")

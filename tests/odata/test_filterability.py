@@ -7,13 +7,12 @@ import pytest
 
 from mappings import AGENT, LISTING, SOLD_LISTING, Resource
 from mappings.search_fields import SearchField, date_millis, decimal, flag, keyword, presence, timestamp, whole_number
-from service.reso.entity_sets.declarations import ENTITY_SETS
-from service.reso.entity_sets.edm_types import EdmType
-from service.reso.entity_sets.property_columns import field_column
-from service.reso.filter.clause_builder import build_clause
+from service.reso.filter.clauses import MATCH_NONE, Matcher, UnsupportedComparison, build_clause
 from service.reso.filter.expression import ComparisonOperator, FilterLiteral, LiteralType
-from service.reso.filter.filter_parser import parse_filter
-from service.reso.filter.matchers import MATCH_NONE, Matcher, UnsupportedComparison
+from service.reso.filter.parser import parse_filter
+from service.reso.sets.declarations import ENTITY_SETS
+from service.reso.sets.edm_types import EdmType
+from service.reso.sets.entity_set import field_column
 
 NULL = FilterLiteral(LiteralType.NULL, "null")
 

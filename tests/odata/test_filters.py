@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from service.reso.filter.filter_parser import MAX_NESTING_DEPTH
-from service.reso.filter.token_reader import MAX_COMPARISONS
+from service.reso.filter.parser import MAX_COMPARISONS, MAX_NESTING_DEPTH
 from tests.contract.world import World
 from tests.odata.expected_entities import KEYS, expected_entities
 from tests.odata.filter_strategies import Searched, comparisons, examples, filter_expressions, quoted

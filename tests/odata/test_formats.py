@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from service.reso.protocol.formats import DATA_FORMATS, METADATA_FORMATS, NotAcceptable, negotiate_format
+from service.reso.protocol import DATA_FORMATS, METADATA_FORMATS, NotAcceptable, negotiate_format
 from tests.odata.odata_client import ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"

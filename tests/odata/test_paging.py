@@ -43,7 +43,7 @@ async def test_the_count_is_that_of_the_rows_however_many_keys_are_looked_for_at
 ) -> None:
     # The last keys are a part of a page, a whole one, and all there are.
     for at_once, key in product((1, 2, 3, 4, 5, 6, 7), ("all", "a")):
-        monkeypatch.setattr("service.reso.entity_sets.distinct_count._BATCH_SIZE", at_once)
+        monkeypatch.setattr("service.reso.sets.entity_rows._BATCH_SIZE", at_once)
         for question in ({}, {"filter": "StandardStatus eq 'Closed'"}):
             page = await market.page("Property", key, count="true", **question)
             assert page["@odata.count"] == len(page["value"]) > 0

@@ -5,8 +5,8 @@ from typing import Any
 
 from indexer.reporting.report import ignore_progress
 from indexer.reso.replication import open_replication
-from indexer.reso.replication_plan import ReplicationPlan
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import ReplicationPlan
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary.loader import load_dictionary
 from mappings.legends import PROPERTY_TYPES

@@ -3,13 +3,11 @@
 import pytest
 
 from mappings import AGENT
-from service.reso.entity_sets.column_search import ColumnSearch
-from service.reso.entity_sets.declarations import ENTITY_SETS
-from service.reso.entity_sets.edm_types import EdmType
-from service.reso.entity_sets.entity_set import EntityProperty
-from service.reso.entity_sets.property_columns import PropertyColumn, field_column
-from service.reso.entity_sets.sort_fields import CLOCK
-from service.reso.filter.matchers import KeywordMatcher
+from service.reso.filter.clauses import KeywordMatcher
+from service.reso.ordering import CLOCK
+from service.reso.sets.declarations import ENTITY_SETS
+from service.reso.sets.edm_types import EdmType
+from service.reso.sets.entity_set import ColumnSearch, EntityProperty, PropertyColumn, field_column
 from tests.contract.world import PARENT, World
 from tests.odata.conftest import MarketClient
 from tests.odata.expected_entities import KEYS, expected_entities

@@ -5,11 +5,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from mappings import AGENT
-from service.reso.entity_sets.declarations import ENTITY_SETS
-from service.reso.entity_sets.edm_types import EdmType
-from service.reso.entity_sets.entity_set import EntityProperty
-from service.reso.entity_sets.property_columns import PropertyColumn
-from service.reso.static_sets.declarations import static_sets
+from service.reso.sets.declarations import ENTITY_SETS
+from service.reso.sets.edm_types import EdmType
+from service.reso.sets.entity_set import EntityProperty, PropertyColumn
+from service.reso.sets.static_sets import static_sets
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE, ODataClient
 
 _EDM = "{http://docs.oasis-open.org/odata/ns/edm}"

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mappings import AGENT, LISTING
-from service.reso.entity_sets.edm_types import EdmType
-from service.reso.entity_sets.value_converters import converter_for
+from service.reso.sets.edm_types import EdmType, converter_for
 from tests.odata.conftest import MarketClient, agent
 from tests.odata.odata_client import MAX_PAGE_SIZE_PREFERENCE
 from tests.records import envelope

@@ -10,4 +10,4 @@ __all__ = ["bench"]
 @pytest.fixture
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again after a fault within a hundredth of the usual time: a test server needs no recovery."""
-    monkeypatch.setattr("indexer.reso.client.odata_response._INITIAL_DELAY_SECONDS", 0.005)
+    monkeypatch.setattr("indexer.reso.client.odata._INITIAL_DELAY_SECONDS", 0.005)

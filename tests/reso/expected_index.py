@@ -10,7 +10,7 @@ from indexer.documents.companies import Companies
 from indexer.documents.line_parser import LineParser, ParsedChunk
 from indexer.errors import InvalidRecordError
 from indexer.reso.mapping.record_mapper import RecordMapper
-from indexer.reso.mirror.record_links import key_text
+from indexer.reso.mirror import key_text
 from indexer.source.lines import SourceLine
 from mappings import COMPANY, RESOURCES, Resource
 from mappings.data_dictionary.loader import load_dictionary

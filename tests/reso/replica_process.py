@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from indexer.reporting.report import ignore_progress
-from indexer.reso.replication import open_replication
-from indexer.reso.replication_plan import ReplicationPlan
-from indexer.reso.round_report import RoundResult
+from indexer.reso.replication import RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import ReplicationPlan
 from mappings.data_dictionary.loader import load_dictionary
 from tests.indexer.command.test_command import environment
 from tests.indexer.conftest import Bench
@@ -25,7 +24,7 @@ _MAP = '[company]\nplatform_company_id = "acme"\nname = "Acme Realty"\nnumeric_i
 _PATIENCE_SECONDS = 1200
 # What is waited for before a question is asked again is a matter of politeness, which a test server does without.
 _PROGRAM = """
-import indexer.reso.client.odata_response as responses
+import indexer.reso.client.odata as responses
 responses._INITIAL_DELAY_SECONDS = 0.005
 from brokerage.index.index_command import index
 index()

@@ -10,10 +10,9 @@ from typing import Any
 from indexer.control.replications import ReplicationStatus
 from indexer.maintenance.status import status
 from indexer.reporting.report import ignore_progress
-from indexer.reso.replication import Replicator, open_replication
-from indexer.reso.replication_plan import ReplicationPlan
-from indexer.reso.round_report import RoundResult
+from indexer.reso.replication import Replicator, RoundResult, open_replication
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import ReplicationPlan
 from mappings import LISTING, RESOURCES
 from mappings.data_dictionary.model import DataDictionary
 from tests.indexer.conftest import Bench

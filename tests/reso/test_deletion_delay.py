@@ -25,7 +25,7 @@ _HOUR = 3600.0
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of comparisons."""
     stopped = Clock()
-    for module in ("indexer.reso.sync.key_slices", "indexer.reso.sync.entity_sync"):
+    for module in ("indexer.reso.sync.key_comparisons", "indexer.reso.sync.entity_sync"):
         monkeypatch.setattr(f"{module}.time", stopped)
     return stopped
 

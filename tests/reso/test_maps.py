@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.dialects.source_map import read_map
-from indexer.reso.replication_plan import ReplicationPlan
+from indexer.reso.source_map import ReplicationPlan, read_map
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING
 from mappings.data_dictionary.loader import load_dictionary
 from tests.indexer.conftest import Bench

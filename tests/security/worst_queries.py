@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from service.reso.filter.token_reader import MAX_COMPARISONS, MAX_VALUES
+from service.reso.filter.parser import MAX_COMPARISONS, MAX_VALUES
 
 # Below the limits of a URL, with room for its path.
 URL_SIZE, RESO_URL_SIZE = 8_000, 16_200

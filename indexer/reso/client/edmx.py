@@ -6,7 +6,7 @@ from typing import NoReturn
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
-from indexer.reso.client.odata_response import TransientSourceError
+from indexer.reso.client.odata import TransientSourceError
 
 # Of elements; metadata has about eight.
 _MAX_DEPTH = 64

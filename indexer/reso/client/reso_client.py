@@ -16,12 +16,12 @@ from yarl import URL
 
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
-from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
-from indexer.reso.client.kept_state import NOTHING_KEPT, KeptState
-from indexer.reso.client.odata_query import ODataQuery
-from indexer.reso.client.odata_response import (
+from indexer.reso.client.access_tokens import AccessTokenProvider, RefreshTokenStore, exposed_message
+from indexer.reso.client.limits import CountStore, RequestWindows, SourceLimits, SourceRateLimiter
+from indexer.reso.client.odata import (
     RETRYABLE_STATUSES,
     ODataPage,
+    ODataQuery,
     SourceRejectedError,
     TransientSourceError,
     decode_page,
@@ -29,12 +29,26 @@ from indexer.reso.client.odata_response import (
     error_detail,
     parse_http_date,
     parse_retry_after,
+    read_body,
+    read_small_body,
     retry_delay_seconds,
 )
-from indexer.reso.client.rate_limiter import SourceRateLimiter
-from indexer.reso.client.request_windows import RequestWindows
-from indexer.reso.client.response_body import read_body, read_small_body
 from indexer.reso.settings import ResoSettings
+
+NO_LIMITS = SourceLimits()
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """The limits of a source, and the stores of its request counts and refresh token; None keeps them in memory."""
+
+    limits: SourceLimits = NO_LIMITS
+    counts: CountStore | None = None
+    refresh_tokens: RefreshTokenStore | None = None
+
+
+NOTHING_KEPT = KeptState()
+
 
 Decoded = TypeVar("Decoded")
 

@@ -1,21 +1,51 @@
-"""Mapping of source records to the records that the API serves."""
+"""Mapping of source records to the records that the API serves: listings, agents, offices and teams."""
 
+from __future__ import annotations
+
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from indexer.errors import InvalidRecordError
-from indexer.reso.mapping.date_times import find_time_zone
-from indexer.reso.mapping.field_mapper import FieldMapper
-from indexer.reso.mapping.identifiers import IdentifierFactory, key_text
-from indexer.reso.mapping.listing_mapper import ListingMapper
-from indexer.reso.mapping.mapping_context import MappingContext, RecordAndEnvelope, SourceRecords
-from indexer.reso.mapping.media_items import MEDIA_ENTITY, MediaSelector
-from indexer.reso.mapping.open_house_mapper import OPEN_HOUSE
-from indexer.reso.mapping.people_mapper import AgentMapper, OfficeMapper, TeamMapper
-from indexer.reso.mapping.shared_mappers import SharedMappers, TeamMemberships
-from indexer.reso.mapping.source_values import describe_value
+from indexer.reso.mapping.fields import (
+    FieldMapper,
+    FirstValue,
+    IdentifierFactory,
+    MappingContext,
+    PropertyTypeLookup,
+    RecordAndEnvelope,
+    SourceRecords,
+    key_text,
+    normalize_keys,
+)
+from indexer.reso.mapping.parts import (
+    MEDIA_ENTITY,
+    OPEN_HOUSE,
+    PHOTO_CATEGORIES,
+    ListingImageMapper,
+    MediaSelector,
+    OpenHouseMapper,
+    first_of_category,
+    images_last_modified,
+    select_photos,
+    virtual_tour_url,
+)
+from indexer.reso.mapping.values import (
+    UnmappableValue,
+    describe_value,
+    find_time_zone,
+    limit_searchable,
+    to_boolean,
+    to_names,
+    to_text,
+    to_timestamp,
+    to_unix_seconds,
+)
 from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
-from mappings.data_dictionary.model import DataDictionary, DictionaryEntity
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity
+from mappings.legends import PROPERTY_TYPES
+from mappings.values.normalization import normalize_lookup
 
 MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
 
@@ -124,3 +154,221 @@ def _check_key(field: str, key: str, source: dict[str, object]) -> None:
         raise InvalidRecordError(
             field, f"is {describe_value(own_key)}, but the record was found under {describe_value(key)}"
         )
+
+
+_SOLD = "Sold"
+_UNKNOWN_TYPE = -1
+
+
+class ListingMapper:
+    """Maps the records of listings or of sold listings."""
+
+    def __init__(
+        self, resource: Resource, entity: DictionaryEntity, fields: FieldMapper, shared: SharedMappers
+    ) -> None:
+        """Compile the lookup tables."""
+        members = {field.name: field for field in resource.stored}
+        self._is_sold = resource is SOLD_LISTING
+        self._statuses = normalize_keys(entity.status)
+        self._types = PropertyTypeLookup(entity.type)
+        self._features = tuple(entity.features.items())
+        self._fields = fields
+        self._media = shared.media_selector
+        self._images = ListingImageMapper(members["ListingImages"])
+        self._open_houses = OpenHouseMapper(members[OPEN_HOUSE], shared.open_house_key, shared.time_zone)
+
+    def __call__(self, context: MappingContext) -> RecordAndEnvelope | None:
+        """Return record and envelope, None for a Property that is not served as this resource."""
+        status = self._status(context)
+        if not status or (status == _SOLD) is not self._is_sold:
+            return None
+        number = self._type(context)
+        record = {"AgentCreatedListing": False, **self._fields(context)}
+        record["Status"] = status
+        record["PropertyType"] = PROPERTY_TYPES[number]
+        record["PropertyFeatures"] = self._property_features(context)
+        record[OPEN_HOUSE] = self._open_houses(context)
+        self._add_media(context, record)
+        return record, {"property_type_id": number}
+
+    def _status(self, context: MappingContext) -> str:
+        """Return our status, empty for a record that is not served; raise InvalidRecordError for an unknown one."""
+        value = context.record.get("StandardStatus")
+        try:
+            text = to_text(value)
+        except UnmappableValue as error:
+            raise InvalidRecordError("StandardStatus", error.reason) from None
+        if text is None:
+            raise InvalidRecordError("StandardStatus", "is missing, so it is unknown whether the listing is for sale")
+        if (status := self._statuses.get(normalize_lookup(text))) is None:
+            raise InvalidRecordError("StandardStatus", f"is {describe_value(text)}: not in [Property.status]")
+        return status
+
+    def _type(self, context: MappingContext) -> int:
+        """Return the number of the property type, -1 (Not Found) for an unknown one."""
+        kind = context.convert("PropertyType", to_text, context.record.get("PropertyType"))
+        if kind is None:
+            return _UNKNOWN_TYPE
+        subtypes = context.convert("PropertySubType", to_names, context.record.get("PropertySubType"))
+        if (number := self._types.find(kind, subtypes or ())) is None:
+            context.omitted.append(("PropertyType", f"is {describe_value(kind)}: not in [Property.type]"))
+            return _UNKNOWN_TYPE
+        return number
+
+    def _property_features(self, context: MappingContext) -> list[dict[str, object]]:
+        get = context.record.get
+        return [
+            {"PropertyFeatureName": name, "PropertyFeatureValues": values}
+            for name, field in self._features
+            if (value := get(field)) is not None and (values := context.convert(field, to_names, value))
+        ]
+
+    def _add_media(self, context: MappingContext, record: dict[str, object]) -> None:
+        """Add the images, and fields that the listing lacks but its media have."""
+        media = self._media.select(context)
+        photos = select_photos(media)
+        record["ListingImages"] = self._images(context, photos)
+        if "ImagesLastModified" not in record and (newest := images_last_modified(context, photos)) is not None:
+            record["ImagesLastModified"] = newest
+        if "VirtualTourURL" not in record and (tour := virtual_tour_url(media)) is not None:
+            record["VirtualTourURL"] = tour
+
+
+_MEMBERS = "TeamMembers"
+_TEAMS = "Teams"
+
+
+@dataclass(frozen=True)
+class SharedMappers:
+    """Mappers used by several resources; `time_zone` is the default for listings without one."""
+
+    media_selector: MediaSelector
+    memberships: TeamMemberships
+    open_house_key: str
+    time_zone: dt.tzinfo | None
+
+
+class TeamMemberships:
+    """Finds the teams of an agent."""
+
+    def __init__(self, team: DictionaryEntity, identifiers: IdentifierFactory) -> None:
+        """Compile the name of a team."""
+        self._name = FirstValue(team.sources_for("name"), to_text, identifiers)
+        self._uuid = identifiers.uuid
+
+    def teams_of(self, context: MappingContext) -> list[dict[str, object]]:
+        """Return the teams of an agent, sorted by UUID, without teams that the source lacks."""
+        by_uuid: dict[str, dict[str, object]] = {}
+        for part in context.parts(_MEMBERS):
+            if (team := self._team(context, part)) is not None:
+                by_uuid.setdefault(str(team["uuid"]), team)
+        return [by_uuid[uuid] for uuid in sorted(by_uuid)]
+
+    def _team(self, context: MappingContext, part: dict[str, Any]) -> dict[str, object] | None:
+        key = key_text(part.get("TeamKey"))
+        if key is None or not (team := context.related(_TEAMS, key)):
+            return None
+        category = context.convert(f"{_MEMBERS}.TeamMemberType", to_text, part.get("TeamMemberType"))
+        name = self._name(context.for_record(_TEAMS, key, team))
+        known = {} if category is None else {"member_category": category}
+        return {"name": name, "uuid": self._uuid(key), **known}
+
+
+class DeactivationRule:
+    """Determines since when a record is inactive."""
+
+    def __init__(self, entity: DictionaryEntity, identifiers: IdentifierFactory) -> None:
+        """Compile the flag of inactive records; an entity without a declared one has none."""
+        declared = () if entity.inactive is None else (entity.inactive,)
+        self._is_inactive = FirstValue(declared, to_boolean, identifiers)
+
+    def deactivated_since(self, context: MappingContext) -> str | None:
+        """Return the modification time of an inactive record, None for an active one.
+
+        Raise InvalidRecordError for an inactive record without it: the index needs the time of a deactivation.
+        """
+        if self._is_inactive(context) is not True:
+            return None
+        value = context.record.get(MODIFICATION_TIMESTAMP)
+        since: str | None = context.convert(MODIFICATION_TIMESTAMP, to_timestamp, value)
+        if since is None:
+            raise InvalidRecordError(
+                MODIFICATION_TIMESTAMP, "is missing, so it is unknown since when the record is inactive"
+            )
+        return since
+
+
+class AgentMapper:
+    """Maps the records of agents."""
+
+    def __init__(
+        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, shared: SharedMappers
+    ) -> None:
+        """Compile what the dictionary declares in addition to the fields."""
+        self._fields = fields
+        self._source_agent_id = FirstValue(entity.source_agent_id_sources, limit_searchable(to_text), identifiers)
+        self._deactivation = DeactivationRule(entity, identifiers)
+        self._shared = shared
+
+    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
+        """Return record and envelope."""
+        record, envelope = self._fields(context), dict[str, object]()
+        since = self._deactivation.deactivated_since(context)
+        record.setdefault("profile_visible_online", since is None)
+        if since is not None:
+            record["deactivated_timestamp"], envelope["deactivated_at"] = to_unix_seconds(since), since
+        if (identifier := self._source_agent_id(context)) is not None:
+            envelope["source_agent_id"] = identifier
+        self._add_related(context, record)
+        return record, envelope
+
+    def _add_related(self, context: MappingContext, record: dict[str, object]) -> None:
+        if (address := record.get("primary_email_address")) is not None:
+            record["email_addresses"] = {"primary": address}
+        record["teams"] = record.get("teams") or self._shared.memberships.teams_of(context)
+        media = self._shared.media_selector.select(context)
+        if (photo := first_of_category(media, "agentphoto", "memberphoto", *PHOTO_CATEGORIES)) is not None:
+            record.setdefault("profile_image_url", photo.url)
+            record.setdefault("profile_thumb_url", photo.url)
+
+
+class OfficeMapper:
+    """Maps the records of offices."""
+
+    def __init__(
+        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, shared: SharedMappers
+    ) -> None:
+        """Compile what the dictionary declares in addition to the fields."""
+        self._fields = fields
+        self._deactivation = DeactivationRule(entity, identifiers)
+        self._media = shared.media_selector
+
+    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
+        """Return record and envelope."""
+        record = self._fields(context)
+        since = self._deactivation.deactivated_since(context)
+        media = self._media.select(context)
+        if (photo := first_of_category(media, "officephoto", *PHOTO_CATEGORIES)) is not None:
+            record.setdefault("image_url", photo.url)
+        if (logo := first_of_category(media, "officelogo", "logo")) is not None:
+            record.setdefault("logo_url", logo.url)
+        return record, {} if since is None else {"deactivated_at": since}
+
+
+class TeamMapper:
+    """Maps the records of teams."""
+
+    def __init__(self, fields: FieldMapper, shared: SharedMappers) -> None:
+        """Take the mappers of fields and media."""
+        self._fields = fields
+        self._media = shared.media_selector
+
+    def __call__(self, context: MappingContext) -> RecordAndEnvelope:
+        """Return record and envelope; a team is active unless its fields say otherwise."""
+        record = {"active": True, **self._fields(context)}
+        media = self._media.select(context)
+        if (logo := first_of_category(media, "teamlogo", "logo", "officelogo")) is not None:
+            record.setdefault("logo_url", logo.url)
+        if (photo := first_of_category(media, "teamphoto", *PHOTO_CATEGORIES)) is not None:
+            record.setdefault("photo_url", photo.url)
+        return record, {}

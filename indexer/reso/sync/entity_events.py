@@ -8,12 +8,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from indexer.errors import SourceError
-from indexer.reso.client.odata_query import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
+from indexer.reso.client.odata import EVENT_SEQUENCE_FIELD, ODataQuery, string_literal
 from indexer.reso.client.reso_client import ResoClient
-from indexer.reso.mapping.source_values import describe_value
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.mirror.record_links import key_text
-from indexer.reso.mirror.seen_items import SeenEvents
+from indexer.reso.mapping.values import describe_value
+from indexer.reso.mirror import Mirror, SeenEvents, key_text
 from indexer.reso.settings import ResoSettings
 from indexer.reso.sync.entity_reader import EntityReader, SourceRow
 

@@ -12,13 +12,11 @@ import msgspec
 
 from indexer.errors import RefusedError
 from indexer.reporting.tolerance import tolerated_count
-from indexer.reso.dialects.dialect import BY_LINKS, BY_TIMES
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.mirror.seen_items import seen_keys
-from indexer.reso.source_time import SyncPosition, format_source_time, parse_source_time
+from indexer.reso.client.odata import SyncPosition, format_source_time, parse_source_time
+from indexer.reso.mirror import Mirror, seen_keys
+from indexer.reso.source_map import BY_LINKS, BY_TIMES
 from indexer.reso.sync.entity_reader import EntityReader, SourceRow
-from indexer.reso.sync.page_walks import PageWalks
-from indexer.reso.sync.sync_state import EntitySyncState
+from indexer.reso.sync.page_walks import EntitySyncState, PageWalks
 
 # A comparison during which the source left records out is repeated.
 _MAX_COMPARISONS = 3

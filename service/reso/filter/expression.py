@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple
 
 
 class ComparisonOperator(StrEnum):
@@ -172,3 +174,41 @@ class Negation:
 
 FieldCondition = FieldComparison | InList | TextCondition | FunctionComparison | HasValue | AnyElement
 FilterExpression = FieldCondition | And | Or | Negation
+
+
+# Returns the value of a property and that of the literal, in a form in which they compare.
+Operands = Callable[[str, ComparisonOperator, FilterLiteral], tuple[Any, Any]]
+
+_COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
+    ComparisonOperator.EQ: eq,
+    ComparisonOperator.NE: ne,
+    ComparisonOperator.GT: gt,
+    ComparisonOperator.GE: ge,
+    ComparisonOperator.LT: lt,
+    ComparisonOperator.LE: le,
+}
+
+
+def evaluate(expression: FilterExpression, condition_holds: Callable[[FieldCondition], bool]) -> bool:
+    """Whether an expression holds, by those of its conditions that do."""
+    match expression:
+        case And(parts):
+            return all(evaluate(part, condition_holds) for part in parts)
+        case Or(parts):
+            return any(evaluate(part, condition_holds) for part in parts)
+        case Negation(part):
+            return not evaluate(part, condition_holds)
+    return condition_holds(expression)
+
+
+def comparison_holds(condition: FieldComparison | InList, operands: Operands) -> bool:
+    """Whether a comparison with one value or with a list of them holds."""
+    if isinstance(condition, InList):
+        return any(_compares(condition.field, ComparisonOperator.EQ, value, operands) for value in condition.values)
+    return _compares(condition.field, condition.operator, condition.value, operands)
+
+
+def _compares(name: str, operator: ComparisonOperator, value: FilterLiteral, operands: Operands) -> bool:
+    if value.type is LiteralType.NULL:
+        return operator is ComparisonOperator.NE
+    return _COMPARE[operator](*operands(name, operator, value))

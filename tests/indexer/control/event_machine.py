@@ -1,7 +1,7 @@
 """The resources, the control index and the event readers in memory: everything that may happen between two steps.
 
 Appending (`indexer.control.event_ledger.publish_events`) and reading
-(`service.reso.entity_events.event_ledger.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
+(`service.reso.event_ledger.EventLedgerReader`) are the product's own code. A call to Elasticsearch pauses
 before and after its effect; meanwhile others continue, and a process may be killed.
 """
 
@@ -23,7 +23,7 @@ from indexer.context import IndexerContext
 from indexer.control.event_ledger import publish_events
 from indexer.settings import IndexerSettings
 from mappings import Resource
-from service.reso.entity_events.event_ledger import EventLedger, EventLedgerReader
+from service.reso.event_ledger import EventLedger, EventLedgerReader
 
 _META = ApiResponseMeta(409, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "memory", 9200))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from indexer.reso.client.source_limits import SourceLimits
+from indexer.reso.client.limits import SourceLimits
 from tests.reso.dialects.providers import PROVIDERS
 from tests.reso.replica_process import ReplicaProcess
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from indexer.reso.client.source_limits import SourceLimits
-from indexer.reso.dialects.source_map import read_map
+from indexer.reso.client.limits import SourceLimits
+from indexer.reso.source_map import read_map
 from mappings import LISTING, SOLD_LISTING
 from tests.reso.dialects.providers import PROVIDERS, SYSTEM
 from tests.reso.expected_index import differences
@@ -21,7 +21,7 @@ from tests.reso.world.random_changes import RandomChanges
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from indexer.reso.round_report import RoundResult
+    from indexer.reso.replication import RoundResult
     from tests.indexer.conftest import Bench
     from tests.reso.server.reso_server import ResoServer
 

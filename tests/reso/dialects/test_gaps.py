@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from indexer.reso.dialects.probe import probe_source
-from indexer.reso.dialects.source_map import read_map
+from indexer.reso.probe import probe_source
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import read_map
 from tests.indexer.command.test_command import lines, run
 from tests.reso.dialects.provider_replica import ProviderReplica
 from tests.reso.dialects.providers import PROVIDERS, SYSTEM

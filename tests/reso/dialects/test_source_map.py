@@ -9,8 +9,8 @@ import pytest
 
 from indexer.errors import SourceError
 from indexer.reso.client.edmx import parse_entity_sets
-from indexer.reso.dialects.entity_form import SourceForms
-from indexer.reso.dialects.source_map import profile_names, read_map
+from indexer.reso.entity_forms import SourceForms
+from indexer.reso.source_map import profile_names, read_map
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.reso.mapping.converters import converter_for, limit_searchable, to_text
-from indexer.reso.mapping.source_values import UnmappableValue
+from indexer.reso.mapping.values import UnmappableValue, converter_for, limit_searchable, to_text
 from mappings.fields import FieldKind
 from tests.reso.world.invalid_values import VALUES
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from indexer.errors import InvalidRecordError
-from indexer.reso.mapping.identifiers import IdentifierFactory, key_text
+from indexer.reso.mapping.fields import IdentifierFactory, key_text
 from indexer.reso.mapping.record_mapper import RecordMapper
 from mappings.identifiers import is_identifier
 from tests.reso.mapping.record_source import DICTIONARY, InMemoryRecords

@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from indexer.reso.mapping.identifiers import IdentifierFactory
-from indexer.reso.mapping.listing_images import ListingImageMapper
-from indexer.reso.mapping.mapping_context import MappingContext
-from indexer.reso.mapping.media_items import MediaSelector
+from indexer.reso.mapping.fields import IdentifierFactory, MappingContext
+from indexer.reso.mapping.parts import ListingImageMapper, MediaSelector
 from mappings import AGENT, LISTING, OFFICE, SOLD_LISTING, TEAM, Resource
 from mappings.fields import integer, objects, string
 from tests.reso.mapping.record_source import DICTIONARY, InMemoryRecords, map_record

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from indexer.errors import InvalidRecordError
-from indexer.reso.mapping.identifiers import IdentifierFactory
+from indexer.reso.mapping.fields import IdentifierFactory
 from indexer.reso.mapping.record_mapper import RecordMapper
 from mappings import AGENT, OFFICE, TEAM, Resource
 from mappings.data_dictionary.loader import load_dictionary

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from indexer.reso.mapping.record_mapper import RecordMapper
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.publish.outbox import Outbox
-from indexer.reso.publish.sent_log import SentLog
-from indexer.reso.replication_plan import ReplicationPlan
+from indexer.reso.mirror import Mirror
+from indexer.reso.outbox import Outbox, SentLog
+from indexer.reso.source_map import ReplicationPlan
 from indexer.source.lines import RejectedLine
 from mappings import AGENT, COMPANY, LISTING, SOLD_LISTING, Resource
 from mappings.data_dictionary.loader import load_dictionary

@@ -23,7 +23,7 @@ async def test_a_run_killed_before_confirmation_sends_the_same_again(
         server.patch("Property", server.keys("Property")[0], PublicRemarks="New")
         server.delete("Member", server.keys("Member")[0])
         with monkeypatch.context() as patched:
-            patched.setattr("indexer.reso.publish.publisher.MirrorPublisher._mark_published", _killed)
+            patched.setattr("indexer.reso.publisher.MirrorPublisher._mark_published", _killed)
             with pytest.raises(KeyboardInterrupt):
                 await into.round()
         assert await differences(bench, server) == {}

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from indexer.reporting.report import ignore_progress
 from indexer.reso.client.edmx import parse_entity_sets
 from indexer.reso.client.reso_client import ResoClient
-from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror import Mirror
 from indexer.reso.settings import ResoSettings
 from indexer.reso.sync.entity_events import EntityEventFollower
 from indexer.reso.sync.entity_reader import EntityReader, SourceContext

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from indexer.reso.client.edmx import EntityMetadata
-from indexer.reso.dialects.entity_form import SourceForms
-from indexer.reso.dialects.source_map import read_map
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.sync.child_records import ChildRecords
+from indexer.reso.entity_forms import SourceForms
+from indexer.reso.mirror import Mirror
+from indexer.reso.source_map import read_map
+from indexer.reso.sync.entity_reader import ChildRecords
 
 SOURCE = read_map(None, "bridge")
 PROPERTY = EntityMetadata(

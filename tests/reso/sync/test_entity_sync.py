@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.sync.sync_state import EntitySyncState
+from indexer.reso.sync.page_walks import EntitySyncState
 from tests.reso.query.query_options import CollectionQuery, parse_query
 from tests.reso.server import responses as server_answers
 from tests.reso.server.request_log import LoggedRequest

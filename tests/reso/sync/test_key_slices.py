@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from indexer.reso.sync.key_comparisons import KeyComparisons
-from indexer.reso.sync.key_slices import KeySlices
+from indexer.reso.sync.key_comparisons import KeyComparisons, KeySlices
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
@@ -23,7 +22,7 @@ _ROUND = 30.0
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of comparisons."""
     stopped = Clock()
-    for module in ("indexer.reso.sync.key_slices", "indexer.reso.sync.entity_sync"):
+    for module in ("indexer.reso.sync.key_comparisons", "indexer.reso.sync.entity_sync"):
         monkeypatch.setattr(f"{module}.time", stopped)
     return stopped
 

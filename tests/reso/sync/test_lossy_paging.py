@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.reso.client.odata_query import ODataQuery
+from indexer.reso.client.odata import ODataQuery
 from indexer.reso.sync.entity_reader import EntityReader
 from indexer.reso.sync.entity_sync import EntitySync
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP

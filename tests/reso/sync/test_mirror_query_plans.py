@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from indexer.reso.mirror.mirror_store import Mirror
+from indexer.reso.mirror import Mirror
 from mappings.data_dictionary.loader import load_dictionary
 
 

@@ -11,8 +11,8 @@ import pytest
 from cluster.settings import SettingError
 from indexer.errors import SourceError
 from indexer.reso.client.edmx import parse_entity_sets
-from indexer.reso.client.odata_query import ODataQuery
-from indexer.reso.client.odata_response import (
+from indexer.reso.client.odata import (
+    ODataQuery,
     TransientSourceError,
     decode_page,
     decode_record,

@@ -11,12 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from indexer.reso.client.kept_state import KeptState
-from indexer.reso.client.request_windows import RequestWindows
-from indexer.reso.client.reso_client import ResoClient
-from indexer.reso.client.source_limits import LimitWindow, SourceLimits
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.mirror.source_state import RequestCounts
+from indexer.reso.client.limits import LimitWindow, RequestWindows, SourceLimits
+from indexer.reso.client.reso_client import KeptState, ResoClient
+from indexer.reso.mirror import Mirror, RequestCounts
 from indexer.reso.settings import ResoSettings
 from tests.reso.server.dialect import Dialect, RequestLimit
 from tests.reso.server.running import serve_in_loop
@@ -49,7 +46,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock that requests are counted by."""
-    monkeypatch.setattr("indexer.reso.client.request_windows.time", stopped := Clock())
+    monkeypatch.setattr("indexer.reso.client.limits.time", stopped := Clock())
     return stopped
 
 
@@ -163,7 +160,7 @@ def test_an_invalid_limit_of_a_map_is_refused(given: dict[str, Any]) -> None:
 
 async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for which failed requests are repeated does not pass while a limit holds them back."""
-    monkeypatch.setattr("indexer.reso.client.rate_limiter._REPORTED_SECONDS", 0.2)
+    monkeypatch.setattr("indexer.reso.client.limits._REPORTED_SECONDS", 0.2)
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 0.0)
     said: list[str] = []
     settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)

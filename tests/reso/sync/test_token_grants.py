@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.client.kept_state import NO_LIMITS
-from indexer.reso.client.reso_client import ResoClient
-from indexer.reso.mirror.mirror_store import Mirror
-from indexer.reso.mirror.source_state import kept_state
+from indexer.reso.client.reso_client import NO_LIMITS, ResoClient
+from indexer.reso.mirror import Mirror, kept_state
 from indexer.reso.settings import ResoSettings
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop

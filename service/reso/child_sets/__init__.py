@@ -1,1 +1,0 @@
-"""Entity sets whose rows are elements of lists in records: photos, open houses and memberships of teams."""

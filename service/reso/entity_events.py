@@ -1,0 +1,346 @@
+"""EntityEvent: every change of a record that the key may read, deletions included, ordered by event number.
+
+Each document has one event, that of its last change, as in the change feed. Deletions have one too, and so have moves
+to a company that the key may not read. Only published changes are returned: `sequence` never exceeds the ledger.
+Events are found by number through the ledger, by key through document ids.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+import orjson
+
+from mappings.resource import Resource
+from mappings.stored_document import split_document_id
+from service.errors import InvalidRequest
+from service.request_context import RequestContext
+from service.reso.event_ledger import EventLedger, Events
+from service.reso.filter.clauses import MATCH_ALL, MATCH_NONE, EqualityMatcher, Matcher, build_clause
+from service.reso.filter.expression import (
+    And,
+    ComparisonOperator,
+    FieldComparison,
+    FilterExpression,
+    FilterLiteral,
+    InList,
+    LiteralType,
+    Negation,
+    Or,
+)
+from service.reso.filter.value_matchers import MAX_INT64, ConstantMatcher, IntegerMatcher
+from service.reso.ordering import Position, SkipToken, SortKind
+from service.reso.protocol import FILTER, ORDER_BY, SELECT, EventsForgotten, entity_url, service_root_url
+from service.reso.sets.declarations import ENTITY_SET_BY_RESOURCE
+from service.reso.sets.edm_types import EdmType
+from service.reso.sets.entity_rows import DocumentPosition, count_documents, find_moves, read_doc_values
+from service.search.query import Clause, scope_clauses, spellings, terms
+
+EVENT_ENTITY_SET = "EntityEvent"
+SEQUENCE_PROPERTY, RESOURCE_PROPERTY, KEY_PROPERTY, URL_PROPERTY = (
+    "EntityEventSequence",
+    "ResourceName",
+    "ResourceRecordKey",
+    "ResourceRecordUrl",
+)
+
+
+class EntityEvent(NamedTuple):
+    """A change: its event number, and the key of the record."""
+
+    number: int
+    resource: Resource
+    key: str
+
+
+@dataclass(frozen=True)
+class EventPageSource:
+    """The events that a request selects.
+
+    `clauses` are the filter's clauses by resource; `lower_bound` is the number after which the filter starts, 0 for the
+    first event; `names` are the selected properties.
+    """
+
+    call: RequestContext
+    ledger: EventLedger
+    clauses: Mapping[Resource, Clause]
+    lower_bound: int
+    is_descending: bool
+    names: tuple[str, ...]
+    name = EVENT_ENTITY_SET
+    position_kinds = (SortKind.LONG,)
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Start a cursor: a reader without a lower bound never needs deletions from before it started."""
+        return cursor if self.lower_bound else msgspec.structs.replace(cursor, floor_event=self.ledger.end)
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[EntityEvent]:
+        """Return the next events after the position of a cursor; raise EventsForgotten."""
+        events = await self._read(cursor.position, size)
+        await self._refuse_expired(cursor)
+        return events
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` events, None if there are fewer."""
+        events = await self._read((), number)
+        return self.position(events[-1]) if len(events) == number else None
+
+    async def count(self) -> int:
+        """Return the total number of events."""
+        return sum(await asyncio.gather(*map(self._count_resource, self.clauses)))
+
+    def position(self, row: EntityEvent) -> Position:
+        """Return the position of an event."""
+        return (row.number,)
+
+    def encode_rows(self, rows: Sequence[EntityEvent]) -> bytes:
+        """Return events as a JSON array."""
+        for resource in {event.resource for event in rows}:
+            keys = [event.key for event in rows if event.resource is resource]
+            self.call.sent.events(resource, keys, self.ledger.published_sequence(resource.alias))
+        return b"[%b]" % b",".join(map(self._encode_event, rows))
+
+    def _encode_event(self, event: EntityEvent) -> bytes:
+        entity = ENTITY_SET_BY_RESOURCE[event.resource].name
+        url = entity_url(service_root_url(self.call), entity, event.key)
+        values = {
+            SEQUENCE_PROPERTY: event.number,
+            RESOURCE_PROPERTY: entity,
+            KEY_PROPERTY: event.key,
+            URL_PROPERTY: url,
+        }
+        return orjson.dumps({name: values[name] for name in self.names})
+
+    async def _read(self, position: Position, size: int) -> list[EntityEvent]:
+        parts = await asyncio.gather(*(self._read_resource(resource, position, size) for resource in self.clauses))
+        events = sorted((event for part in parts for event in part), key=self.position, reverse=self.is_descending)
+        return events[:size]
+
+    async def _read_resource(self, resource: Resource, position: Position, size: int) -> list[EntityEvent]:
+        alias = resource.alias
+        low, high = 0, self.ledger.published_sequence(alias)
+        if position and self.is_descending:
+            high = self.ledger.sequence_at(alias, int(position[0] or 0) - 1)
+        elif position:
+            low = self.ledger.sequence_at(alias, int(position[0] or 0))
+        if low >= high:
+            return []
+        order = {"sort": [{"sequence": "desc" if self.is_descending else "asc"}]}
+        body = {"size": size, "track_total_hits": False, "query": self._query(resource, low, high), **order}
+        upto = self.ledger.published_sequence(alias)
+        documents = await read_doc_values(self.call, resource, body, DocumentPosition, upto)
+        numbered = ((self.ledger.event_number(alias, sequence), name) for name, sequence in documents)
+        return [
+            EntityEvent(number, resource, split_document_id(name)[1]) for number, name in numbered if number is not None
+        ]
+
+    async def _count_resource(self, resource: Resource) -> int:
+        if not (upto := self.ledger.published_sequence(resource.alias)):
+            return 0
+        return await count_documents(self.call, resource, self._query(resource, 0, upto), upto)
+
+    def _query(self, resource: Resource, low: int, high: int) -> Clause:
+        published: Clause = {"range": {"sequence": {"gt": low, "lte": high}}}
+        return {"bool": {"filter": [*scope_clauses(self.call.scope), published, self.clauses[resource]]}}
+
+    async def _refuse_expired(self, cursor: SkipToken) -> None:
+        """Raise EventsForgotten if deletions after the reader's position are no longer stored, or if no event has it.
+
+        It is checked after the search: marks are updated before the first tombstone is pruned.
+        """
+        reached = 0 if self.is_descending or not cursor.position else int(cursor.position[0] or 0)
+        if not (start := max(self.lower_bound, reached)):
+            return
+        services = self.call.services
+        names = [resource.alias for resource in self.clauses]
+        marks = await asyncio.gather(*(services.marks[resource].refreshed() for resource in self.clauses))
+        ledger = await services.of(Events).refreshed()
+        horizon = ledger.horizon(dict(zip(names, marks, strict=True)))
+        if max(start, cursor.floor_event) < horizon or start > ledger.end:
+            raise EventsForgotten(start, horizon, ledger.end)
+
+
+EVENT_PROPERTIES = {
+    SEQUENCE_PROPERTY: EdmType.INT64,
+    RESOURCE_PROPERTY: EdmType.STRING,
+    KEY_PROPERTY: EdmType.STRING,
+    URL_PROPERTY: EdmType.STRING,
+}
+FILTERABLE_PROPERTIES = (SEQUENCE_PROPERTY, RESOURCE_PROPERTY, KEY_PROPERTY)
+_EVENT_RESOURCES = tuple(ENTITY_SET_BY_RESOURCE)
+
+
+async def query_events(call: RequestContext) -> EventPageSource:
+    """Return the events that the query options select; raise InvalidRequest."""
+    sent = call.parameters[FILTER]
+    expression = None if sent is None else sent.expression
+    ledger = await _current_ledger(call)
+    clauses = await _clauses(call, ledger, expression)
+    bound = 0 if expression is None else filter_lower_bound(expression, SEQUENCE_PROPERTY)
+    return EventPageSource(call, ledger, clauses, bound, _is_descending(call), _selected_names(call))
+
+
+async def _current_ledger(call: RequestContext) -> EventLedger:
+    """Return the ledger; raise ApiError if it cannot be renewed, or if data that it numbers were replaced."""
+    ledger = await call.services.of(Events).get_renewed()
+    for resource in _EVENT_RESOURCES:
+        call.services.engine.require_continued(call.services.connection.alias(resource))
+    return ledger
+
+
+async def query_event(call: RequestContext, number: str) -> EventPageSource:
+    """Return the event with a number."""
+    ledger = await _current_ledger(call)
+    condition = FieldComparison(SEQUENCE_PROPERTY, ComparisonOperator.EQ, FilterLiteral(LiteralType.NUMBER, number))
+    return EventPageSource(
+        call, ledger, await _clauses(call, ledger, condition), 0, is_descending=False, names=_selected_names(call)
+    )
+
+
+async def _clauses(
+    call: RequestContext, ledger: EventLedger, expression: FilterExpression | None
+) -> dict[Resource, Clause]:
+    if expression is None:
+        return dict.fromkeys(_EVENT_RESOURCES, MATCH_ALL)
+    clauses = await asyncio.gather(*(_clause(call, ledger, expression, resource) for resource in _EVENT_RESOURCES))
+    return dict(zip(_EVENT_RESOURCES, clauses, strict=True))
+
+
+async def _clause(
+    call: RequestContext, ledger: EventLedger, expression: FilterExpression, resource: Resource
+) -> Clause:
+    keys = {name for text in compared_values(expression, KEY_PROPERTY) for name in spellings(text)}
+    moves = await find_moves(call, resource, keys) if keys and ledger.published_sequence(resource.alias) else {}
+    matchers: dict[str, Matcher] = {
+        SEQUENCE_PROPERTY: EventNumberMatcher("sequence", ledger=ledger, alias=resource.alias),
+        RESOURCE_PROPERTY: ConstantMatcher(ENTITY_SET_BY_RESOURCE[resource].name),
+        KEY_PROPERTY: EventKeyMatcher(moves),
+    }
+
+    def matcher_for(name: str) -> Matcher:
+        if name not in matchers:
+            reason = "cannot be used in $filter" if name in EVENT_PROPERTIES else "is not a property of EntityEvent"
+            raise InvalidRequest.of(FILTER, f"{name} {reason}; these can: {', '.join(FILTERABLE_PROPERTIES)}.")
+        return matchers[name]
+
+    return build_clause(expression, matcher_for)
+
+
+def _is_descending(call: RequestContext) -> bool:
+    orders = call.parameters[ORDER_BY] or ()
+    for order in orders:
+        if order.name != SEQUENCE_PROPERTY:
+            known = order.name in EVENT_PROPERTIES
+            reason = "cannot be used in $orderby" if known else f"is not a property of {EVENT_ENTITY_SET}"
+            raise InvalidRequest.of(ORDER_BY, f"{order.name} {reason}; {SEQUENCE_PROPERTY} can.")
+    return any(order.is_descending for order in orders)
+
+
+def _selected_names(call: RequestContext) -> tuple[str, ...]:
+    names = call.parameters[SELECT]
+    if names is None:
+        return tuple(EVENT_PROPERTIES)
+    if unknown := [name for name in names if name not in EVENT_PROPERTIES]:
+        raise InvalidRequest.of(SELECT, f"{EVENT_ENTITY_SET} has no property {unknown[0]!r}.")
+    return tuple(name for name in EVENT_PROPERTIES if name == SEQUENCE_PROPERTY or name in names)
+
+
+_NEGATED_OPERATORS = {ComparisonOperator.LT: ComparisonOperator.GE, ComparisonOperator.LE: ComparisonOperator.GT}
+
+
+@dataclass(frozen=True)
+class EventNumberMatcher(IntegerMatcher):
+    """The event number: in each resource a range of sequences."""
+
+    ledger: EventLedger = field(kw_only=True, hash=False)
+    alias: str = field(kw_only=True)
+
+    def match_values(self, values: Sequence[str]) -> Clause:
+        """Match the events with one of these numbers."""
+        numbers = [int(number) for number in map(_clamped, values) if number == number.to_integral_value()]
+        pairs = [(self._sequence(number), self._sequence(number - 1)) for number in numbers]
+        sequences = [sequence for sequence, previous in pairs if sequence > previous]
+        return terms(self.name, sequences) if sequences else MATCH_NONE
+
+    def match_range(self, operator: ComparisonOperator, value: str) -> Clause:
+        """Match events beyond a number."""
+        bound = self._sequence(_exclusive_bound(operator, value))
+        return {
+            "range": {self.name: {"gt" if operator in {ComparisonOperator.GT, ComparisonOperator.GE} else "lte": bound}}
+        }
+
+    def _sequence(self, number: int) -> int:
+        return self.ledger.sequence_at(self.alias, number)
+
+
+# A filter is built once for each of five resources; it has fewer values than this.
+_REMEMBERED_NUMBERS = 512
+
+
+@lru_cache(_REMEMBERED_NUMBERS)
+def _clamped(text: str) -> Decimal:
+    """Return a number, clamped to just outside the range of event numbers."""
+    return max(Decimal(-1), min(Decimal(MAX_INT64), Decimal(text)))
+
+
+@lru_cache(_REMEMBERED_NUMBERS)
+def _exclusive_bound(operator: ComparisonOperator, text: str) -> int:
+    """Return the greatest whole number that `gt` and `ge` exclude, or that `lt` and `le` include."""
+    number = _clamped(text)
+    if operator in {ComparisonOperator.GT, ComparisonOperator.LE}:
+        return int(number.to_integral_value("ROUND_FLOOR"))
+    return int(number.to_integral_value("ROUND_CEILING")) - 1
+
+
+@dataclass(frozen=True)
+class EventKeyMatcher(EqualityMatcher):
+    """The key of the changed record; `moves_by_key` holds the ids of move documents by key."""
+
+    moves_by_key: Mapping[str, Sequence[str]] = field(hash=False)
+
+    def match_values(self, values: Sequence[str]) -> Clause:
+        """Match the events of records with one of these keys."""
+        keys = [key for value in values for key in spellings(value)]
+        names = [name for key in keys for name in (key, *self.moves_by_key.get(key, ())) if name]
+        return terms("_id", names) if names else MATCH_NONE
+
+
+def filter_lower_bound(expression: FilterExpression, name: str, *, is_negated: bool = False) -> int:
+    """Return the largest number that a filter certainly excludes by `gt` or `ge` of a property, 0 if none.
+
+    It is the position from which a reader continues.
+    """
+    match expression:
+        case Negation(part):
+            return filter_lower_bound(part, name, is_negated=not is_negated)
+        case And(parts) | Or(parts):
+            bounds = [filter_lower_bound(part, name, is_negated=is_negated) for part in parts]
+            return max(bounds) if isinstance(expression, And) is not is_negated else min(bounds)
+        case FieldComparison(field=compared, operator=operator, value=FilterLiteral(LiteralType.NUMBER, text)) if (
+            compared == name
+        ):
+            effective = _NEGATED_OPERATORS.get(operator) if is_negated else operator
+            if effective not in {ComparisonOperator.GT, ComparisonOperator.GE}:
+                return 0
+            return max(0, _exclusive_bound(effective, text))
+        case _:
+            return 0
+
+
+def compared_values(expression: FilterExpression, name: str) -> set[str]:
+    """Return every text that a property is compared with."""
+    match expression:
+        case Negation(part):
+            return compared_values(part, name)
+        case And(parts) | Or(parts):
+            return {text for part in parts for text in compared_values(part, name)}
+        case FieldComparison(field=compared, value=value) if compared == name:
+            return {value.text}
+        case InList(field=compared, values=values) if compared == name:
+            return {value.text for value in values}
+        case _:
+            return set()

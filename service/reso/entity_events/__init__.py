@@ -1,1 +1,0 @@
-"""EntityEvent: the numbered log of changes, read from the event ledger."""

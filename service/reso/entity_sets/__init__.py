@@ -1,1 +1,0 @@
-"""Entity sets: their properties, and the queries that read, sort and count their records."""

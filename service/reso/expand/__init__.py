@@ -1,1 +1,0 @@
-"""`$expand`: related entities as members of an entity."""

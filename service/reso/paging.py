@@ -1,0 +1,198 @@
+"""Responses of the RESO Web API: a page of rows with its next link, or one entity."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import msgspec
+import orjson
+from aiohttp import web
+
+from service.errors import InvalidRequest
+from service.http.responses import API_KEY_PARAMETER, JsonBytes, json_response
+from service.keys.api_key import mask_keys
+from service.parameters.groups import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from service.request_context import RequestContext
+from service.reso.ordering import (
+    Position,
+    SkipToken,
+    SortKind,
+    decode_skip_token,
+    encode_skip_token,
+    fingerprint_query,
+    open_skip_token,
+)
+from service.reso.protocol import (
+    COUNT,
+    EXPAND,
+    FILTER,
+    FORMAT,
+    JSON_WITHOUT_METADATA,
+    ORDER_BY,
+    SELECT,
+    SKIP,
+    SKIP_TOKEN,
+    TOP,
+    collection_url,
+    service_root_url,
+)
+
+RowT = TypeVar("RowT")
+# A response depends on the key, wherever it is sent, and on the preferred page size and formats.
+RESPONSE_HEADERS = {"Vary": "x-api-key, Authorization, Prefer, Accept, Accept-Encoding"}
+_PAGE_POSITION_OPTIONS = frozenset({SKIP, SKIP_TOKEN, API_KEY_PARAMETER})
+
+
+class PageSource(Protocol[RowT]):
+    """An ordered collection that is read page by page."""
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+
+    @property
+    def position_kinds(self) -> tuple[SortKind, ...]:
+        """The types of the sort values of a position."""
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Complete the cursor of a first page; raise ApiError."""
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[RowT]:
+        """Return the next rows after the position of a cursor; raise ApiError."""
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+
+    def position(self, row: RowT) -> Position:
+        """Return the position of a row."""
+
+    def encode_rows(self, rows: Sequence[RowT]) -> bytes:
+        """Return rows as a JSON array, which the response sends."""
+
+
+async def page_response(call: RequestContext, source: PageSource[RowT]) -> web.Response:
+    """Return a page of rows; raise ApiError for invalid options."""
+    top, cursor = call.parameters[TOP], await _resolve_cursor(call, source)
+    size = (
+        0
+        if cursor is None
+        else cursor.page_size
+        if top is None
+        else max(0, min(cursor.page_size, top - cursor.rows_sent))
+    )
+    cursor = cursor or SkipToken(b"", 1)
+    # One row more than the page shows whether there is another page.
+    rows, count = await asyncio.gather(
+        source.rows(cursor, size + 1) if size else _no_rows(), _count(call, source, cursor)
+    )
+    page = rows[:size]
+    rows_sent = cursor.rows_sent + len(page)
+    following = None
+    if len(rows) > size and rows_sent != top:
+        position = source.position(page[-1])
+        cursor = msgspec.structs.replace(cursor, rows_sent=rows_sent, count=count, position=position)
+        following = await encode_skip_token(cursor, call.services.tokens)
+    preference = parse_preference(call.headers.get("Prefer", ""))
+    applied = {} if preference is None else {"Preference-Applied": preference.applied}
+    body = _page_body(call, source, page, count, following)
+    content_type = call.parameters[FORMAT].content_type
+    return json_response(body, {**RESPONSE_HEADERS, **applied}, content_type, records=len(page))
+
+
+async def _resolve_cursor(call: RequestContext, source: PageSource[RowT]) -> SkipToken | None:
+    """Return the cursor of a request, None if `$skip` is beyond the last row."""
+    sent = call.parameters
+    condition = sent[FILTER]
+    fingerprint = fingerprint_query(source.name, condition and condition.text, sent[ORDER_BY])
+    if (text := sent[SKIP_TOKEN]) is not None:
+        if sent[SKIP] is not None:
+            raise InvalidRequest.of(
+                SKIP, f"cannot be sent with {SKIP_TOKEN}: follow @odata.nextLink exactly as received."
+            )
+        contents = await open_skip_token(text, call.services.tokens)
+        return decode_skip_token(contents, fingerprint, source.position_kinds)
+    cursor = await source.start(
+        SkipToken(fingerprint, effective_page_size(parse_preference(call.headers.get("Prefer", "")), sent[TOP]))
+    )
+    if not sent[SKIP]:
+        return cursor
+    position = await source.position_after(sent[SKIP])
+    return None if position is None else msgspec.structs.replace(cursor, position=position)
+
+
+async def _no_rows() -> list[RowT]:
+    return []
+
+
+async def _count(call: RequestContext, source: PageSource[RowT], cursor: SkipToken) -> int | None:
+    """Return the count if it was requested; later pages repeat the count of the first."""
+    if not call.parameters[COUNT]:
+        return None
+    return await source.count() if cursor.count is None else cursor.count
+
+
+def _page_body(
+    call: RequestContext, source: PageSource[RowT], rows: Sequence[RowT], count: int | None, following: str | None
+) -> list[JsonBytes]:
+    count_member = b"" if count is None else b'"@odata.count":%d,' % count
+    before = b'{%b%b"value":' % (_context_member(call, source.name), count_member)
+    after = b"}" if following is None else b',"@odata.nextLink":%b}' % orjson.dumps(_next_link(call, source, following))
+    return [before, source.encode_rows(rows), after]
+
+
+def _next_link(call: RequestContext, source: PageSource[RowT], following: str) -> str:
+    options = {name: text for name, text in call.url.query.items() if name not in _PAGE_POSITION_OPTIONS}
+    return mask_keys(collection_url(call, source.name, options | {SKIP_TOKEN: following}))
+
+
+def context(call: RequestContext, fragment: str) -> dict[str, str]:
+    """Return the member `@odata.context` for a part of the metadata, none if the client wants no metadata."""
+    if call.parameters[FORMAT] == JSON_WITHOUT_METADATA:
+        return {}
+    return {"@odata.context": f"{service_root_url(call)}$metadata{fragment}"}
+
+
+def _context_member(call: RequestContext, name: str, suffix: str = "") -> bytes:
+    """Return the context of an entity set, or with a suffix of one entity, and a comma after it."""
+    expanded = [f"{each}({','.join(inner or ())})" for each, inner in call.parameters.get(EXPAND) or ()]
+    names = [*(call.parameters[SELECT] or ()), *expanded]
+    selected = f"({','.join(names)})" if names else ""
+    member = orjson.dumps(context(call, f"#{name}{selected}{suffix}"))[1:-1]
+    return member and member + b","
+
+
+def entity_response(call: RequestContext, name: str, encoded: bytes) -> web.Response:
+    """Return the response for one entity, given as an encoded JSON object."""
+    body = b"{%b%b" % (_context_member(call, name, "/$entity"), encoded[1:])
+    return json_response([body], RESPONSE_HEADERS, call.parameters[FORMAT].content_type)
+
+
+_MAX_PAGE_SIZE = re.compile(r"(?:odata\.)?maxpagesize\s*=\s*\"?([0-9]{1,9})\"?", re.IGNORECASE | re.ASCII)
+
+
+class PageSizePreference(NamedTuple):
+    """The page size that a client prefers, and the preference as sent in `Preference-Applied`."""
+
+    size: int
+    applied: str
+
+
+def parse_preference(lines: str) -> PageSizePreference | None:
+    """Return the page size preference in a `Prefer` header, None if it is absent or invalid."""
+    match = _MAX_PAGE_SIZE.search(lines)
+    if match is None or not int(match[1]):
+        return None
+    size = min(int(match[1]), MAX_PAGE_SIZE)
+    name = match[0].partition("=")[0].strip()
+    return PageSizePreference(size, f"{name}={size}")
+
+
+def effective_page_size(preference: PageSizePreference | None, top: int | None) -> int:
+    """Return the number of rows per page: as preferred, else `$top`, within limits."""
+    if preference is not None:
+        return preference.size
+    return DEFAULT_PAGE_SIZE if top is None else max(1, min(top, MAX_PAGE_SIZE))

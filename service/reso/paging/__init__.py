@@ -1,1 +1,0 @@
-"""Server-driven paging: page sizes, `$skiptoken` and `@odata.nextLink`."""

@@ -1,0 +1,238 @@
+"""Conventions of OData below `/v1/reso`: versions, errors, formats, links, and the names of the query options.
+
+Below the root path every response follows OData, errors included. The format of a response is chosen by `$format` or
+`Accept` (OData 4.01, section 8.2.1).
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import quote
+
+import orjson
+from aiohttp import web
+
+from service.errors import ApiError, InvalidRequest, ParameterFault, Unauthorized
+from service.http.negotiation import JSON, MediaRange, media_ranges
+from service.http.problems import ErrorFormat
+from service.http.requests import collapse_slashes
+from service.keys.api_key import mask_keys
+from service.request_context import RequestContext
+
+RESO_ROOT = "/v1/reso"
+# A filter with a hundred keys of 64 characters takes some 7,300 bytes.
+MAX_RESO_URL_BYTES = 16_384
+
+
+def is_reso_path(path: str) -> bool:
+    """Whether a path belongs to the RESO Web API; repeated slashes count as one."""
+    if "/reso" not in path:
+        return False
+    tidied = collapse_slashes(path)
+    return tidied == RESO_ROOT or tidied.startswith(f"{RESO_ROOT}/")
+
+
+FILTER, ORDER_BY, SELECT, TOP = "$filter", "$orderby", "$select", "$top"
+SKIP, COUNT, SKIP_TOKEN, FORMAT = "$skip", "$count", "$skiptoken", "$format"
+EXPAND = "$expand"
+
+
+class OrderBy(NamedTuple):
+    """A property to order by, and its direction."""
+
+    name: str
+    is_descending: bool
+
+
+class OptionNotImplemented(ApiError):
+    """An OData feature that this service does not implement."""
+
+    status = 501
+    code = "not-implemented"
+    title = "Not implemented"
+
+    def __init__(self, parameter: str, what: str, advice: str = "") -> None:
+        """Name the option, the unsupported feature and, in a sentence, what to do instead."""
+        fault = ParameterFault(parameter, f"{what} is not implemented by this service. {advice}".strip())
+        super().__init__(str(fault), (fault,))
+
+
+class EventsForgotten(ApiError):
+    """The events after a number are incomplete: some deletions are not stored any more, or other data are served."""
+
+    status = 410
+    code = "events-forgotten"
+    title = "Events forgotten"
+
+    def __init__(self, start: int, horizon: int, end: int) -> None:
+        """Report the number that cannot be continued from, and the one to restart from."""
+        known = f"deletions up to EntityEventSequence {horizon} are no longer available"
+        reason = known if start < horizon else f"EntityEventSequence {start} is not a number of the present data"
+        fault = ParameterFault(
+            "$filter", f"{reason}: reload all records, then continue after {end}, the last number before the reload."
+        )
+        super().__init__(str(fault), (fault,))
+
+
+_VERSION, _MAX_VERSION = "OData-Version", "OData-MaxVersion"
+_V4_01, _V4_0 = "4.01", "4.0"
+# .NET clients of earlier versions add their name after a semicolon.
+_NUMBER = re.compile(r"\s*([0-9]{1,3})\.([0-9]{1,3})\s*(?:;.*)?", re.ASCII)
+
+
+def odata_version_header(request: web.BaseRequest) -> dict[str, str]:
+    """Return the `OData-Version` header; bodies are the same in both versions, except metadata."""
+    return {_VERSION: _V4_0 if is_limited_to_4_0(request.headers) else _V4_01}
+
+
+def is_limited_to_4_0(headers: Mapping[str, str]) -> bool:
+    """Whether a client supports no later version: then it does not know metadata in JSON."""
+    return _version(headers, _MAX_VERSION) == (4, 0)
+
+
+def require_known_version(headers: Mapping[str, str]) -> None:
+    """Raise InvalidRequest for a client that supports no version from 4.0, or that sends a later one than 4.01."""
+    if _MAX_VERSION in headers and (_version(headers, _MAX_VERSION) or (0, 0)) < (4, 0):
+        raise InvalidRequest.of(_MAX_VERSION, f"must be {_V4_0} or later: this service has {_V4_0} and {_V4_01}.")
+    if _VERSION in headers and _version(headers, _VERSION) not in {(4, 0), (4, 1)}:
+        raise InvalidRequest.of(_VERSION, f"must be {_V4_0} or {_V4_01}; a GET request needs none.")
+
+
+def _version(headers: Mapping[str, str], name: str) -> tuple[int, int] | None:
+    match = _NUMBER.fullmatch(headers.get(name, _V4_01))
+    return (int(match[1]), int(match[2])) if match else None
+
+
+_CHALLENGE = 'Bearer realm="brokerage", ApiKey realm="brokerage"'
+
+
+def odata_error_response(error: ApiError) -> web.Response:
+    """Return the OData response for an error, with its usual status and headers."""
+    details = [{"code": error.code, "target": fault.parameter, "message": fault.message} for fault in error.faults]
+    target = {"target": error.faults[0].parameter} if error.faults else {}
+    body = {"code": error.code, "message": error.detail, **target, "details": details}
+    challenge = {"WWW-Authenticate": _CHALLENGE} if isinstance(error, Unauthorized) else {}
+    return web.Response(
+        # A key sent by mistake as an identifier or in a path is not echoed.
+        body=mask_keys(orjson.dumps({"error": body}).decode()).encode(),
+        status=error.status,
+        headers={**error.headers, **challenge},
+        content_type=JSON,
+    )
+
+
+RESO_ERRORS = ErrorFormat(
+    applies_to=is_reso_path,
+    render=odata_error_response,
+    headers=odata_version_header,
+    max_url_bytes=MAX_RESO_URL_BYTES,
+)
+
+
+XML = "application/xml"
+ACCEPT = "Accept"
+_SHORT_NAMES = {"json": JSON, "xml": XML}
+# Parameters of JSON with the values that hold for every response; each has the prefix `odata.` in OData 4.0.
+_ALWAYS = {
+    "streaming": {"true", "false"},
+    "exponentialdecimals": {"true", "false"},
+    "ieee754compatible": {"false"},
+    "charset": {"utf-8"},
+}
+
+
+class Format(NamedTuple):
+    """A media type, and for JSON how much OData metadata it has: `minimal`, the default of OData, or `none`."""
+
+    media_type: str
+    metadata: str = ""
+
+    def __str__(self) -> str:
+        """Return the media type with its parameter."""
+        return self.media_type + (f";odata.metadata={self.metadata}" if self.metadata else "")
+
+    @property
+    def content_type(self) -> str:
+        """The value of `Content-Type`, without what is the default of OData."""
+        return self.media_type if self == JSON_WITH_METADATA else str(self)
+
+    def fits(self, accepted: MediaRange) -> bool:
+        """Whether a media range includes this format."""
+        family = self.media_type.partition("/")[0]
+        is_of_type = accepted.media_type in {self.media_type, f"{family}/*", "*/*"}
+        return is_of_type and all(self._has(name, value) for name, value in accepted.parameters)
+
+    def _has(self, name: str, value: str) -> bool:
+        if (name := name.removeprefix("odata.")) == "metadata":
+            return value == self.metadata
+        return value in (_ALWAYS.get(name, ()) if self.media_type == JSON else {"utf-8"} if name == "charset" else ())
+
+
+JSON_WITH_METADATA, JSON_WITHOUT_METADATA = Format(JSON, "minimal"), Format(JSON, "none")
+# The best first.
+DATA_FORMATS = (JSON_WITH_METADATA, JSON_WITHOUT_METADATA)
+METADATA_FORMATS = (Format(XML), Format(JSON))
+
+
+class NotAcceptable(ApiError):
+    """None of the formats that the client accepts."""
+
+    status = 406
+    code = "not-acceptable"
+    title = "Not acceptable"
+
+    def __init__(self, parameter: str, offered: tuple[Format, ...]) -> None:
+        """Name the option or header, and the formats that there are."""
+        names = " or ".join(
+            each.media_type + (f";odata.metadata={each.metadata}" * bool(each.metadata)) for each in offered
+        )
+        fault = ParameterFault(parameter, f"accepts none of the formats of this resource: ask for {names}.")
+        super().__init__(str(fault), (fault,))
+
+
+def negotiate_format(option: str | None, accept: str, offered: tuple[Format, ...]) -> Format:
+    """Return the format for `$format`, which takes precedence, and the value of `Accept`; raise NotAcceptable.
+
+    Without either, and for an `Accept` without a readable element, it is the first that is offered.
+    """
+    text = accept if option is None else _SHORT_NAMES.get(option.strip().lower(), option)
+    chosen = _preferred(text, offered) if option is None or media_ranges(text) else None
+    if chosen is None:
+        raise NotAcceptable(ACCEPT if option is None else FORMAT, offered)
+    return chosen
+
+
+@lru_cache(128)
+def _preferred(accept: str, offered: tuple[Format, ...]) -> Format | None:
+    ranges = media_ranges(accept)
+    if not ranges:
+        return offered[0]
+    best = max(offered, key=lambda each: _weight(each, ranges))
+    return best if _weight(best, ranges) > 0 else None
+
+
+def _weight(offer: Format, ranges: tuple[MediaRange, ...]) -> float:
+    """Return the weight of the most specific range that includes a format, 0 if there is none."""
+    fitting = [each for each in ranges if offer.fits(each)]
+    return max(fitting, key=lambda each: (-each.media_type.count("*"), len(each.parameters))).weight if fitting else 0
+
+
+# Allowed in a query (RFC 3986, section 3.4), except its separators and the plus sign, which means a space.
+_SAFE_IN_QUERY = "$'(),:;@!*/?-._~"
+
+
+def service_root_url(call: RequestContext) -> str:
+    """Return the URL of the service document, with a trailing slash."""
+    return f"{call.origin}{RESO_ROOT}/"
+
+
+def collection_url(call: RequestContext, name: str, options: Mapping[str, object]) -> str:
+    """Return the URL of an entity set with query options."""
+    query = "&".join(f"{key}={quote(str(value), safe=_SAFE_IN_QUERY)}" for key, value in options.items())
+    return f"{service_root_url(call)}{name}?{query}"
+
+
+def entity_url(root: str, name: str, key: str) -> str:
+    """Return the URL of an entity by its key."""
+    return f"{root}{name}('{quote(key.replace(chr(39), chr(39) * 2), safe=chr(39))}')"

@@ -1,1 +1,0 @@
-"""OData conventions: the root path, links, version header and error bodies."""

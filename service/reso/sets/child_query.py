@@ -1,0 +1,414 @@
+"""The children that a request selects, parent by parent, and their encoding under Data Dictionary names.
+
+A comparison with a child's key holds for all children of a parent or for none, except for the parent that the key
+names. So the parents are selected by their own keys, which the index answers, and only the children of those named in
+the filter are compared. Children are counted without loading their parents, from the indexed numbers of elements.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import ceil
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.resource import Resource
+from mappings.stored_document import identifier_from_feed_key
+from service.request_context import RequestContext
+from service.reso.filter.clauses import MATCH_NONE, build_clause
+from service.reso.filter.expression import (
+    And,
+    ComparisonOperator,
+    FieldComparison,
+    FieldCondition,
+    FilterExpression,
+    FilterLiteral,
+    InList,
+    LiteralType,
+    Negation,
+    Or,
+    comparison_holds,
+    evaluate,
+)
+from service.reso.filter.value_matchers import TimestampMatcher
+from service.reso.ordering import BY_KEY, Position, SkipToken, SortKind, SortOrder
+from service.reso.protocol import FILTER, ORDER_BY, SELECT, OptionNotImplemented
+from service.reso.sets.child_sets import Child, ChildColumn, ChildKey, ChildSet
+from service.reso.sets.entity_query import build_sort_order, matcher_for, selected_properties
+from service.reso.sets.entity_rows import EntityRecords, EntityRow, read_doc_values
+from service.reso.sets.entity_set import EntityProperty
+from service.search.query import Body, Clause, Selection, match_none, spellings, terms
+from service.search.responses import parse_hits, sum_of
+
+_COMPLEMENT = {
+    ComparisonOperator.EQ: ComparisonOperator.NE,
+    ComparisonOperator.NE: ComparisonOperator.EQ,
+    ComparisonOperator.GT: ComparisonOperator.LE,
+    ComparisonOperator.GE: ComparisonOperator.LT,
+    ComparisonOperator.LT: ComparisonOperator.GE,
+    ComparisonOperator.LE: ComparisonOperator.GT,
+}
+# For the parent of a key: its children may be on either side of the key.
+_OF_PARENT = {ComparisonOperator.GT: ComparisonOperator.GE, ComparisonOperator.LT: ComparisonOperator.LE}
+_NULL = FilterLiteral(LiteralType.NULL, "null")
+_ALL = And(())
+_timestamps = TimestampMatcher("clock")
+
+
+@dataclass(frozen=True)
+class ChildCondition:
+    """A filter of a child set; None selects all children."""
+
+    child_set: ChildSet
+    expression: FilterExpression | None
+
+    @cached_property
+    def of_parents(self) -> FilterExpression | None:
+        """The condition on parents, with their keys in place of their children's, which it holds for at least."""
+        return None if self.expression is None else _of_parents(self.expression, self.child_set.key)
+
+    @cached_property
+    def divided(self) -> frozenset[str]:
+        """The keys of the parents of whose children only some may match."""
+        return frozenset(
+            name
+            for literal in _key_literals(self.expression, self.child_set.key)
+            for name in spellings(ChildKey.of(literal.text).parent)
+            if name
+        )
+
+    def holds(self, child: Child) -> bool:
+        """Whether a child of a selected parent matches; raise OptionNotImplemented for what cannot be compared."""
+        if self.expression is None or child.key.parent not in self.divided:
+            return True
+        return evaluate(self.expression, partial(self._condition_holds, child))
+
+    def _condition_holds(self, child: Child, condition: FieldCondition) -> bool:
+        if isinstance(condition, FieldComparison | InList):
+            return comparison_holds(condition, partial(self._operands, child))
+        raise self._refusal(condition.field)
+
+    def _operands(
+        self, child: Child, name: str, operator: ComparisonOperator, value: FilterLiteral
+    ) -> tuple[object, object]:
+        """Return the value of a property and that of a literal, which the index has accepted."""
+        is_equality = operator in {ComparisonOperator.EQ, ComparisonOperator.NE}
+        declared, parent = self.child_set, child.key.parent
+        if name == declared.key:
+            given = ChildKey.of(value.text)
+            is_same = is_equality and parent in spellings(given.parent)
+            return child.key, given._replace(parent=parent) if is_same else given
+        if name == declared.parent_key:
+            return parent, parent if is_equality and parent in spellings(value.text) else value.text
+        if name == MODIFICATION_TIMESTAMP:
+            return child.header.clock, _timestamps.parse_number(value.text)
+        if name == declared.parent_type:
+            return "Property", value.text
+        raise self._refusal(name)
+
+    def _refusal(self, name: str) -> OptionNotImplemented:
+        return OptionNotImplemented(FILTER, f"a filter by {self.child_set.key} together with this one by {name}")
+
+
+def _key_literals(expression: FilterExpression | None, key: str) -> Iterator[FilterLiteral]:
+    match expression:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _key_literals(part, key)
+        case Negation(part):
+            yield from _key_literals(part, key)
+        case FieldComparison(name, _, value) if name == key:
+            yield value
+        case InList(name, values) if name == key:
+            yield from values
+
+
+def _of_parents(expression: FilterExpression, key: str, *, is_negated: bool = False) -> FilterExpression:
+    """Return the condition on parents. Negations are resolved: none may be around a condition that holds for more."""
+    match expression:
+        case And(parts) | Or(parts):
+            inner = tuple(_of_parents(part, key, is_negated=is_negated) for part in parts)
+            return And(inner) if isinstance(expression, And) is not is_negated else Or(inner)
+        case Negation(part):
+            return _of_parents(part, key, is_negated=not is_negated)
+        case FieldComparison(name, operator, value) if name == key:
+            return _parent_comparison(name, operator, value, is_negated=is_negated)
+        case InList(name, values) if name == key:
+            parents = InList(name, tuple(map(_parent_literal, values)))
+            # Refused if a value is of another type, else true of all.
+            return Or((parents, _ALL)) if is_negated else parents
+    return Negation(expression) if is_negated else expression
+
+
+def _parent_comparison(
+    name: str, operator: ComparisonOperator, value: FilterLiteral, *, is_negated: bool
+) -> FilterExpression:
+    if value.type is LiteralType.NULL:
+        is_all = (operator is ComparisonOperator.NE) is not is_negated
+        return _ALL if is_all else FieldComparison(name, ComparisonOperator.EQ, _NULL)
+    operator = _COMPLEMENT[operator] if is_negated else operator
+    parent = _parent_literal(value)
+    if operator is ComparisonOperator.NE:
+        return Or((FieldComparison(name, ComparisonOperator.EQ, parent), _ALL))
+    return FieldComparison(name, _OF_PARENT.get(operator, operator), parent)
+
+
+def _parent_literal(value: FilterLiteral) -> FilterLiteral:
+    """Return the key of the parent in the key of a child; a literal of another type as it is, which is refused."""
+    return value._replace(text=ChildKey.of(value.text).parent) if value.type is LiteralType.TEXT else value
+
+
+# Parents of one search: enough for a page, and few enough to share the cluster with other requests.
+_MAX_PARENTS = 200
+# Children of a parent, as long as none has been read.
+_USUAL_CHILDREN = 4
+
+
+class ChildRow(NamedTuple):
+    """A child and its position: that of the parent, and the suffix of its own key."""
+
+    position: Position
+    resource: Resource
+    child: Child
+
+
+@dataclass(frozen=True)
+class ChildSelection:
+    """The parents that a request selects, and the condition on their children."""
+
+    child_set: ChildSet
+    parents: EntityRecords
+    condition: ChildCondition
+
+    async def rows(self, after: Position, size: int) -> list[ChildRow]:
+        """Return the next children after a position."""
+        rest, parents = await asyncio.gather(
+            self._siblings_after(after), self.parents.rows(after[:-1], _parents_for(size, ()))
+        )
+        found, wanted = list(rest), _parents_for(size, ())
+        while True:
+            found += self.children_of(parents)
+            if len(found) >= size or len(parents) < wanted:
+                return found[:size]
+            wanted = _parents_for(size - len(found), found[-size:])
+            parents = await self.parents.rows(parents[-1].position, wanted)
+
+    def children_of(self, parents: Sequence[EntityRow]) -> list[ChildRow]:
+        """Return the matching children of parents, in the order of their keys."""
+        is_descending = self.parents.ordering.keys[-1].is_descending
+        found: list[ChildRow] = []
+        # A list that the key may not see is empty.
+        for parent, record in zip(parents, self.parents.shown(parents), strict=True):
+            children = self.child_set.children(parent.id, record, parent.source)  # type: ignore[arg-type]
+            found += [
+                ChildRow((*parent.position, child.key.suffix), parent.resource, child)
+                for child in sorted(children, key=lambda child: child.key, reverse=is_descending)
+                if self.condition.holds(child)
+            ]
+        return found
+
+    def named(self, keys: Sequence[str]) -> EntityRecords:
+        """Return the parents with these keys."""
+        clause = terms("_id", keys)
+        return replace(self.parents, selections=tuple(each.filtered(clause) for each in self.parents.selections))
+
+    async def _siblings_after(self, after: Position) -> list[ChildRow]:
+        """Return the children after a position that have the same parent, if that is still where it was."""
+        if not after:
+            return []
+        rows = self.children_of(await self.named([str(after[-2])]).rows((), 1))
+        is_descending = self.parents.ordering.keys[-1].is_descending
+        return [
+            row
+            for row in rows
+            if row.position[:-1] == after[:-1]
+            and row.child.key.suffix != after[-1]
+            and (row.child.key.suffix < str(after[-1])) is is_descending
+        ]
+
+
+def _parents_for(size: int, children: Sequence[ChildRow]) -> int:
+    """Return how many parents have so many children, by those that were read."""
+    each = len(children) / len({row.child.key.parent for row in children}) if children else _USUAL_CHILDREN
+    return max(1, min(_MAX_PARENTS, ceil(size / each)))
+
+
+# As many as fit a response of a megabyte.
+_BATCH_SIZE = 10_000
+_SUM = "children"
+
+
+class _Identifier(NamedTuple):
+    id: str
+
+
+async def count_children(records: ChildSelection) -> int:
+    """Return the number of children; those of parents whose children are divided by the filter are read."""
+    divided = sorted(records.condition.divided)
+    by_number = [
+        each.filtered(match_none(terms("_id", divided))) if divided else each for each in records.parents.selections
+    ]
+    counted = [_count(records, at, selection) for at, selection in enumerate(by_number)]
+    return sum(await asyncio.gather(_count_divided(records, divided), *counted))
+
+
+async def _count_divided(records: ChildSelection, divided: Sequence[str]) -> int:
+    if not divided:
+        return 0
+    parents = await records.named(divided).rows((), len(divided))
+    return len(records.children_of(parents))
+
+
+async def _count(records: ChildSelection, at: int, selection: Selection) -> int:
+    call, counted_by = records.parents.call, records.child_set.counted_by
+    if at == 0:
+        body: Body = {"size": 0, "query": selection.query(), "aggs": {_SUM: {"sum": {"field": counted_by}}}}
+        return sum_of(_SUM, await call.search(selection.resource, body))
+    first = records.parents.selections[0].resource
+    total, numbers = 0, await _numbers(call, selection, counted_by)
+    while numbers:
+        known, following = await asyncio.gather(
+            _known(call, first, [name for name, _ in numbers]), _numbers(call, selection, counted_by, numbers)
+        )
+        total += sum(number for name, number in numbers if name not in known)
+        numbers = following
+    return total
+
+
+async def _numbers(
+    call: RequestContext, selection: Selection, counted_by: str, before: Sequence[tuple[str, int]] = ()
+) -> list[tuple[str, int]]:
+    """Return the next feed keys after a batch, with their numbers of children."""
+    if 0 < len(before) < _BATCH_SIZE:
+        return []
+    following: Clause = {"range": {"feed_key": {"gt": before[-1][0] if before else ""}}}
+    body: dict[str, Any] = {
+        "size": _BATCH_SIZE,
+        "track_total_hits": False,
+        "query": selection.filtered(following).query(),
+        "sort": ["feed_key"],
+        "stored_fields": "_none_",
+        "docvalue_fields": [counted_by],
+    }
+    hits = parse_hits(await call.search(selection.resource, body))
+    return [(str(hit["sort"][0]), int(hit["fields"][counted_by][0])) for hit in hits]
+
+
+async def _known(call: RequestContext, first: Resource, keys: Sequence[str]) -> set[str]:
+    """Return those feed keys whose record the first resource has, too."""
+    names = {identifier_from_feed_key(key): key for key in keys}
+    everything = call.selection(first, (terms("_id", names),))
+    body: Body = {"size": len(names), "track_total_hits": False, "query": everything.query()}
+    return {names[row.id] for row in await read_doc_values(call, first, body, _Identifier)}
+
+
+_encode = msgspec.json.Encoder().encode
+ChildEncoder = dict[str, "Callable[[Child], object]"]
+
+
+@dataclass(frozen=True)
+class ChildPageSource:
+    """The children that a request selects."""
+
+    call: RequestContext
+    child_set: ChildSet
+    records: ChildSelection
+    properties: tuple[EntityProperty, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+        return self.child_set.name
+
+    @property
+    def position_kinds(self) -> tuple[SortKind, ...]:
+        """The types of the sort values of a position."""
+        return (*self.records.parents.ordering.position_kinds, SortKind.IDENTIFIER)
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Return the cursor unchanged."""
+        return cursor
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[ChildRow]:
+        """Return the next rows after the position of a cursor."""
+        return await self.records.rows(cursor.position, size)
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        rows = await self.records.rows((), number)
+        return rows[-1].position if len(rows) == number else None
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        return await count_children(self.records)
+
+    def position(self, row: ChildRow) -> Position:
+        """Return the position of a row."""
+        return row.position
+
+    def encode_rows(self, rows: Sequence[ChildRow]) -> bytes:
+        """Return rows as a JSON array, in order; the records that they are from are sent."""
+        sent: dict[Resource, dict[str, None]] = {}
+        for row in rows:
+            sent.setdefault(row.resource, {})[row.child.key.parent] = None
+        for resource, names in sent.items():
+            self.call.sent.names(resource, list(names))
+        return encode_children(self.properties, self.child_set.resources[0], [row.child for row in rows])
+
+
+def encode_children(properties: Iterable[EntityProperty], resource: Resource, children: Iterable[Child]) -> bytes:
+    """Return children as a JSON array of objects with some properties."""
+    columns = [(declared.name, declared.columns[resource]) for declared in properties]
+    readers = [(name, column.read) for name, column in columns if isinstance(column, ChildColumn)]
+    return _encode([{name: read(child) for name, read in readers} for child in children])
+
+
+def query_children(call: RequestContext, child_set: ChildSet) -> ChildPageSource:
+    """Return the children that the query options select; raise InvalidRequest, Forbidden or OptionNotImplemented."""
+    ordering = build_sort_order(call, child_set, call.parameters[ORDER_BY] or ())
+    properties = selected_properties(call, child_set, call.parameters[SELECT])
+    return ChildPageSource(call, child_set, _records(call, child_set, _sent_filter(call), ordering), properties)
+
+
+async def count_selected(call: RequestContext, child_set: ChildSet) -> int:
+    """Return the number of children that `$filter` selects; raise as `query_children`."""
+    return await count_children(_records(call, child_set, _sent_filter(call), BY_KEY))
+
+
+def query_child(call: RequestContext, child_set: ChildSet, key: str, names: Sequence[str] | None) -> ChildPageSource:
+    """Return the child with a key, with some properties, None for all."""
+    literal = FilterLiteral(LiteralType.TEXT, key)
+    is_named = FieldComparison(child_set.key, ComparisonOperator.EQ, literal)
+    # A key without a suffix names a record, not a child.
+    chosen = is_named if ChildKey.of(key).suffix else FieldComparison(child_set.key, ComparisonOperator.EQ, _NULL)
+    return ChildPageSource(
+        call, child_set, _records(call, child_set, chosen, BY_KEY), selected_properties(call, child_set, names)
+    )
+
+
+def _sent_filter(call: RequestContext) -> FilterExpression | None:
+    sent = call.parameters[FILTER]
+    return None if sent is None else sent.expression
+
+
+def _records(
+    call: RequestContext, child_set: ChildSet, expression: FilterExpression | None, ordering: SortOrder
+) -> ChildSelection:
+    condition = ChildCondition(child_set, expression)
+    selections = tuple(_selection(call, child_set, resource, condition) for resource in child_set.resources)
+    return ChildSelection(child_set, EntityRecords(call, selections, ordering), condition)
+
+
+def _selection(call: RequestContext, child_set: ChildSet, resource: Resource, condition: ChildCondition) -> Selection:
+    """Return the parents that have children; none if the key may not see them."""
+    call.require(resource, (child_set.counted_by,))
+    clauses: list[Clause] = [{"exists": {"field": child_set.counted_by}}]
+    if child_set.group(resource) in call.visibility.withheld:
+        clauses.append(MATCH_NONE)
+    if condition.of_parents is not None:
+        find_matcher = partial(matcher_for, call, child_set, resource)
+        clauses.append(build_clause(condition.of_parents, find_matcher))
+    return call.selection(resource, tuple(clauses))

@@ -1,0 +1,322 @@
+"""Entity sets of children, elements of a list in the records of the parents: photos, open houses, memberships of teams.
+
+The key of a child is that of its parent, an exclamation mark and a suffix that identifies it among its siblings. No
+character that keys of parents may have is before the exclamation mark, and no suffix has one, so children in the order
+of their keys come parent by parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mappings import AGENT, LISTING, SOLD_LISTING
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from mappings.resource import Resource
+from service.http.responses import JsonBytes
+from service.reso.filter.clauses import IdentifierMatcher
+from service.reso.filter.value_matchers import ConstantMatcher
+from service.reso.ordering import ID
+from service.reso.sets.edm_types import EdmType, to_text, to_timestamp
+from service.reso.sets.entity_set import (
+    ColumnSearch,
+    EntityHeader,
+    EntityProperty,
+    EntitySet,
+    PropertyColumn,
+    modification_column,
+)
+
+SEPARATOR = "!"
+Values = dict[str, Any]
+
+
+class ChildKey(NamedTuple):
+    """A key of a child: the key of the parent, and the suffix. It sorts as children do."""
+
+    parent: str
+    suffix: str
+
+    @classmethod
+    def of(cls, text: str) -> ChildKey:
+        """Return the parts of a key, without a suffix if it has no separator."""
+        parent, separator, suffix = text.rpartition(SEPARATOR)
+        return cls(parent, suffix) if separator else cls(text, "")
+
+    @property
+    def text(self) -> str:
+        """The key as clients have it."""
+        return f"{self.parent}{SEPARATOR}{self.suffix}"
+
+
+class Child(NamedTuple):
+    """A child: its key, its values, its position in the list, and values and header of its parent."""
+
+    key: ChildKey
+    values: Values
+    at: int
+    of_parent: Any
+    header: EntityHeader
+
+
+@dataclass(frozen=True)
+class ChildColumn(PropertyColumn):
+    """A property of a child, which `read` returns."""
+
+    read: Callable[[Child], object] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True)
+class ChildSet(EntitySet):
+    """An entity set of children.
+
+    `member` is the list, `counted_by` the search field with the number of its elements, `identify` returns the suffix
+    of a child's key from its values; `parent_members` are what else is read from the parent. `parent_key` and
+    `parent_type` name the properties with the key and the entity set of the parent.
+    """
+
+    member: str
+    counted_by: str
+    identify: Callable[[Values], str]
+    parent_key: str
+    parent_type: str = ""
+    parent_members: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        """Hash by name, which is unique."""
+        return hash(self.name)
+
+    def group(self, resource: Resource) -> str:
+        """Return the field group that a key needs to see the list in records of a resource."""
+        return self.properties[self.key].columns[resource].group
+
+    @property
+    def origin(self) -> str:
+        """Where the rows are from, as a sentence."""
+        return f"Elements of `{self.member}`. {super().origin}"
+
+    @cached_property
+    def _decode(self) -> Callable[[JsonBytes], Any]:
+        members = [(name, Any, None) for name in (self.member, *self.parent_members)]
+        return msgspec.json.Decoder(msgspec.defstruct("Parent", members, gc=False)).decode
+
+    def children(self, parent: str, record: JsonBytes, header: EntityHeader) -> list[Child]:
+        """Return the children of a record in the order of its list."""
+        decoded = self._decode(record)
+        elements = getattr(decoded, self.member)
+        found: list[Child] = []
+        times: dict[str, int] = {}
+        for at, values in enumerate(elements if isinstance(elements, list) else ()):
+            if isinstance(values, dict):
+                suffix = self.identify(values)
+                times[suffix] = times.get(suffix, 0) + 1
+                # Elements of the same identity are numbered in their order.
+                suffix = suffix if times[suffix] == 1 else f"{suffix}-{times[suffix]}"
+                found.append(Child(ChildKey(parent, suffix), values, at, decoded, header))
+        return found
+
+
+_PROPERTIES = (LISTING, SOLD_LISTING)
+# The sizes of an image, the one that best represents it first.
+_URLS = ("FullURL", "RawURL", "GalleryURL", "SmallURL", "ThumbURL")
+_IDENTITY_DIGITS = 16
+# Of the Data Dictionary's lookup MediaType; another type is given as it is.
+_MEDIA_TYPES = frozenset({"avif", "bmp", "gif", "heic", "jpeg", "png", "tiff", "webp"})
+_NOT_SEARCHED = ColumnSearch()
+_BY_PARENT = ColumnSearch(IdentifierMatcher(), ID)
+_LIVESTREAM, _PUBLIC = "Livestream Public", "Public"
+
+
+class _Declared(NamedTuple):
+    """A property: its type, where its value comes from, how it is read, and how it is searched, if it is."""
+
+    edm: EdmType
+    source: str
+    read: Callable[[Child], object]
+    search: ColumnSearch = _NOT_SEARCHED
+    lookup: tuple[str, ...] = ()
+
+
+def _own_key(source: str) -> _Declared:
+    return _Declared(EdmType.STRING, source, lambda child: child.key.text, _BY_PARENT)
+
+
+def _parent_key(source: str) -> _Declared:
+    return _Declared(EdmType.STRING, source, lambda child: child.key.parent, _BY_PARENT)
+
+
+def _modified() -> _Declared:
+    column = modification_column()
+    return _Declared(
+        EdmType.DATE_TIME, column.source_member, lambda child: to_timestamp(child.header.clock), column.search
+    )
+
+
+def _of_parent(member: str) -> _Declared:
+    read = attrgetter(f"of_parent.{member}")
+    return _Declared(EdmType.STRING, member, lambda child: to_text(read(child)))
+
+
+def _value(edm: EdmType, member: str) -> _Declared:
+    return _Declared(edm, member, lambda child: child.values.get(member))
+
+
+def _text(member: str) -> _Declared:
+    return _Declared(EdmType.STRING, member, lambda child: to_text(child.values.get(member)))
+
+
+def _derived(edm: EdmType, source: str, read: Callable[[Values], object], *lookup: str) -> _Declared:
+    return _Declared(edm, source, lambda child: read(child.values), lookup=lookup)
+
+
+def _constant(value: str, search: ColumnSearch = _NOT_SEARCHED) -> _Declared:
+    return _Declared(EdmType.STRING, f"always {value}", lambda _: value, search, (value,))
+
+
+def _main_url(values: Values) -> object:
+    return next((values[name] for name in _URLS if values.get(name)), None)
+
+
+def _image_identity(values: Values) -> str:
+    """Return a hash of the URL: titles, sizes and order change, the URL names the photo."""
+    named = _main_url(values) or msgspec.json.encode(values, order="sorted").decode()
+    return sha256(str(named).encode("utf-8", "surrogatepass")).hexdigest()[:_IDENTITY_DIGITS]
+
+
+def _media_type(values: Values) -> object:
+    kind = values.get("MimeType")
+    short = str(kind).removeprefix("image/")
+    return short if short in _MEDIA_TYPES else kind
+
+
+def _open_house_identity(values: Values) -> str:
+    """Return day and start, for example 20261124T130000: its end and its remarks may change."""
+    day, start = (
+        "".join(filter(str.isalnum, str(values.get(name) or "").encode("ascii", "ignore").decode()))
+        for name in ("Date", "StartTime")
+    )
+    return f"{day}T{start}"
+
+
+def _open_house_time(values: Values, member: str) -> str | None:
+    """Return a local time as a timestamp: the Data Dictionary has no other type, and no record has a time zone."""
+    day, time = values.get("Date"), values.get(member)
+    return f"{day}T{time}Z" if day and time else None
+
+
+def _open_house_type(values: Values) -> str | None:
+    is_virtual = values.get("VirtualOpenHouseYN")
+    return None if is_virtual is None else _LIVESTREAM if is_virtual else _PUBLIC
+
+
+def _team_identity(values: Values) -> str:
+    team = str(values.get("uuid") or "")
+    return team if team and "!" not in team else sha256(team.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _child_set(
+    name: str, resources: tuple[Resource, ...], member: str, declared: dict[str, _Declared], **about: Any
+) -> ChildSet:
+    """Return the set of the elements of a member; the key is declared first."""
+    key = next(iter(declared))
+    properties: dict[str, EntityProperty] = {}
+    for title, each in declared.items():
+        columns: dict[Resource, Any] = {}
+        for resource in resources:
+            group = next(known.group for known in resource.fields if known.name == member)
+            columns[resource] = ChildColumn(
+                each.source, search=each.search, group=group, lookup=each.lookup, read=each.read
+            )
+        properties[title] = EntityProperty(title, each.edm, columns, is_key=title == key)
+    return ChildSet(name, key, resources, properties, member, **about)
+
+
+def _media() -> ChildSet:
+    member = "ListingImages"
+    declared = {
+        "MediaKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "ResourceName": _constant("Property", ColumnSearch(ConstantMatcher("Property"))),
+        "ResourceRecordKey": _parent_key("PlatformListingId"),
+        "ResourceRecordID": _of_parent("ListingID"),
+        "Order": _Declared(EdmType.INT64, "position in the list, from 0", lambda child: child.at),
+        "MediaCategory": _constant("Photo"),
+        "MediaType": _derived(EdmType.STRING, "MimeType", _media_type),
+        "MediaURL": _derived(EdmType.STRING, _URLS[0], _main_url),
+        "PreferredPhotoYN": _value(EdmType.BOOLEAN, "IsMainListingImage"),
+        "ImageWidth": _value(EdmType.INT64, "Width"),
+        "ImageHeight": _value(EdmType.INT64, "Height"),
+        "ShortDescription": _text("Title"),
+        "LongDescription": _text("Description"),
+        # The Data Dictionary has no fields for them.
+        **{name: _text(name) for name in ("Caption", *_URLS[1:])},
+    }
+    return _child_set(
+        "Media",
+        _PROPERTIES,
+        member,
+        declared,
+        counted_by="photo_count",
+        identify=_image_identity,
+        parent_key="ResourceRecordKey",
+        parent_type="ResourceName",
+        parent_members=("ListingID",),
+    )
+
+
+def _open_houses() -> ChildSet:
+    member = "OpenHouse"
+    times = {"OpenHouseStartTime": "StartTime", "OpenHouseEndTime": "EndTime"}
+    declared = {
+        "OpenHouseKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "ListingKey": _parent_key("PlatformListingId"),
+        "ListingId": _of_parent("ListingID"),
+        "OpenHouseDate": _value(EdmType.DATE, "Date"),
+        **{
+            name: _derived(EdmType.DATE_TIME, time, partial(_open_house_time, member=time))
+            for name, time in times.items()
+        },
+        "OpenHouseType": _derived(EdmType.STRING, "VirtualOpenHouseYN", _open_house_type, _LIVESTREAM, _PUBLIC),
+        "LivestreamOpenHouseURL": _text("VirtualOpenHouseURL"),
+        "OpenHouseRemarks": _text("Comment"),
+    }
+    return _child_set(
+        "OpenHouse",
+        _PROPERTIES,
+        member,
+        declared,
+        counted_by="open_house_count",
+        identify=_open_house_identity,
+        parent_key="ListingKey",
+        parent_members=("ListingID",),
+    )
+
+
+def _team_members() -> ChildSet:
+    member = "teams"
+    declared = {
+        "TeamMemberKey": _own_key(member),
+        MODIFICATION_TIMESTAMP: _modified(),
+        "MemberKey": _parent_key("agent_uuid"),
+        "TeamKey": _text("uuid"),
+        "TeamMemberType": _text("member_category"),
+    }
+    return _child_set(
+        "TeamMembers",
+        (AGENT,),
+        member,
+        declared,
+        counted_by="team_count",
+        identify=_team_identity,
+        parent_key="MemberKey",
+    )
+
+
+CHILD_SETS: dict[str, ChildSet] = {made.name: made for made in (_media(), _open_houses(), _team_members())}

@@ -1,0 +1,241 @@
+"""The rows of an entity set: the merged records of its resources, each key once.
+
+If two resources have the same key, only the record of the first is a row, whatever the filter. Positions, counts and
+moves are read from search fields, without loading a record.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from mappings.digest import bucket
+from mappings.fields import View
+from mappings.resource import Resource
+from mappings.stored_document import identifier_from_feed_key, split_document_id
+from service.errors import InvalidRequest
+from service.http.responses import JsonBytes
+from service.records.projection import Variant
+from service.request_context import RequestContext
+from service.reso.filter.clauses import MATCH_NONE
+from service.reso.ordering import BY_KEY, Position, SortOrder, SortValue
+from service.reso.protocol import FILTER
+from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
+from service.reso.sets.entity_set import EntityHeader
+from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
+from service.search.responses import parse_hits, total_hits
+
+Decode = Callable[[Resource, bytes], list[EntityHit]]
+
+
+def _decode_to_text(_: Resource, response: bytes) -> list[EntityHit]:
+    return decode_raw_hits(response)
+
+
+class _Identifier(NamedTuple):
+    """The doc values of a position."""
+
+    id: str
+
+
+class EntityRow(NamedTuple):
+    """A record, or the position of one, which has no source."""
+
+    position: Position
+    resource: Resource
+    id: str
+    source: EntityHeader | None = None
+
+    @property
+    def record(self) -> Any:
+        """The record as the source was decoded: JSON text, or an entity."""
+        return self.source.record  # type: ignore[union-attr]
+
+
+_Read = Callable[[Selection, Position, int], Awaitable[list["EntityRow"]]]
+
+
+@dataclass(frozen=True)
+class EntityRecords:
+    """The selections of a request, one for each resource, the first taking precedence, and their order."""
+
+    call: RequestContext
+    selections: tuple[Selection, ...]
+    ordering: SortOrder
+
+    async def rows(self, after: Position, size: int, decode: Decode | None = None) -> list[EntityRow]:
+        """Return the next rows after a position; `decode` decodes a search response, by default to JSON text."""
+        return await self._merged(partial(self._read, decode or _decode_to_text), after, size)
+
+    def variant(self, resource: Resource) -> Variant:
+        """Return the variant of the records that properties are read from."""
+        return self.call.variant(resource, View.INDEX, all_flags=True)
+
+    def shown(self, rows: Sequence[EntityRow]) -> list[JsonBytes]:
+        """Return the records of rows that are JSON text, in order, without what the key may not see."""
+        shown: dict[str, JsonBytes] = {}
+        for resource in {row.resource for row in rows}:
+            own = [row for row in rows if row.resource is resource]
+            records = self.variant(resource).encode([row.record for row in own])
+            shown |= zip((row.id for row in own), records, strict=True)
+        return [shown[row.id] for row in rows]
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        rows = await self._merged(self._read_positions, (), number)
+        return rows[-1].position if len(rows) == number else None
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        first, *later = self.selections
+        later = [selection for selection in later if MATCH_NONE not in selection.clauses]
+        of_first = count_documents(self.call, first.resource, first.query())
+        return sum(
+            await asyncio.gather(
+                of_first, *(count_distinct(self.call, selection, first.resource) for selection in later)
+            )
+        )
+
+    async def _merged(self, read: _Read, after: Position, size: int) -> list[EntityRow]:
+        parts = await asyncio.gather(
+            *(self._read_unique(read, selection, after, size) for selection in self.selections)
+        )
+        rows = [row for part in parts for row in part]
+        return [rows[index] for index in self.ordering.sorted_indices([row.position for row in rows])[:size]]
+
+    async def _read_unique(self, read: _Read, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        """Return the next rows of a resource without keys that the first resource has."""
+        rows: list[EntityRow] = []
+        if MATCH_NONE in selection.clauses:
+            return rows
+        while (missing := size - len(rows)) > 0:
+            page = await read(selection, after, missing)
+            known = await self._known_before(selection, [row.id for row in page])
+            rows += [row for row in page if row.id not in known]
+            if len(page) < missing:
+                break
+            after = page[-1].position
+        return rows
+
+    async def _known_before(self, selection: Selection, identifiers: Sequence[str]) -> Collection[str]:
+        """Return the identifiers that the first resource has in the scope, matching the filter or not."""
+        first = self.selections[0]
+        if selection is first or not identifiers:
+            return frozenset()
+        everything = self.call.selection(first.resource, (terms("_id", identifiers),))
+        body = BY_KEY.search_body(everything, (), len(identifiers))
+        return {row.id for row in await read_doc_values(self.call, first.resource, body, _Identifier)}
+
+    async def _read(self, decode: Decode, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        response = await self.call.search(selection.resource, self.ordering.search_body(selection, after, size))
+        return [
+            self._row(selection, hit.sort, hit.source.id, hit.source) for hit in decode(selection.resource, response)
+        ]
+
+    async def _read_positions(self, selection: Selection, after: Position, size: int) -> list[EntityRow]:
+        body = self.ordering.search_body(selection, after, size)
+        fields = {"stored_fields": "_none_", "docvalue_fields": ["id"]}
+        hits = parse_hits(await self.call.search(selection.resource, body | fields))
+        return [self._row(selection, hit["sort"], hit["fields"]["id"][0]) for hit in hits]
+
+    def _row(
+        self, selection: Selection, sort: Sequence[SortValue], identifier: str, source: EntityHeader | None = None
+    ) -> EntityRow:
+        position = self.ordering.position(selection.resource, sort, identifier)
+        return EntityRow(position, selection.resource, identifier, source)
+
+
+# As many as fit a response of a megabyte.
+_BATCH_SIZE = 10_000
+
+
+async def count_distinct(call: RequestContext, selection: Selection, first: Resource) -> int:
+    """Return the number of selected records whose key no record of `first` in the same scope has."""
+    distinct, keys = 0, await _feed_keys(call, selection)
+    while keys:
+        # Read the next keys while these are looked up.
+        known, following = await asyncio.gather(_count_known(call, first, keys), _feed_keys(call, selection, keys))
+        distinct += len(keys) - known
+        keys = following
+    return distinct
+
+
+async def _feed_keys(call: RequestContext, selection: Selection, before: Sequence[str] = ()) -> list[str]:
+    """Return the next feed keys after a batch, none if it was the last.
+
+    They are read as sort values, in index order: reading a doc value as well doubles the search time.
+    """
+    if 0 < len(before) < _BATCH_SIZE:
+        return []
+    following: Clause = {"range": {"feed_key": {"gt": before[-1] if before else ""}}}
+    body: Body = {
+        "size": _BATCH_SIZE,
+        "track_total_hits": False,
+        "query": selection.filtered(following).query(),
+        "sort": ["feed_key"],
+        "stored_fields": "_none_",
+    }
+    return [str(hit["sort"][0]) for hit in parse_hits(await call.search(selection.resource, body))]
+
+
+async def _count_known(call: RequestContext, first: Resource, keys: Sequence[str]) -> int:
+    everything = call.selection(first, (terms("_id", map(identifier_from_feed_key, keys)),))
+    return await count_documents(call, first, everything.query())
+
+
+DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
+
+_MAX_CANDIDATES = 10_000
+
+
+class DocumentPosition(NamedTuple):
+    """The `_id` of a document and its sequence."""
+
+    id: str
+    sequence: int
+
+
+async def read_doc_values(
+    call: RequestContext, resource: Resource, body: Body, row_type: type[DocValuesT], sequence: int | None = None
+) -> list[DocValuesT]:
+    """Search, and return doc values of the hits without loading the records.
+
+    `row_type` is a named tuple of search fields; `sequence` is as for `RequestContext.search`.
+    """
+    fields = {"stored_fields": "_none_", "docvalue_fields": list(row_type._fields)}
+    response = await call.search(resource, body | fields, sequence)
+    return [row_type._make(hit["fields"][name][0] for name in row_type._fields) for hit in parse_hits(response)]
+
+
+async def count_documents(call: RequestContext, resource: Resource, query: Clause, sequence: int | None = None) -> int:
+    """Return the number of matching documents; `sequence` is as for `RequestContext.search`."""
+    return total_hits(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}, sequence))
+
+
+async def find_moves(call: RequestContext, resource: Resource, keys: Collection[str]) -> dict[str, list[str]]:
+    """Return by key the ids of the move documents of records that have left a company of the scope.
+
+    Their ids contain a company that the filter does not name, so they are searched by the buckets of the keys, each of
+    which holds few tombstones.
+    """
+    candidates = [
+        *scope_clauses(call.scope),
+        term("deleted", value=True),
+        terms("bucket", sorted(set(map(bucket, keys)))),
+    ]
+    body: Body = {
+        "size": _MAX_CANDIDATES,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": candidates}},
+        "sort": ["sequence"],
+    }
+    documents = await read_doc_values(call, resource, body, DocumentPosition)
+    if len(documents) == _MAX_CANDIDATES:
+        raise InvalidRequest.of(FILTER, "compares too many keys: send fewer at a time.")
+    moves: dict[str, list[str]] = {}
+    for document in documents:
+        company, key = split_document_id(document.id)
+        if company and key in keys:
+            moves.setdefault(key, []).append(document.id)
+    return moves

@@ -1,0 +1,178 @@
+"""Entities with the related entities that `$expand` names: children from the record itself, others by one search.
+
+Related entities are subject to the scope and the permissions of the key, as in their own entity sets: a navigation
+property that leads to a record that the key may not read is null, like one that leads nowhere.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+from mappings.resource import Resource
+from service.errors import InvalidRequest
+from service.request_context import RequestContext
+from service.reso.ordering import BY_KEY, Position, SkipToken, SortKind
+from service.reso.protocol import EXPAND
+from service.reso.query_options import ExpandItem
+from service.reso.sets.child_query import encode_children
+from service.reso.sets.child_sets import ChildSet
+from service.reso.sets.declarations import Navigation, navigations
+from service.reso.sets.entity_query import EntityPageSource, selected_properties
+from service.reso.sets.entity_rows import EntityRecords, EntityRow
+from service.reso.sets.entity_set import EntityProperty, EntitySet
+from service.search.query import terms
+
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class Expansion(NamedTuple):
+    """A navigation property, and the properties of its entities."""
+
+    navigation: Navigation
+    properties: tuple[EntityProperty, ...]
+
+
+class ExpandedRow(NamedTuple):
+    """A row, and the rows of other entity sets that it names, by navigation property."""
+
+    row: EntityRow
+    linked: Mapping[str, EntityRow]
+
+
+@dataclass(frozen=True)
+class ExpandedPageSource:
+    """The entities that a request selects, with related ones."""
+
+    call: RequestContext
+    source: EntityPageSource
+    expansions: tuple[Expansion, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+        return self.source.name
+
+    @property
+    def position_kinds(self) -> tuple[SortKind, ...]:
+        """The types of the sort values of a position."""
+        return self.source.position_kinds
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Return the cursor unchanged."""
+        return cursor
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        return await self.source.position_after(number)
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        return await self.source.count()
+
+    def position(self, row: ExpandedRow) -> Position:
+        """Return the position of a row."""
+        return self.source.position(row.row)
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[ExpandedRow]:
+        """Return the next rows after the position of a cursor, with the records that they name."""
+        rows = await self.source.records.rows(cursor.position, size)
+        links = [each.navigation for each in self.expansions if each.navigation.key_property]
+        named = [self._keys(row, links) for row in rows]
+        sets = {link.target.name: link.target for link in links}
+        read = await asyncio.gather(*(self._read(target, links, named) for target in sets.values()))
+        found = dict(zip(sets, read, strict=True))
+        return [ExpandedRow(row, _linked_rows(links, keys, found)) for row, keys in zip(rows, named, strict=True)]
+
+    def encode_rows(self, rows: Sequence[ExpandedRow]) -> bytes:
+        """Return rows as a JSON array, in order."""
+        entities = self.source.encode_each([row.row for row in rows])
+        members = [self._members(expansion, rows) for expansion in self.expansions]
+        of_rows = map(b"".join, zip(*members, strict=True))
+        expanded = (b"%b%b}" % (entity[:-1], of_row) for entity, of_row in zip(entities, of_rows, strict=True))
+        return b"[%b]" % b",".join(expanded)
+
+    def _members(self, expansion: Expansion, rows: Sequence[ExpandedRow]) -> Iterable[bytes]:
+        """Return a navigation property of each row, after a comma."""
+        children = expansion.navigation.children
+        name = orjson.dumps(expansion.navigation.name)
+        if children is None:
+            values = self._linked(expansion, rows)
+        else:
+            values = self._children(expansion, children, [row.row for row in rows])
+        return [b",%b:%b" % (name, value) for value in values]
+
+    def _children(self, expansion: Expansion, children: ChildSet, rows: Sequence[EntityRow]) -> list[bytes]:
+        return [
+            encode_children(
+                expansion.properties,
+                row.resource,
+                children.children(row.id, record, row.source),  # type: ignore[arg-type]
+            )
+            for row, record in zip(rows, self.source.records.shown(rows), strict=True)
+        ]
+
+    def _linked(self, expansion: Expansion, rows: Sequence[ExpandedRow]) -> list[bytes]:
+        name = expansion.navigation.name
+        distinct = {row.linked[name].id: row.linked[name] for row in rows if name in row.linked}
+        source = _page_source(self.call, expansion.navigation.target, expansion.properties, distinct)
+        encoded = dict(zip(distinct, source.encode_each(list(distinct.values())), strict=True))
+        return [encoded[row.linked[name].id] if name in row.linked else b"null" for row in rows]
+
+    def _keys(self, row: EntityRow, links: Sequence[Navigation]) -> dict[str, str | None]:
+        """Return the keys that a record has for navigation properties; none that the key may not see."""
+        if not links:
+            return {}
+        members, properties = _decode_members(row.record), self.source.entity_set.properties
+        return {link.name: self._key(members, properties[link.key_property], row.resource) for link in links}
+
+    def _key(self, members: Mapping[str, Any], declared: EntityProperty, resource: Resource) -> str | None:
+        column = declared.columns.get(resource)
+        if column is None or column.group in self.call.visibility.withheld or column.source_member not in members:
+            return None
+        value = msgspec.json.decode(members[column.source_member])
+        return value if isinstance(value, str) and value else None
+
+    async def _read(
+        self, target: EntitySet, links: Sequence[Navigation], named: Sequence[Mapping[str, str | None]]
+    ) -> dict[str | None, EntityRow]:
+        """Return the records of an entity set that rows name, by key."""
+        of_target = [link.name for link in links if link.target is target]
+        keys = {key for keys in named for name in of_target if (key := keys[name]) is not None}
+        if not keys:
+            return {}
+        source = _page_source(self.call, target, (), keys)
+        return {row.id: row for row in await source.records.rows((), len(keys))}
+
+
+def _linked_rows(
+    links: Sequence[Navigation], keys: Mapping[str, str | None], found: Mapping[str, Mapping[str | None, EntityRow]]
+) -> dict[str, EntityRow]:
+    """Return the rows that a record names, by navigation property."""
+    rows = {link.name: found[link.target.name].get(keys[link.name]) for link in links}
+    return {name: row for name, row in rows.items() if row is not None}
+
+
+def _page_source(
+    call: RequestContext, target: EntitySet, properties: tuple[EntityProperty, ...], keys: Iterable[str]
+) -> EntityPageSource:
+    clause = terms("_id", sorted(keys))
+    selections = tuple(call.selection(resource, (clause,)) for resource in target.resources)
+    return EntityPageSource(call, target, EntityRecords(call, selections, BY_KEY), properties)
+
+
+def expand(call: RequestContext, source: EntityPageSource) -> EntityPageSource | ExpandedPageSource:
+    """Return a source with the entities that `$expand` names; raise InvalidRequest for an unknown name."""
+    items: Sequence[ExpandItem] = call.parameters.get(EXPAND) or ()
+    known = navigations(source.name)
+    if unknown := [item.name for item in items if item.name not in known]:
+        possible = ", ".join(known)
+        raise InvalidRequest.of(EXPAND, f"{source.name} has no navigation property {unknown[0]!r}; it has {possible}.")
+    expansions = tuple(
+        Expansion(known[item.name], selected_properties(call, known[item.name].target, item.select, EXPAND))
+        for item in items
+    )
+    return ExpandedPageSource(call, source, expansions) if expansions else source

@@ -1,0 +1,308 @@
+"""Entity sets that describe the others, `Lookup` and `Field`: their rows are kept in memory and filtered there.
+
+The rows follow from declarations: they are few, and the same for all keys that may see the same fields. Filters have
+the semantics that they have in the other entity sets.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP
+from service.errors import InvalidRequest
+from service.request_context import RequestContext
+from service.reso.filter.clauses import UnsupportedComparison
+from service.reso.filter.expression import (
+    And,
+    ComparisonOperator,
+    FieldComparison,
+    FieldCondition,
+    FilterExpression,
+    FilterLiteral,
+    InList,
+    LiteralType,
+    Negation,
+    Or,
+    TextCondition,
+    TextTest,
+    comparison_holds,
+    evaluate,
+)
+from service.reso.filter.value_matchers import TimestampMatcher
+from service.reso.ordering import Position, SkipToken, SortKind
+from service.reso.protocol import FILTER, ORDER_BY, SELECT, OptionNotImplemented, OrderBy
+from service.reso.sets.edm_types import EdmType, to_timestamp
+from service.reso.sets.entity_query import selected_properties
+from service.reso.sets.entity_set import EntityProperty, EntitySet
+
+
+@dataclass(frozen=True)
+class StaticRow:
+    """A row: its values by property. A key sees it if it may see one of `groups`; "" means without a group."""
+
+    values: dict[str, str]
+    groups: frozenset[str]
+
+
+@dataclass(frozen=True)
+class StaticSet(EntitySet):
+    """An entity set of rows in the order of their keys; `build` returns them."""
+
+    build: Callable[[], tuple[StaticRow, ...]] = field(default=tuple, hash=False)
+    description: str = ""
+
+    def __hash__(self) -> int:
+        """Hash by name, which is unique."""
+        return hash(self.name)
+
+    @property
+    def sortable(self) -> tuple[str, ...]:
+        """The properties that `$orderby` accepts."""
+        return (self.key,)
+
+    @property
+    def origin(self) -> str:
+        """Where the rows are from, as a sentence."""
+        return self.description
+
+    def visible(self, withheld: Collection[str]) -> list[dict[str, str]]:
+        """Return the rows for a key that may not see some field groups."""
+        return [row.values for row in self.build() if not row.groups <= {*withheld}]
+
+
+_LOOKUP = ("LookupKey", "LookupName", "LookupValue", "StandardLookupValue", "LegacyODataValue", MODIFICATION_TIMESTAMP)
+_FIELD = ("FieldKey", "ResourceName", "FieldName", "DisplayName", MODIFICATION_TIMESTAMP)
+# Before a word: after a small letter or a digit, and before the last of several capitals.
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PUNCTUATION = re.compile(r"[^A-Za-z0-9]")
+
+
+def static_sets(described: Mapping[str, EntitySet]) -> dict[str, StaticSet]:
+    """Return the entity sets that describe some others."""
+    made = (
+        _static_set("Lookup", _LOOKUP, described, _lookups, "The values of properties that have a fixed set of them."),
+        _static_set("Field", _FIELD, described, _fields, "The properties of the entity sets above."),
+    )
+    return {each.name: each for each in made}
+
+
+def _static_set(
+    name: str,
+    names: tuple[str, ...],
+    described: Mapping[str, EntitySet],
+    rows: Callable[[Mapping[str, EntitySet]], Iterator[StaticRow]],
+    description: str,
+) -> StaticSet:
+    key = names[0]
+    properties = {
+        each: EntityProperty(
+            each, EdmType.DATE_TIME if each == MODIFICATION_TIMESTAMP else EdmType.STRING, {}, is_key=each == key
+        )
+        for each in names
+    }
+    build = cache(partial(_sorted, key, described, rows))
+    return StaticSet(name, key, (), properties, build, description)
+
+
+def _sorted(
+    key: str, described: Mapping[str, EntitySet], rows: Callable[[Mapping[str, EntitySet]], Iterator[StaticRow]]
+) -> tuple[StaticRow, ...]:
+    return tuple(sorted(rows(described), key=lambda row: row.values[key]))
+
+
+def _lookups(described: Mapping[str, EntitySet]) -> Iterator[StaticRow]:
+    """Yield each value of each lookup once: properties of the same name have the same lookup."""
+    values: dict[str, dict[str, None]] = {}
+    groups: dict[str, set[str]] = {}
+    for declared in _properties(described):
+        if declared.lookup:
+            values.setdefault(declared.name, {}).update(dict.fromkeys(declared.lookup))
+            groups.setdefault(declared.name, set()).update(_groups(declared))
+    for name, of_name in values.items():
+        for value in of_name:
+            legacy = _PUNCTUATION.sub("", value)
+            row = (f"{name}!{legacy}", name, value, value, legacy, _declared_at())
+            yield StaticRow(dict(zip(_LOOKUP, row, strict=True)), frozenset(groups[name]))
+
+
+def _fields(described: Mapping[str, EntitySet]) -> Iterator[StaticRow]:
+    for resource, entity_set in described.items():
+        for name, declared in entity_set.properties.items():
+            row = (f"{resource}!{name}", resource, name, _WORD_START.sub(" ", name), _declared_at())
+            yield StaticRow(dict(zip(_FIELD, row, strict=True)), _groups(declared))
+
+
+def _properties(described: Mapping[str, EntitySet]) -> Iterable[EntityProperty]:
+    return (declared for entity_set in described.values() for declared in entity_set.properties.values())
+
+
+def _groups(declared: EntityProperty) -> frozenset[str]:
+    return frozenset(column.group for column in declared.columns.values())
+
+
+@cache
+def _declared_at() -> str:
+    """Return when the declarations of this version were written, the same in all processes of an installation."""
+    folders = (Path(str(files(package))) for package in ("mappings", "service.reso"))
+    newest = max(path.stat().st_mtime for folder in folders for path in folder.rglob("*") if path.suffix != ".pyc")
+    return str(to_timestamp(int(newest) * 1000))
+
+
+_TESTS: dict[TextTest, Callable[[str, str], bool]] = {
+    TextTest.CONTAINS: lambda value, text: text in value,
+    TextTest.STARTS_WITH: str.startswith,
+    TextTest.ENDS_WITH: str.endswith,
+}
+_timestamps = TimestampMatcher("")
+
+
+class StaticFilter:
+    """A filter of a static set."""
+
+    def __init__(self, static_set: StaticSet, expression: FilterExpression) -> None:
+        """Check it; raise InvalidRequest or OptionNotImplemented."""
+        self._set, self._expression = static_set, expression
+        self._check(expression)
+
+    def holds(self, row: Mapping[str, str]) -> bool:
+        """Whether a row matches."""
+        return evaluate(self._expression, partial(self._condition_holds, row))
+
+    def _check(self, expression: FilterExpression) -> None:
+        match expression:
+            case And(parts) | Or(parts):
+                for part in parts:
+                    self._check(part)
+            case Negation(part):
+                self._check(part)
+            case FieldComparison(name, _, value):
+                self._check_literals(name, (value,))
+            case InList(name, values):
+                self._check_literals(name, values)
+            case TextCondition(name, _, _, None) if not self._is_timestamp(name):
+                self._require(name)
+            case _:
+                self._require(expression.field)
+                raise OptionNotImplemented(FILTER, f"this condition on {expression.field}")
+
+    def _check_literals(self, name: str, values: tuple[FilterLiteral, ...]) -> None:
+        self._require(name)
+        try:
+            for value in values:
+                self._operand(name, value)
+        except UnsupportedComparison as fault:
+            raise InvalidRequest.of(FILTER, f"{name} {fault}.") from None
+
+    def _require(self, name: str) -> None:
+        if name not in self._set.properties:
+            raise InvalidRequest.of(FILTER, f"{self._set.name} has no property {name!r}.")
+
+    def _is_timestamp(self, name: str) -> bool:
+        return name in self._set.properties and self._set.properties[name].edm.is_timestamp
+
+    def _operand(self, name: str, value: FilterLiteral) -> object:
+        """Return the value of a literal; raise UnsupportedComparison for one of another type."""
+        wanted = LiteralType.TIMESTAMP if self._is_timestamp(name) else LiteralType.TEXT
+        if value.type not in {wanted, LiteralType.NULL}:
+            raise UnsupportedComparison(f"is compared with {wanted}")
+        return _timestamps.parse_number(value.text) if value.type is LiteralType.TIMESTAMP else value.text
+
+    def _condition_holds(self, row: Mapping[str, str], condition: FieldCondition) -> bool:
+        match condition:
+            case FieldComparison() | InList():
+                return comparison_holds(condition, partial(self._operands, row))
+            case TextCondition(name, test, text, _):
+                return _TESTS[test](row[name], text)
+        return False
+
+    def _operands(
+        self, row: Mapping[str, str], name: str, _: ComparisonOperator, value: FilterLiteral
+    ) -> tuple[object, object]:
+        given = _timestamps.parse_number(row[name]) if self._is_timestamp(name) else row[name]
+        return given, self._operand(name, value)
+
+
+Row = dict[str, str]
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True)
+class StaticPageSource:
+    """The rows that a request selects, in order."""
+
+    static_set: StaticSet
+    selected: Sequence[Row]
+    properties: tuple[EntityProperty, ...]
+    is_descending: bool = False
+    position_kinds = (SortKind.IDENTIFIER,)
+
+    @property
+    def name(self) -> str:
+        """The name of the entity set."""
+        return self.static_set.name
+
+    async def start(self, cursor: SkipToken) -> SkipToken:
+        """Return the cursor unchanged."""
+        return cursor
+
+    async def rows(self, cursor: SkipToken, size: int) -> list[Row]:
+        """Return the next rows after the position of a cursor."""
+        if not cursor.position:
+            return list(self.selected[:size])
+        reached, key = str(cursor.position[0]), self.static_set.key
+        after = [row for row in self.selected if row[key] != reached and (row[key] < reached) is self.is_descending]
+        return after[:size]
+
+    async def position_after(self, number: int) -> Position | None:
+        """Return the position after the first `number` rows, None if there are fewer."""
+        return self.position(self.selected[number - 1]) if len(self.selected) >= number else None
+
+    async def count(self) -> int:
+        """Return the total number of rows."""
+        return len(self.selected)
+
+    def position(self, row: Row) -> Position:
+        """Return the position of a row."""
+        return (row[self.static_set.key],)
+
+    def encode_rows(self, rows: Sequence[Row]) -> bytes:
+        """Return rows as a JSON array, in order."""
+        names = [declared.name for declared in self.properties]
+        return _encode([{name: row[name] for name in names} for row in rows])
+
+
+def query_static(call: RequestContext, static_set: StaticSet) -> StaticPageSource:
+    """Return the rows that the query options select; raise InvalidRequest or OptionNotImplemented."""
+    is_descending = _is_descending(call, static_set)
+    rows = select_static(call, static_set)
+    properties = selected_properties(call, static_set, call.parameters[SELECT])
+    return StaticPageSource(static_set, rows[::-1] if is_descending else rows, properties, is_descending)
+
+
+def select_static(call: RequestContext, static_set: StaticSet) -> list[Row]:
+    """Return the rows that `$filter` selects; raise InvalidRequest or OptionNotImplemented."""
+    rows, sent = static_set.visible(call.visibility.withheld), call.parameters[FILTER]
+    return rows if sent is None else list(filter(StaticFilter(static_set, sent.expression).holds, rows))
+
+
+def query_static_row(
+    call: RequestContext, static_set: StaticSet, key: str, names: Sequence[str] | None
+) -> StaticPageSource:
+    """Return the row with a key, with some properties, None for all; raise InvalidRequest for an unknown one."""
+    rows = [row for row in static_set.visible(call.visibility.withheld) if row[static_set.key] == key]
+    return StaticPageSource(static_set, rows, selected_properties(call, static_set, names))
+
+
+def _is_descending(call: RequestContext, static_set: StaticSet) -> bool:
+    orders: Sequence[OrderBy] = call.parameters[ORDER_BY] or ()
+    for order in orders:
+        if order.name not in static_set.properties:
+            raise InvalidRequest.of(ORDER_BY, f"{static_set.name} has no property {order.name!r}.")
+    if orders and orders[0].name != static_set.key:
+        raise OptionNotImplemented(ORDER_BY, f"an order by {orders[0].name} (possible by {static_set.key})")
+    return bool(orders) and orders[0].is_descending

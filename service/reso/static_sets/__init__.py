@@ -1,1 +1,0 @@
-"""Entity sets that describe the others: their lookups and their fields."""
