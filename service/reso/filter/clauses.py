@@ -5,7 +5,7 @@ Comparisons with null follow OData: nothing is greater or less than null, and nu
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -24,11 +24,13 @@ from service.reso.filter.expression import (
     FunctionComparison,
     HasValue,
     InList,
+    Leaf,
     LiteralType,
     Negation,
     Or,
     TextCondition,
     TextTest,
+    fold,
 )
 from service.reso.protocol import FILTER, OptionNotImplemented
 from service.search.query import (
@@ -320,26 +322,28 @@ class ShownAddressMatcher(Matcher):
 MatcherLookup = Callable[[str], Matcher]
 
 
-def build_clause(expression: FilterExpression, matcher_for: MatcherLookup, *, is_negated: bool = False) -> Clause:
+def build_clause(expression: FilterExpression, matcher_for: MatcherLookup) -> Clause:
     """Return the clause for an expression; raise InvalidRequest for an unsupported comparison.
 
-    Negation is pushed down to the comparisons, so that it adds no nesting of its own. A filter that no record of the
-    resource matches is `MATCH_NONE`, which needs no search.
+    A filter that no record of the resource matches is `MATCH_NONE`, which needs no search.
     """
-    match expression:
-        case And(parts) | Or(parts) if isinstance(expression, And) is is_negated:
-            alternatives = parts if is_negated else _merge_equalities(parts)
-            clauses = [build_clause(part, matcher_for, is_negated=is_negated) for part in alternatives]
-            possible = [clause for clause in clauses if clause != MATCH_NONE]
-            return match_any(*possible) if possible else MATCH_NONE
-        case And(parts) | Or(parts):
-            clauses = [build_clause(part, matcher_for, is_negated=is_negated) for part in parts]
-            return MATCH_NONE if MATCH_NONE in clauses else {"bool": {"filter": clauses}}
-        case Negation(part):
-            return build_clause(part, matcher_for, is_negated=not is_negated)
-        case _:
-            clause = _comparison_clause(expression, matcher_for)
-            return _negated(clause) if is_negated else clause
+
+    def of_leaf(leaf: Leaf) -> Clause:
+        if isinstance(leaf, Negation):
+            return _negated(_comparison_clause(leaf.condition, matcher_for))
+        return _comparison_clause(leaf, matcher_for)
+
+    return fold(_with_merged_equalities(expression), of_leaf, _all_of, _any_of)
+
+
+def _all_of(parts: Iterable[Clause]) -> Clause:
+    clauses = list(parts)
+    return MATCH_NONE if MATCH_NONE in clauses else {"bool": {"filter": clauses}}
+
+
+def _any_of(parts: Iterable[Clause]) -> Clause:
+    possible = [clause for clause in parts if clause != MATCH_NONE]
+    return match_any(*possible) if possible else MATCH_NONE
 
 
 def _negated(clause: Clause) -> Clause:
@@ -381,16 +385,20 @@ def _compared(matcher: Matcher, operator: ComparisonOperator, value: FilterLiter
     return matcher.match_comparison(operator, value)
 
 
-def _merge_equalities(parts: tuple[FilterExpression, ...]) -> list[FilterExpression]:
-    """Merge the equalities of each property into one list, which Elasticsearch looks up at once."""
-    equal: dict[str, list[FilterLiteral]] = {}
-    others: list[FilterExpression] = []
-    for part in parts:
-        match part:
-            case FieldComparison(name, ComparisonOperator.EQ, value):
-                equal.setdefault(name, []).append(value)
-            case InList(name, values):
-                equal.setdefault(name, []).extend(values)
-            case _:
-                others.append(part)
-    return [*(InList(name, tuple(values)) for name, values in equal.items()), *others]
+def _with_merged_equalities(expression: FilterExpression) -> FilterExpression:
+    """Merge equalities of a property that are alternatives into one list, which Elasticsearch looks up at once."""
+
+    def any_of(parts: Iterable[FilterExpression]) -> FilterExpression:
+        equal: dict[str, list[FilterLiteral]] = {}
+        others: list[FilterExpression] = []
+        for part in parts:
+            match part:
+                case FieldComparison(name, ComparisonOperator.EQ, value):
+                    equal.setdefault(name, []).append(value)
+                case InList(name, values):
+                    equal.setdefault(name, []).extend(values)
+                case _:
+                    others.append(part)
+        return Or((*(InList(name, tuple(values)) for name, values in equal.items()), *others))
+
+    return fold(expression, lambda leaf: leaf, lambda parts: And(tuple(parts)), any_of)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 
 class ComparisonOperator(StrEnum):
@@ -24,12 +25,25 @@ class ComparisonOperator(StrEnum):
         """The operator for swapped operands."""
         return _MIRRORED.get(self, self)
 
+    @property
+    def complement(self) -> ComparisonOperator:
+        """The operator that holds of a value, other than null, if this one does not."""
+        return _COMPLEMENTS[self]
+
 
 _MIRRORED = {
     ComparisonOperator.GT: ComparisonOperator.LT,
     ComparisonOperator.GE: ComparisonOperator.LE,
     ComparisonOperator.LT: ComparisonOperator.GT,
     ComparisonOperator.LE: ComparisonOperator.GE,
+}
+_COMPLEMENTS = {
+    ComparisonOperator.EQ: ComparisonOperator.NE,
+    ComparisonOperator.NE: ComparisonOperator.EQ,
+    ComparisonOperator.GT: ComparisonOperator.LE,
+    ComparisonOperator.GE: ComparisonOperator.LT,
+    ComparisonOperator.LT: ComparisonOperator.GE,
+    ComparisonOperator.LE: ComparisonOperator.GT,
 }
 
 
@@ -167,13 +181,61 @@ class Or:
 
 @dataclass(frozen=True)
 class Negation:
-    """The part does not hold."""
+    """A condition does not hold. It is around conditions alone (`negated`)."""
 
-    part: FilterExpression
+    condition: FieldCondition
 
 
 FieldCondition = FieldComparison | InList | TextCondition | FunctionComparison | HasValue | AnyElement
-FilterExpression = FieldCondition | And | Or | Negation
+Leaf = FieldCondition | Negation
+FilterExpression = Leaf | And | Or
+Folded = TypeVar("Folded")
+
+
+def negated(expression: FilterExpression) -> FilterExpression:
+    """Return the negation, pushed down to the conditions, so that it adds no nesting of its own."""
+    match expression:
+        case And(parts):
+            return Or(tuple(map(negated, parts)))
+        case Or(parts):
+            return And(tuple(map(negated, parts)))
+        case Negation(condition):
+            return condition
+    return Negation(expression)
+
+
+def fold(
+    expression: FilterExpression,
+    of_leaf: Callable[[Leaf], Folded],
+    all_of: Callable[[Iterator[Folded]], Folded],
+    any_of: Callable[[Iterator[Folded]], Folded],
+) -> Folded:
+    """Return what is made of the conditions and their negations, and of what joins them; parts only when asked for."""
+    match expression:
+        case And(parts):
+            return all_of(fold(part, of_leaf, all_of, any_of) for part in parts)
+        case Or(parts):
+            return any_of(fold(part, of_leaf, all_of, any_of) for part in parts)
+    return of_leaf(expression)
+
+
+def conditions(expression: FilterExpression) -> Iterator[FieldCondition]:
+    """Return the conditions in order, negated or not."""
+
+    def of_leaf(leaf: Leaf) -> Iterator[FieldCondition]:
+        yield leaf.condition if isinstance(leaf, Negation) else leaf
+
+    return fold(expression, of_leaf, chain.from_iterable, chain.from_iterable)
+
+
+def compared_literals(expression: FilterExpression, name: str) -> Iterator[FilterLiteral]:
+    """Yield the values that a property is compared with."""
+    for condition in conditions(expression):
+        match condition:
+            case FieldComparison(field, _, value) if field == name:
+                yield value
+            case InList(field, values) if field == name:
+                yield from values
 
 
 # Returns the value of a property and that of the literal, in a form in which they compare.
@@ -191,14 +253,11 @@ _COMPARE: dict[ComparisonOperator, Callable[[Any, Any], bool]] = {
 
 def evaluate(expression: FilterExpression, condition_holds: Callable[[FieldCondition], bool]) -> bool:
     """Whether an expression holds, by those of its conditions that do."""
-    match expression:
-        case And(parts):
-            return all(evaluate(part, condition_holds) for part in parts)
-        case Or(parts):
-            return any(evaluate(part, condition_holds) for part in parts)
-        case Negation(part):
-            return not evaluate(part, condition_holds)
-    return condition_holds(expression)
+
+    def leaf_holds(leaf: Leaf) -> bool:
+        return not condition_holds(leaf.condition) if isinstance(leaf, Negation) else condition_holds(leaf)
+
+    return fold(expression, leaf_holds, all, any)
 
 
 def comparison_holds(condition: FieldComparison | InList, operands: Operands) -> bool:

@@ -26,6 +26,7 @@ from service.reso.filter.expression import (
     Or,
     TextCondition,
     TextTest,
+    negated,
 )
 from service.reso.protocol import FILTER, OptionNotImplemented
 
@@ -403,7 +404,7 @@ def _parse_path(reader: TokenReader, name: str) -> FilterExpression:
     return parse_elements(reader, name, is_all=word == "all")
 
 
-# Elasticsearch allows 30 levels of clauses; a level of parentheses makes two at most (`clause_builder`).
+# Elasticsearch allows 30 levels of clauses; a level of parentheses makes two at most (`clauses`).
 MAX_NESTING_DEPTH = 10
 
 
@@ -439,7 +440,7 @@ class _FilterParser:
 
     def _parse_term(self) -> FilterExpression:
         if self._reader.accept_word("not"):
-            return Negation(self._parse_negated())
+            return negated(self._parse_negated())
         return self._parse_nested() if self._reader.lookahead.text == "(" else parse_comparison(self._reader)
 
     def _parse_negated(self) -> FilterExpression:

@@ -6,7 +6,7 @@ the filter are compared. Children are counted without loading their parents, fro
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
@@ -27,11 +27,14 @@ from service.reso.filter.expression import (
     FilterExpression,
     FilterLiteral,
     InList,
+    Leaf,
     LiteralType,
     Negation,
     Or,
+    compared_literals,
     comparison_holds,
     evaluate,
+    fold,
 )
 from service.reso.filter.value_matchers import TimestampMatcher
 from service.reso.ordering import BY_KEY, Position, SkipToken, SortKind, SortOrder
@@ -43,14 +46,6 @@ from service.reso.sets.entity_set import EntityProperty
 from service.search.query import Body, Clause, Selection, match_none, spellings, terms
 from service.search.responses import parse_hits, sum_of
 
-_COMPLEMENT = {
-    ComparisonOperator.EQ: ComparisonOperator.NE,
-    ComparisonOperator.NE: ComparisonOperator.EQ,
-    ComparisonOperator.GT: ComparisonOperator.LE,
-    ComparisonOperator.GE: ComparisonOperator.LT,
-    ComparisonOperator.LT: ComparisonOperator.GE,
-    ComparisonOperator.LE: ComparisonOperator.GT,
-}
 # For the parent of a key: its children may be on either side of the key.
 _OF_PARENT = {ComparisonOperator.GT: ComparisonOperator.GE, ComparisonOperator.LT: ComparisonOperator.LE}
 _NULL = FilterLiteral(LiteralType.NULL, "null")
@@ -75,7 +70,7 @@ class ChildCondition:
         """The keys of the parents of whose children only some may match."""
         return frozenset(
             name
-            for literal in _key_literals(self.expression, self.child_set.key)
+            for literal in (compared_literals(self.expression, self.child_set.key) if self.expression else ())
             for name in spellings(ChildKey.of(literal.text).parent)
             if name
         )
@@ -113,34 +108,19 @@ class ChildCondition:
         return OptionNotImplemented(FILTER, f"a filter by {self.child_set.key} together with this one by {name}")
 
 
-def _key_literals(expression: FilterExpression | None, key: str) -> Iterator[FilterLiteral]:
-    match expression:
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from _key_literals(part, key)
-        case Negation(part):
-            yield from _key_literals(part, key)
-        case FieldComparison(name, _, value) if name == key:
-            yield value
-        case InList(name, values) if name == key:
-            yield from values
+def _of_parents(expression: FilterExpression, key: str) -> FilterExpression:
+    def of_leaf(leaf: Leaf) -> FilterExpression:
+        is_negated = isinstance(leaf, Negation)
+        match leaf.condition if isinstance(leaf, Negation) else leaf:
+            case FieldComparison(name, operator, value) if name == key:
+                return _parent_comparison(name, operator, value, is_negated=is_negated)
+            case InList(name, values) if name == key:
+                parents = InList(name, tuple(map(_parent_literal, values)))
+                # Refused if a value is of another type, else true of all.
+                return Or((parents, _ALL)) if is_negated else parents
+        return leaf
 
-
-def _of_parents(expression: FilterExpression, key: str, *, is_negated: bool = False) -> FilterExpression:
-    """Return the condition on parents. Negations are resolved: none may be around a condition that holds for more."""
-    match expression:
-        case And(parts) | Or(parts):
-            inner = tuple(_of_parents(part, key, is_negated=is_negated) for part in parts)
-            return And(inner) if isinstance(expression, And) is not is_negated else Or(inner)
-        case Negation(part):
-            return _of_parents(part, key, is_negated=not is_negated)
-        case FieldComparison(name, operator, value) if name == key:
-            return _parent_comparison(name, operator, value, is_negated=is_negated)
-        case InList(name, values) if name == key:
-            parents = InList(name, tuple(map(_parent_literal, values)))
-            # Refused if a value is of another type, else true of all.
-            return Or((parents, _ALL)) if is_negated else parents
-    return Negation(expression) if is_negated else expression
+    return fold(expression, of_leaf, lambda parts: And(tuple(parts)), lambda parts: Or(tuple(parts)))
 
 
 def _parent_comparison(
@@ -149,7 +129,7 @@ def _parent_comparison(
     if value.type is LiteralType.NULL:
         is_all = (operator is ComparisonOperator.NE) is not is_negated
         return _ALL if is_all else FieldComparison(name, ComparisonOperator.EQ, _NULL)
-    operator = _COMPLEMENT[operator] if is_negated else operator
+    operator = operator.complement if is_negated else operator
     parent = _parent_literal(value)
     if operator is ComparisonOperator.NE:
         return Or((FieldComparison(name, ComparisonOperator.EQ, parent), _ALL))

@@ -18,7 +18,6 @@ from service.errors import InvalidRequest
 from service.request_context import RequestContext
 from service.reso.filter.clauses import UnsupportedComparison
 from service.reso.filter.expression import (
-    And,
     ComparisonOperator,
     FieldComparison,
     FieldCondition,
@@ -26,11 +25,10 @@ from service.reso.filter.expression import (
     FilterLiteral,
     InList,
     LiteralType,
-    Negation,
-    Or,
     TextCondition,
     TextTest,
     comparison_holds,
+    conditions,
     evaluate,
 )
 from service.reso.filter.value_matchers import TimestampMatcher
@@ -167,43 +165,35 @@ class StaticFilter:
     def __init__(self, static_set: StaticSet, expression: FilterExpression) -> None:
         """Check it; raise InvalidRequest or OptionNotImplemented."""
         self._set, self._expression = static_set, expression
-        self._check(expression)
+        for condition in conditions(expression):
+            self._check(condition)
 
     def holds(self, row: Mapping[str, str]) -> bool:
         """Whether a row matches."""
         return evaluate(self._expression, partial(self._condition_holds, row))
 
-    def _check(self, expression: FilterExpression) -> None:
-        match expression:
-            case And(parts) | Or(parts):
-                for part in parts:
-                    self._check(part)
-            case Negation(part):
-                self._check(part)
-            case FieldComparison(name, _, value):
-                self._check_literals(name, (value,))
-            case InList(name, values):
-                self._check_literals(name, values)
-            case TextCondition(name, _, _, None) if not self._is_timestamp(name):
-                self._require(name)
+    def _check(self, condition: FieldCondition) -> None:
+        name = condition.field
+        if name not in self._set.properties:
+            raise InvalidRequest.of(FILTER, f"{self._set.name} has no property {name!r}.")
+        values: tuple[FilterLiteral, ...] = ()
+        match condition:
+            case FieldComparison(_, _, value):
+                values = (value,)
+            case InList(_, given):
+                values = given
+            case TextCondition(_, _, _, None) if not self._is_timestamp(name):
+                pass
             case _:
-                self._require(expression.field)
-                raise OptionNotImplemented(FILTER, f"this condition on {expression.field}")
-
-    def _check_literals(self, name: str, values: tuple[FilterLiteral, ...]) -> None:
-        self._require(name)
+                raise OptionNotImplemented(FILTER, f"this condition on {name}")
         try:
             for value in values:
                 self._operand(name, value)
         except UnsupportedComparison as fault:
             raise InvalidRequest.of(FILTER, f"{name} {fault}.") from None
 
-    def _require(self, name: str) -> None:
-        if name not in self._set.properties:
-            raise InvalidRequest.of(FILTER, f"{self._set.name} has no property {name!r}.")
-
     def _is_timestamp(self, name: str) -> bool:
-        return name in self._set.properties and self._set.properties[name].edm.is_timestamp
+        return self._set.properties[name].edm.is_timestamp
 
     def _operand(self, name: str, value: FilterLiteral) -> object:
         """Return the value of a literal; raise UnsupportedComparison for one of another type."""
