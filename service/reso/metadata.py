@@ -152,9 +152,7 @@ def _number(text: str) -> int | str:
 
 
 def _navigation_property(element: ET.Element) -> _Member:
-    declared = {"$Kind": "NavigationProperty", **_type(element)}
-    pairs = [(each.get("Property"), each.get("ReferencedProperty")) for each in _each(element, "ReferentialConstraint")]
-    return str(element.get("Name")), declared | ({"$ReferentialConstraint": dict(pairs)} if pairs else {})
+    return str(element.get("Name")), {"$Kind": "NavigationProperty", **_type(element)}
 
 
 def _type(element: ET.Element) -> dict[str, Any]:
@@ -179,11 +177,8 @@ def _annotations(element: ET.Element) -> dict[str, Any]:
 
 def _value(element: ET.Element) -> Any:
     """Return the value of an annotation or of a property of a record."""
-    for name in ("String", "EnumMember", "Path"):
-        if name in element.attrib:
-            return element.attrib[name]
-    if "Bool" in element.attrib:
-        return element.attrib["Bool"] == "true"
+    if "String" in element.attrib:
+        return element.attrib["String"]
     (child,) = element
     if _tag(child) == "Collection":
         return [each.text for each in child]

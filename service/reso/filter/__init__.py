@@ -1,1 +1,1 @@
-"""`$filter`: tokenizer, parser, expression tree, and its translation to Elasticsearch clauses."""
+"""`$filter`: parser, expression tree, and its translation to Elasticsearch clauses."""

@@ -210,7 +210,7 @@ def fold(
     all_of: Callable[[Iterator[Folded]], Folded],
     any_of: Callable[[Iterator[Folded]], Folded],
 ) -> Folded:
-    """Return what is made of the conditions and their negations, and of what joins them; parts only when asked for."""
+    """Return what `all_of` and `any_of` make of conditions and their negations; they may stop before the last part."""
     match expression:
         case And(parts):
             return all_of(fold(part, of_leaf, all_of, any_of) for part in parts)

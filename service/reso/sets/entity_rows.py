@@ -15,7 +15,7 @@ from mappings.fields import View
 from mappings.resource import Resource
 from mappings.stored_document import identifier_from_feed_key, split_document_id
 from service.errors import InvalidRequest
-from service.http.responses import JsonBytes
+from service.http.payload import JsonBytes
 from service.records.projection import Variant
 from service.request_context import RequestContext
 from service.reso.filter.clauses import MATCH_NONE
@@ -24,19 +24,129 @@ from service.reso.protocol import FILTER
 from service.reso.sets.entity_encoder import EntityHit, decode_raw_hits
 from service.reso.sets.entity_set import EntityHeader
 from service.search.query import Body, Clause, Selection, scope_clauses, term, terms
-from service.search.responses import parse_hits, total_hits
+from service.search.search_response import parse_hits, total_hits
+
+DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
+
+_MAX_CANDIDATES = 10_000
+
+
+class DocumentPosition(NamedTuple):
+    """The `_id` of a document and its sequence."""
+
+    id: str
+    sequence: int
+
+
+async def read_doc_values(
+    call: RequestContext, resource: Resource, body: Body, row_type: type[DocValuesT], sequence: int | None = None
+) -> list[DocValuesT]:
+    """Search, and return doc values of the hits without loading the records.
+
+    `row_type` is a named tuple of search fields; `sequence` is as for `RequestContext.search`.
+    """
+    fields = {"stored_fields": "_none_", "docvalue_fields": list(row_type._fields)}
+    response = await call.search(resource, body | fields, sequence)
+    return [row_type._make(hit["fields"][name][0] for name in row_type._fields) for hit in parse_hits(response)]
+
+
+async def count_documents(call: RequestContext, resource: Resource, query: Clause, sequence: int | None = None) -> int:
+    """Return the number of matching documents; `sequence` is as for `RequestContext.search`."""
+    return total_hits(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}, sequence))
+
+
+async def find_moves(call: RequestContext, resource: Resource, keys: Collection[str]) -> dict[str, list[str]]:
+    """Return by key the ids of the move documents of records that have left a company of the scope.
+
+    Their ids contain a company that the filter does not name, so they are searched by the buckets of the keys, each of
+    which holds few tombstones.
+    """
+    candidates = [
+        *scope_clauses(call.scope),
+        term("deleted", value=True),
+        terms("bucket", sorted(set(map(bucket, keys)))),
+    ]
+    body: Body = {
+        "size": _MAX_CANDIDATES,
+        "track_total_hits": False,
+        "query": {"bool": {"filter": candidates}},
+        "sort": ["sequence"],
+    }
+    documents = await read_doc_values(call, resource, body, DocumentPosition)
+    if len(documents) == _MAX_CANDIDATES:
+        raise InvalidRequest.of(FILTER, "compares too many keys: send fewer at a time.")
+    moves: dict[str, list[str]] = {}
+    for document in documents:
+        company, key = split_document_id(document.id)
+        if company and key in keys:
+            moves.setdefault(key, []).append(document.id)
+    return moves
+
+
+class _Identifier(NamedTuple):
+    """The identifier of a record alone."""
+
+    id: str
+
+
+# As many as fit a response of a megabyte.
+_BATCH_SIZE = 10_000
+
+
+async def count_distinct(call: RequestContext, selection: Selection, first: Resource, counted_by: str = "") -> int:
+    """Return the number of selected records whose key no record of `first` in the same scope has.
+
+    With `counted_by` return the sum that they have in that search field.
+    """
+    total, batch = 0, await _next_batch(call, selection, counted_by, {})
+    while batch:
+        # Read the next keys while these are looked up.
+        known, following = await asyncio.gather(
+            _count_known(call, first, counted_by, batch), _next_batch(call, selection, counted_by, batch)
+        )
+        total += sum(batch.values()) - known
+        batch = following
+    return total
+
+
+async def _next_batch(
+    call: RequestContext, selection: Selection, counted_by: str, before: dict[str, int]
+) -> dict[str, int]:
+    """Return the next feed keys after a batch with what each counts for, none if it was the last.
+
+    They are read as sort values, in index order: reading a doc value as well doubles the search time.
+    """
+    if 0 < len(before) < _BATCH_SIZE:
+        return {}
+    following: Clause = {"range": {"feed_key": {"gt": next(reversed(before), "")}}}
+    body: Body = {
+        "size": _BATCH_SIZE,
+        "track_total_hits": False,
+        "query": selection.filtered(following).query(),
+        "sort": ["feed_key"],
+        "stored_fields": "_none_",
+    }
+    if counted_by:
+        body["docvalue_fields"] = [counted_by]
+    hits = parse_hits(await call.search(selection.resource, body))
+    return {str(hit["sort"][0]): int(hit["fields"][counted_by][0]) if counted_by else 1 for hit in hits}
+
+
+async def _count_known(call: RequestContext, first: Resource, counted_by: str, batch: dict[str, int]) -> int:
+    """Return what the feed keys count for whose record the first resource has, too."""
+    numbers = {identifier_from_feed_key(key): number for key, number in batch.items()}
+    query = call.selection(first, (terms("_id", numbers),)).query()
+    if not counted_by:
+        return await count_documents(call, first, query)
+    body: Body = {"size": len(numbers), "track_total_hits": False, "query": query}
+    return sum(numbers[row.id] for row in await read_doc_values(call, first, body, _Identifier))
+
 
 Decode = Callable[[Resource, bytes], list[EntityHit]]
 
 
 def _decode_to_text(_: Resource, response: bytes) -> list[EntityHit]:
     return decode_raw_hits(response)
-
-
-class _Identifier(NamedTuple):
-    """The doc values of a position."""
-
-    id: str
 
 
 class EntityRow(NamedTuple):
@@ -144,98 +254,3 @@ class EntityRecords:
     ) -> EntityRow:
         position = self.ordering.position(selection.resource, sort, identifier)
         return EntityRow(position, selection.resource, identifier, source)
-
-
-# As many as fit a response of a megabyte.
-_BATCH_SIZE = 10_000
-
-
-async def count_distinct(call: RequestContext, selection: Selection, first: Resource) -> int:
-    """Return the number of selected records whose key no record of `first` in the same scope has."""
-    distinct, keys = 0, await _feed_keys(call, selection)
-    while keys:
-        # Read the next keys while these are looked up.
-        known, following = await asyncio.gather(_count_known(call, first, keys), _feed_keys(call, selection, keys))
-        distinct += len(keys) - known
-        keys = following
-    return distinct
-
-
-async def _feed_keys(call: RequestContext, selection: Selection, before: Sequence[str] = ()) -> list[str]:
-    """Return the next feed keys after a batch, none if it was the last.
-
-    They are read as sort values, in index order: reading a doc value as well doubles the search time.
-    """
-    if 0 < len(before) < _BATCH_SIZE:
-        return []
-    following: Clause = {"range": {"feed_key": {"gt": before[-1] if before else ""}}}
-    body: Body = {
-        "size": _BATCH_SIZE,
-        "track_total_hits": False,
-        "query": selection.filtered(following).query(),
-        "sort": ["feed_key"],
-        "stored_fields": "_none_",
-    }
-    return [str(hit["sort"][0]) for hit in parse_hits(await call.search(selection.resource, body))]
-
-
-async def _count_known(call: RequestContext, first: Resource, keys: Sequence[str]) -> int:
-    everything = call.selection(first, (terms("_id", map(identifier_from_feed_key, keys)),))
-    return await count_documents(call, first, everything.query())
-
-
-DocValuesT = TypeVar("DocValuesT", bound=NamedTuple)
-
-_MAX_CANDIDATES = 10_000
-
-
-class DocumentPosition(NamedTuple):
-    """The `_id` of a document and its sequence."""
-
-    id: str
-    sequence: int
-
-
-async def read_doc_values(
-    call: RequestContext, resource: Resource, body: Body, row_type: type[DocValuesT], sequence: int | None = None
-) -> list[DocValuesT]:
-    """Search, and return doc values of the hits without loading the records.
-
-    `row_type` is a named tuple of search fields; `sequence` is as for `RequestContext.search`.
-    """
-    fields = {"stored_fields": "_none_", "docvalue_fields": list(row_type._fields)}
-    response = await call.search(resource, body | fields, sequence)
-    return [row_type._make(hit["fields"][name][0] for name in row_type._fields) for hit in parse_hits(response)]
-
-
-async def count_documents(call: RequestContext, resource: Resource, query: Clause, sequence: int | None = None) -> int:
-    """Return the number of matching documents; `sequence` is as for `RequestContext.search`."""
-    return total_hits(await call.search(resource, {"size": 0, "track_total_hits": True, "query": query}, sequence))
-
-
-async def find_moves(call: RequestContext, resource: Resource, keys: Collection[str]) -> dict[str, list[str]]:
-    """Return by key the ids of the move documents of records that have left a company of the scope.
-
-    Their ids contain a company that the filter does not name, so they are searched by the buckets of the keys, each of
-    which holds few tombstones.
-    """
-    candidates = [
-        *scope_clauses(call.scope),
-        term("deleted", value=True),
-        terms("bucket", sorted(set(map(bucket, keys)))),
-    ]
-    body: Body = {
-        "size": _MAX_CANDIDATES,
-        "track_total_hits": False,
-        "query": {"bool": {"filter": candidates}},
-        "sort": ["sequence"],
-    }
-    documents = await read_doc_values(call, resource, body, DocumentPosition)
-    if len(documents) == _MAX_CANDIDATES:
-        raise InvalidRequest.of(FILTER, "compares too many keys: send fewer at a time.")
-    moves: dict[str, list[str]] = {}
-    for document in documents:
-        company, key = split_document_id(document.id)
-        if company and key in keys:
-            moves.setdefault(key, []).append(document.id)
-    return moves
