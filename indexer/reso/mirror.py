@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cluster.private_files import create_file, make_folder
-from indexer.reso.client.limits import SlotCount, SourceLimits
-from indexer.reso.client.reso_client import KeptState
 from mappings.data_dictionary.model import DataDictionary
 
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-64000; PRAGMA temp_store=FILE;"
@@ -336,13 +334,16 @@ _ADD_REQUESTS = (
 _TOKEN_NOTE = "refresh token"  # noqa: S105 - the name of a note
 
 
-def kept_state(mirror: Mirror, limits: SourceLimits) -> KeptState:
-    """Return what is kept in a mirror."""
-    return KeptState(limits, RequestCounts(mirror), RefreshTokens(mirror))
+class SlotCount(NamedTuple):
+    """What one slot had: `number` is its begin in seconds since 1970, divided by the length of a slot."""
+
+    number: int
+    requests: int
+    bytes: int
 
 
 class RequestCounts:
-    """A store of request counts in a mirror."""
+    """The counts of requests and bytes, kept across restarts."""
 
     def __init__(self, mirror: Mirror) -> None:
         """Create the table if it is missing."""
@@ -362,7 +363,7 @@ class RequestCounts:
 
 
 class RefreshTokens:
-    """A store of the refresh token in a mirror, which only its owner can read."""
+    """The current refresh token, in a file that only its owner can read: a source may accept each only once."""
 
     def __init__(self, mirror: Mirror) -> None:
         """Use the notes of a mirror."""

@@ -24,7 +24,7 @@ from indexer.reso.client import edmx
 from indexer.reso.client.odata import SourceRejectedError
 from indexer.reso.client.reso_client import ResoClient, SourceTraffic
 from indexer.reso.entity_forms import WITHOUT, Gap, SourceForms, empty_gaps, find_gaps, unread_gap
-from indexer.reso.mirror import Mirror, kept_state
+from indexer.reso.mirror import Mirror
 from indexer.reso.outbox import Outbox
 from indexer.reso.publisher import MirrorPublisher
 from indexer.reso.settings import ResoSettings
@@ -52,7 +52,7 @@ async def open_replication(
         _source_errors(),
         closing(Mirror(path, plan.dictionary)) as mirror,
     ):
-        client = ResoClient(plan.url, settings, on_wait, kept_state(mirror, plan.dialect.limits), plan.dialect.size_by)
+        client = ResoClient(plan.url, settings, on_wait, plan.dialect, mirror)
         await client.open()
         try:
             yield await _start(context, plan, SourceContext(client, mirror, settings, on_progress))

@@ -18,7 +18,6 @@ import msgspec
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceLimits
 from indexer.reso.client.odata import string_literal
-from indexer.reso.client.reso_client import BY_PREFER, BY_TOP
 from mappings.data_dictionary.loader import load_dictionary
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary
 
@@ -29,6 +28,9 @@ BY_KEYS: Final = "keys"
 BY_TIMES: Final = "times"
 BY_LINKS: Final = "links"
 BY_NUMBERS: Final = "numbers"
+# How a page size is requested: odata.maxpagesize in a header, or $top.
+BY_PREFER: Final = "prefer"
+BY_TOP: Final = "top"
 SYSTEM = "{system}"
 
 Walk = Literal["keys", "times", "links"]

@@ -8,7 +8,7 @@ import hashlib
 import re
 import time
 from http import HTTPStatus
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import aiohttp
 import msgspec
@@ -17,6 +17,7 @@ from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
 from indexer.reso.client.limits import SourceRateLimiter
 from indexer.reso.client.odata import TransientSourceError, parse_retry_after, read_small_body
+from indexer.reso.mirror import RefreshTokens
 from indexer.reso.settings import ResoSettings
 
 _NEEDED = (
@@ -25,18 +26,6 @@ _NEEDED = (
 )
 _PASSWORD_NEEDED = "BROKERAGE_RESO_USERNAME and BROKERAGE_RESO_PASSWORD must be set together."  # noqa: S105
 _URL_NEEDED = "BROKERAGE_RESO_USERNAME and BROKERAGE_RESO_REFRESH_TOKEN need BROKERAGE_RESO_TOKEN_URL."
-
-
-class RefreshTokenStore(Protocol):
-    """Keeps the current refresh token across restarts, because a source may accept each only once."""
-
-    def load(self, given: str) -> str | None:
-        """Return the token that followed, last, the one of the settings with this digest."""
-        ...
-
-    def save(self, given: str, token: str) -> None:
-        """Keep a token."""
-        ...
 
 
 def check_settings(settings: ResoSettings) -> None:
@@ -55,7 +44,7 @@ def check_settings(settings: ResoSettings) -> None:
 class TokenGrants:
     """The forms that request a token, and the refresh token that the last response gave."""
 
-    def __init__(self, settings: ResoSettings, store: RefreshTokenStore | None = None) -> None:
+    def __init__(self, settings: ResoSettings, store: RefreshTokens | None = None) -> None:
         """Continue with the refresh token that an earlier run was given last."""
         self._settings, self._store = settings, store
         self._given = hashlib.sha256(settings.refresh_token.encode()).hexdigest() if settings.refresh_token else ""
@@ -129,7 +118,7 @@ def exposed_message(address: str, secret: str) -> str:
 class AccessTokenProvider:
     """The current access token; empty for a source without authentication."""
 
-    def __init__(self, settings: ResoSettings, store: RefreshTokenStore | None = None) -> None:
+    def __init__(self, settings: ResoSettings, store: RefreshTokens | None = None) -> None:
         """Raise SourceError for contradictory or incomplete settings."""
         check_settings(settings)
         if is_exposed(settings.token_url) and not settings.allow_http:

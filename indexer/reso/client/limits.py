@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
+from indexer.reso.mirror import RequestCounts, SlotCount
 from indexer.reso.settings import ResoSettings
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -65,26 +66,6 @@ _SLOT_SECONDS = 5
 _EXACT_SECONDS = 1
 
 
-class SlotCount(NamedTuple):
-    """What one slot had: `number` is its begin in seconds since 1970, divided by the length of a slot."""
-
-    number: int
-    requests: int
-    bytes: int
-
-
-class CountStore(Protocol):
-    """Keeps counts across restarts."""
-
-    def load(self) -> Iterable[SlotCount]:
-        """Return the counts of earlier runs, ascending."""
-        ...
-
-    def add(self, count: SlotCount, forget_below: int) -> None:
-        """Add to the count of a slot, and delete the slots below a number."""
-        ...
-
-
 class RequestWindows:
     """The requests of one source within all of its limits.
 
@@ -92,7 +73,7 @@ class RequestWindows:
     in between.
     """
 
-    def __init__(self, limits: Iterable[LimitWindow], store: CountStore | None = None) -> None:
+    def __init__(self, limits: Iterable[LimitWindow], store: RequestCounts | None = None) -> None:
         """Continue the counts of earlier runs."""
         given = list(limits)
         self._exact = [each for each in given if each.seconds <= _EXACT_SECONDS]

@@ -4,10 +4,10 @@ import asyncio
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 import aiohttp
@@ -16,8 +16,8 @@ from yarl import URL
 
 from cluster.plain_http import is_exposed
 from indexer.errors import SourceError
-from indexer.reso.client.access_tokens import AccessTokenProvider, RefreshTokenStore, exposed_message
-from indexer.reso.client.limits import CountStore, RequestWindows, SourceLimits, SourceRateLimiter
+from indexer.reso.client.access_tokens import AccessTokenProvider, exposed_message
+from indexer.reso.client.limits import RequestWindows, SourceRateLimiter
 from indexer.reso.client.odata import (
     RETRYABLE_STATUSES,
     ODataPage,
@@ -33,28 +33,13 @@ from indexer.reso.client.odata import (
     read_small_body,
     retry_delay_seconds,
 )
+from indexer.reso.mirror import Mirror, RefreshTokens, RequestCounts
 from indexer.reso.settings import ResoSettings
-
-NO_LIMITS = SourceLimits()
-
-
-@dataclass(frozen=True)
-class KeptState:
-    """The limits of a source, and the stores of its request counts and refresh token; None keeps them in memory."""
-
-    limits: SourceLimits = NO_LIMITS
-    counts: CountStore | None = None
-    refresh_tokens: RefreshTokenStore | None = None
-
-
-NOTHING_KEPT = KeptState()
-
+from indexer.reso.source_map import BY_PREFER, BY_TOP, Dialect
 
 Decoded = TypeVar("Decoded")
 
-# How a page size is requested: odata.maxpagesize in a header, or $top.
-BY_PREFER: Final = "prefer"
-BY_TOP: Final = "top"
+_ANY_DIALECT = Dialect(size_by=(BY_PREFER,))
 _MIN_PAGE_SIZE = 50
 # The retry limit of the first request of a run, short so that a wrong URL fails while the operator is watching.
 _FIRST_REQUEST_SECONDS = 20.0
@@ -89,11 +74,12 @@ class ResoClient:
         root: str,
         settings: ResoSettings,
         on_wait: Callable[[str], None],
-        kept: KeptState = NOTHING_KEPT,
-        size_by: Sequence[str] = (BY_PREFER,),
+        dialect: Dialect = _ANY_DIALECT,
+        mirror: Mirror | None = None,
     ) -> None:
-        """Take the service root, such as https://mls.example.com/reso/odata, and how page sizes are requested.
+        """Take the service root, such as https://mls.example.com/reso/odata.
 
+        Request counts and the refresh token are kept in the mirror, without one only in memory.
         Raise SourceError for contradictory settings, or if a token would be sent to another host unencrypted.
         """
         has_token = bool(settings.token or settings.token_url)
@@ -101,14 +87,15 @@ class ResoClient:
             raise SourceError(exposed_message("URL", "the access token"))
         self._root = root.rstrip("/")
         self._settings = settings
-        self._tokens = AccessTokenProvider(settings, kept.refresh_tokens)
-        limits = list(kept.limits.overridden(settings).windows())
-        self._rate_limiter = SourceRateLimiter(settings.rate, RequestWindows(limits, kept.counts), on_wait)
-        rates = [limit.requests / limit.seconds for limit in limits if limit.requests]
+        self._tokens = AccessTokenProvider(settings, RefreshTokens(mirror) if mirror else None)
+        windows = list(dialect.limits.overridden(settings).windows())
+        counts = RequestCounts(mirror) if mirror else None
+        self._rate_limiter = SourceRateLimiter(settings.rate, RequestWindows(windows, counts), on_wait)
+        rates = [window.requests / window.seconds for window in windows if window.requests]
         self.requests_per_second = min([settings.rate, *rates])  # in the long run
         self._slots = asyncio.Semaphore(settings.in_flight)
         self._on_wait = on_wait
-        self._size_by = set(size_by)
+        self._size_by = set[str](dialect.size_by)
         self._page_size = settings.page_size
         self._clock_offset = 0.0  # seconds that the source's clock is ahead
         self.traffic = SourceTraffic()

@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from indexer.reso.client.limits import LimitWindow, RequestWindows, SourceLimits
-from indexer.reso.client.reso_client import KeptState, ResoClient
+from indexer.reso.client.reso_client import ResoClient
 from indexer.reso.mirror import Mirror, RequestCounts
 from indexer.reso.settings import ResoSettings
+from indexer.reso.source_map import STANDARD
 from tests.reso.server.dialect import Dialect, RequestLimit
 from tests.reso.server.running import serve_in_loop
 from tests.reso.server.server_settings import ServerFault, ServerSettings
@@ -89,9 +91,9 @@ async def test_no_second_has_more_requests_than_the_source_allows(slow_seconds: 
         slow_seconds=slow_seconds,
         most_faults_in_a_row=10**6,
     )
-    kept = KeptState(SourceLimits(requests_per_second=2))
+    dialect = replace(STANDARD, limits=SourceLimits(requests_per_second=2))
     async with serve_in_loop(settings) as server:
-        web = ResoClient(server.url, ResoSettings(rate=1000.0), print, kept)
+        web = ResoClient(server.url, ResoSettings(rate=1000.0), print, dialect)
         await web.open()
         await asyncio.gather(*(web.fetch_page(PROPERTIES) for _ in range(7)))
         await web.close()
@@ -165,7 +167,9 @@ async def test_a_long_wait_is_reported_and_is_not_a_failure_of_the_source(monkey
     said: list[str] = []
     settings = ResoSettings(rate=1000.0, in_flight=1, retry_seconds=3.0)
     async with serve_in_loop(ServerSettings(retry_after_seconds=0)) as server:
-        web = ResoClient(server.url, settings, said.append, KeptState(SourceLimits(requests_per_second=1)))
+        web = ResoClient(
+            server.url, settings, said.append, replace(STANDARD, limits=SourceLimits(requests_per_second=1))
+        )
         await web.open()
         server.faults.plan(ServerFault.TOO_MANY, times=4)
         await web.fetch_page(PROPERTIES)

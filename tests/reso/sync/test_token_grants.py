@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from indexer.errors import SourceError
-from indexer.reso.client.reso_client import NO_LIMITS, ResoClient
-from indexer.reso.mirror import Mirror, kept_state
+from indexer.reso.client.reso_client import ResoClient
+from indexer.reso.mirror import Mirror
 from indexer.reso.settings import ResoSettings
 from tests.reso.server.reso_server import ResoServer
 from tests.reso.server.running import serve_in_loop
@@ -28,7 +28,7 @@ async def read_once(server: ResoServer, folder: Path, refresh_token: str) -> Non
     """Read one page in a run of its own, whose mirror is in a folder."""
     mirror = Mirror(folder / "mirror.sqlite", DICTIONARY)
     settings = ResoSettings(rate=1000.0, **client(server, refresh_token=refresh_token))
-    web = ResoClient(server.url, settings, print, kept_state(mirror, NO_LIMITS))
+    web = ResoClient(server.url, settings, print, mirror=mirror)
     await web.open()
     try:
         await web.fetch_page(PROPERTIES)
