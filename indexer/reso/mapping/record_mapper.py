@@ -1,8 +1,5 @@
 """Mapping of source records to the records that the API serves: listings, agents, offices and teams."""
 
-from __future__ import annotations
-
-import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,116 +41,38 @@ from indexer.reso.mapping.values import (
 )
 from mappings import AGENT, LISTING, OFFICE, RESOURCES, SOLD_LISTING, TEAM, Resource
 from mappings.data_dictionary.model import MODIFICATION_TIMESTAMP, DataDictionary, DictionaryEntity
+from mappings.fields import Field
 from mappings.legends import PROPERTY_TYPES
 from mappings.values.normalization import normalize_lookup
 
-MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
+_MEMBERS = "TeamMembers"
+_TEAMS = "Teams"
 
 
-@dataclass(frozen=True)
-class MappedRecord:
-    """A record by our field names, additional envelope fields, and the source values in neither.
+class TeamMemberships:
+    """Finds the teams of an agent."""
 
-    `omitted` are pairs of a Data Dictionary field (of another entity: `Media.ImageWidth`) and a reason.
-    """
+    def __init__(self, team: DictionaryEntity, identifiers: IdentifierFactory) -> None:
+        """Compile the name of a team."""
+        self._name = FirstValue(team.sources_for("name"), to_text, identifiers)
+        self._uuid = identifiers.uuid
 
-    record: dict[str, object]
-    envelope: dict[str, object]
-    omitted: tuple[tuple[str, str], ...]
+    def teams_of(self, context: MappingContext) -> list[dict[str, object]]:
+        """Return the teams of an agent, sorted by UUID, without teams that the source lacks."""
+        by_uuid: dict[str, dict[str, object]] = {}
+        for part in context.parts(_MEMBERS):
+            if (team := self._team(context, part)) is not None:
+                by_uuid.setdefault(str(team["uuid"]), team)
+        return [by_uuid[uuid] for uuid in sorted(by_uuid)]
 
-
-@dataclass(frozen=True)
-class _ResourceMapping:
-    """The compiled mapping of one resource."""
-
-    entity: str
-    key: str  # the key field of the entity
-    identifier: str  # our identifier field
-    identify: Callable[[str], str]
-    map: MapRecord
-
-
-class RecordMapper:
-    """Maps source records to our records, by a dictionary that is compiled once."""
-
-    def __init__(
-        self, dictionary: DataDictionary, records: SourceRecords, prefix: str = "", time_zone: str | None = None
-    ) -> None:
-        """Compile the dictionary.
-
-        `prefix` is put before every key in identifiers. `time_zone` is the default for listings without one; raise
-        ValueError for an unknown name.
-        """
-        zone = None if time_zone is None else find_time_zone(time_zone)
-        if time_zone is not None and zone is None:
-            raise ValueError(f"{time_zone!r} is not a time zone: use a name such as America/Los_Angeles")
-        self._records = records
-        self._identifiers = IdentifierFactory(prefix)
-        self._dictionary = dictionary
-        entities = dictionary.entities
-        self._shared = SharedMappers(
-            media_selector=MediaSelector(entities[MEDIA_ENTITY], self._identifiers),
-            memberships=TeamMemberships(entities["Teams"], self._identifiers),
-            open_house_key=entities[OPEN_HOUSE].key,
-            time_zone=zone,
-        )
-        served = {alias for entity in entities.values() for alias in entity.aliases}
-        self._mappings = {
-            resource.alias: self._resource_mapping(resource) for resource in RESOURCES if resource.alias in served
-        }
-
-    def identifier(self, alias: str, key: str) -> str:
-        """Return our identifier for a source key; raise InvalidRecordError for a key that cannot become one."""
-        mapping = self._mappings[alias]
-        try:
-            return mapping.identify(key)
-        except InvalidRecordError as error:
-            raise InvalidRecordError(mapping.key, error.reason) from None
-
-    def map_record(self, alias: str, key: str) -> MappedRecord | None:
-        """Return the record of a resource that is mapped from the source record with a key.
-
-        None if the source record is missing, its status is not served, or it belongs to the other listing resource
-        (listings, sold listings). Raise InvalidRecordError, with the Data Dictionary field, for an invalid record.
-        """
-        mapping = self._mappings[alias]
-        if (source := self._records.record(mapping.entity, key)) is None:
+    def _team(self, context: MappingContext, part: dict[str, Any]) -> dict[str, object] | None:
+        key = key_text(part.get("TeamKey"))
+        if key is None or not (team := context.related(_TEAMS, key)):
             return None
-        context = MappingContext(self._records, mapping.entity, key, source)
-        if (mapped := mapping.map(context)) is None:
-            return None
-        _check_key(mapping.key, key, source)
-        record, envelope = mapped
-        record[mapping.identifier] = self.identifier(alias, key)
-        return MappedRecord(record, envelope, tuple(context.omitted))
-
-    def _resource_mapping(self, resource: Resource) -> _ResourceMapping:
-        name = self._dictionary.entity_for(resource.alias)
-        entity = self._dictionary.entities[name]
-        [identifier] = entity.sources_for(resource.identifier)
-        identify = self._identifiers.uuid if identifier.uuid is not None else self._identifiers.plain
-        return _ResourceMapping(name, entity.key, resource.identifier, identify, self._mapper_for(resource, entity))
-
-    def _mapper_for(self, resource: Resource, entity: DictionaryEntity) -> MapRecord:
-        fields = FieldMapper(resource, entity, self._identifiers)
-        if resource in {LISTING, SOLD_LISTING}:
-            return ListingMapper(resource, entity, fields, self._shared)
-        if resource is TEAM:
-            return TeamMapper(fields, self._shared)
-        if resource in {AGENT, OFFICE}:
-            mapper = AgentMapper if resource is AGENT else OfficeMapper
-            return mapper(entity, fields, self._identifiers, self._shared)
-        return lambda context: (fields(context), {})
-
-
-def _check_key(field: str, key: str, source: dict[str, object]) -> None:
-    """Raise InvalidRecordError for a record whose key field differs from the key it was found under."""
-    if (own_key := key_text(source.get(field))) is None:
-        raise InvalidRecordError(field, "is missing")
-    if own_key != key:
-        raise InvalidRecordError(
-            field, f"is {describe_value(own_key)}, but the record was found under {describe_value(key)}"
-        )
+        category = context.convert(f"{_MEMBERS}.TeamMemberType", to_text, part.get("TeamMemberType"))
+        name = self._name(context.for_record(_TEAMS, key, team))
+        known = {} if category is None else {"member_category": category}
+        return {"name": name, "uuid": self._uuid(key), **known}
 
 
 _SOLD = "Sold"
@@ -164,18 +83,20 @@ class ListingMapper:
     """Maps the records of listings or of sold listings."""
 
     def __init__(
-        self, resource: Resource, entity: DictionaryEntity, fields: FieldMapper, shared: SharedMappers
+        self,
+        resource: Resource,
+        entity: DictionaryEntity,
+        fields: FieldMapper,
+        media: MediaSelector,
+        open_houses: OpenHouseMapper,
     ) -> None:
         """Compile the lookup tables."""
-        members = {field.name: field for field in resource.stored}
         self._is_sold = resource is SOLD_LISTING
         self._statuses = normalize_keys(entity.status)
         self._types = PropertyTypeLookup(entity.type)
         self._features = tuple(entity.features.items())
-        self._fields = fields
-        self._media = shared.media_selector
-        self._images = ListingImageMapper(members["ListingImages"])
-        self._open_houses = OpenHouseMapper(members[OPEN_HOUSE], shared.open_house_key, shared.time_zone)
+        self._fields, self._media, self._open_houses = fields, media, open_houses
+        self._images = ListingImageMapper(_member(resource, "ListingImages"))
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope | None:
         """Return record and envelope, None for a Property that is not served as this resource."""
@@ -234,46 +155,6 @@ class ListingMapper:
             record["VirtualTourURL"] = tour
 
 
-_MEMBERS = "TeamMembers"
-_TEAMS = "Teams"
-
-
-@dataclass(frozen=True)
-class SharedMappers:
-    """Mappers used by several resources; `time_zone` is the default for listings without one."""
-
-    media_selector: MediaSelector
-    memberships: TeamMemberships
-    open_house_key: str
-    time_zone: dt.tzinfo | None
-
-
-class TeamMemberships:
-    """Finds the teams of an agent."""
-
-    def __init__(self, team: DictionaryEntity, identifiers: IdentifierFactory) -> None:
-        """Compile the name of a team."""
-        self._name = FirstValue(team.sources_for("name"), to_text, identifiers)
-        self._uuid = identifiers.uuid
-
-    def teams_of(self, context: MappingContext) -> list[dict[str, object]]:
-        """Return the teams of an agent, sorted by UUID, without teams that the source lacks."""
-        by_uuid: dict[str, dict[str, object]] = {}
-        for part in context.parts(_MEMBERS):
-            if (team := self._team(context, part)) is not None:
-                by_uuid.setdefault(str(team["uuid"]), team)
-        return [by_uuid[uuid] for uuid in sorted(by_uuid)]
-
-    def _team(self, context: MappingContext, part: dict[str, Any]) -> dict[str, object] | None:
-        key = key_text(part.get("TeamKey"))
-        if key is None or not (team := context.related(_TEAMS, key)):
-            return None
-        category = context.convert(f"{_MEMBERS}.TeamMemberType", to_text, part.get("TeamMemberType"))
-        name = self._name(context.for_record(_TEAMS, key, team))
-        known = {} if category is None else {"member_category": category}
-        return {"name": name, "uuid": self._uuid(key), **known}
-
-
 class DeactivationRule:
     """Determines since when a record is inactive."""
 
@@ -302,13 +183,17 @@ class AgentMapper:
     """Maps the records of agents."""
 
     def __init__(
-        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, shared: SharedMappers
+        self,
+        entity: DictionaryEntity,
+        fields: FieldMapper,
+        identifiers: IdentifierFactory,
+        media: MediaSelector,
+        memberships: TeamMemberships,
     ) -> None:
         """Compile what the dictionary declares in addition to the fields."""
-        self._fields = fields
+        self._fields, self._media, self._memberships = fields, media, memberships
         self._source_agent_id = FirstValue(entity.source_agent_id_sources, limit_searchable(to_text), identifiers)
         self._deactivation = DeactivationRule(entity, identifiers)
-        self._shared = shared
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:
         """Return record and envelope."""
@@ -325,8 +210,8 @@ class AgentMapper:
     def _add_related(self, context: MappingContext, record: dict[str, object]) -> None:
         if (address := record.get("primary_email_address")) is not None:
             record["email_addresses"] = {"primary": address}
-        record["teams"] = record.get("teams") or self._shared.memberships.teams_of(context)
-        media = self._shared.media_selector.select(context)
+        record["teams"] = record.get("teams") or self._memberships.teams_of(context)
+        media = self._media.select(context)
         if (photo := first_of_category(media, "agentphoto", "memberphoto", *PHOTO_CATEGORIES)) is not None:
             record.setdefault("profile_image_url", photo.url)
             record.setdefault("profile_thumb_url", photo.url)
@@ -336,12 +221,11 @@ class OfficeMapper:
     """Maps the records of offices."""
 
     def __init__(
-        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, shared: SharedMappers
+        self, entity: DictionaryEntity, fields: FieldMapper, identifiers: IdentifierFactory, media: MediaSelector
     ) -> None:
         """Compile what the dictionary declares in addition to the fields."""
-        self._fields = fields
+        self._fields, self._media = fields, media
         self._deactivation = DeactivationRule(entity, identifiers)
-        self._media = shared.media_selector
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:
         """Return record and envelope."""
@@ -358,10 +242,9 @@ class OfficeMapper:
 class TeamMapper:
     """Maps the records of teams."""
 
-    def __init__(self, fields: FieldMapper, shared: SharedMappers) -> None:
+    def __init__(self, fields: FieldMapper, media: MediaSelector) -> None:
         """Take the mappers of fields and media."""
-        self._fields = fields
-        self._media = shared.media_selector
+        self._fields, self._media = fields, media
 
     def __call__(self, context: MappingContext) -> RecordAndEnvelope:
         """Return record and envelope; a team is active unless its fields say otherwise."""
@@ -372,3 +255,116 @@ class TeamMapper:
         if (photo := first_of_category(media, "teamphoto", *PHOTO_CATEGORIES)) is not None:
             record.setdefault("photo_url", photo.url)
         return record, {}
+
+
+MapRecord = Callable[[MappingContext], RecordAndEnvelope | None]
+
+
+@dataclass(frozen=True)
+class MappedRecord:
+    """A record by our field names, additional envelope fields, and the source values in neither.
+
+    `omitted` are pairs of a Data Dictionary field (of another entity: `Media.ImageWidth`) and a reason.
+    """
+
+    record: dict[str, object]
+    envelope: dict[str, object]
+    omitted: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class _ResourceMapping:
+    """The compiled mapping of one resource."""
+
+    entity: str
+    key: str  # the key field of the entity
+    identifier: str  # our identifier field
+    identify: Callable[[str], str]
+    map: MapRecord
+
+
+class RecordMapper:
+    """Maps source records to our records, by a dictionary that is compiled once."""
+
+    def __init__(
+        self, dictionary: DataDictionary, records: SourceRecords, prefix: str = "", time_zone: str | None = None
+    ) -> None:
+        """Compile the dictionary.
+
+        `prefix` is put before every key in identifiers. `time_zone` is the default for listings without one; raise
+        ValueError for an unknown name.
+        """
+        zone = None if time_zone is None else find_time_zone(time_zone)
+        if time_zone is not None and zone is None:
+            raise ValueError(f"{time_zone!r} is not a time zone: use a name such as America/Los_Angeles")
+        self._records = records
+        self._identifiers = IdentifierFactory(prefix)
+        self._dictionary = dictionary
+        entities = dictionary.entities
+        self._zone = zone
+        self._media = MediaSelector(entities[MEDIA_ENTITY], self._identifiers)
+        served = {alias for entity in entities.values() for alias in entity.aliases}
+        self._mappings = {
+            resource.alias: self._resource_mapping(resource) for resource in RESOURCES if resource.alias in served
+        }
+
+    def identifier(self, alias: str, key: str) -> str:
+        """Return our identifier for a source key; raise InvalidRecordError for a key that cannot become one."""
+        mapping = self._mappings[alias]
+        try:
+            return mapping.identify(key)
+        except InvalidRecordError as error:
+            raise InvalidRecordError(mapping.key, error.reason) from None
+
+    def map_record(self, alias: str, key: str) -> MappedRecord | None:
+        """Return the record of a resource that is mapped from the source record with a key.
+
+        None if the source record is missing, its status is not served, or it belongs to the other listing resource
+        (listings, sold listings). Raise InvalidRecordError, with the Data Dictionary field, for an invalid record.
+        """
+        mapping = self._mappings[alias]
+        if (source := self._records.record(mapping.entity, key)) is None:
+            return None
+        context = MappingContext(self._records, mapping.entity, key, source)
+        if (mapped := mapping.map(context)) is None:
+            return None
+        _check_key(mapping.key, key, source)
+        record, envelope = mapped
+        record[mapping.identifier] = self.identifier(alias, key)
+        return MappedRecord(record, envelope, tuple(context.omitted))
+
+    def _resource_mapping(self, resource: Resource) -> _ResourceMapping:
+        name = self._dictionary.entity_for(resource.alias)
+        entity = self._dictionary.entities[name]
+        [identifier] = entity.sources_for(resource.identifier)
+        identify = self._identifiers.uuid if identifier.uuid is not None else self._identifiers.plain
+        return _ResourceMapping(name, entity.key, resource.identifier, identify, self._mapper_for(resource, entity))
+
+    def _mapper_for(self, resource: Resource, entity: DictionaryEntity) -> MapRecord:
+        fields = FieldMapper(resource, entity, self._identifiers)
+        if resource in {LISTING, SOLD_LISTING}:
+            key = self._dictionary.entities[OPEN_HOUSE].key
+            open_houses = OpenHouseMapper(_member(resource, OPEN_HOUSE), key, self._zone)
+            return ListingMapper(resource, entity, fields, self._media, open_houses)
+        if resource is TEAM:
+            return TeamMapper(fields, self._media)
+        if resource is AGENT:
+            memberships = TeamMemberships(self._dictionary.entities[_TEAMS], self._identifiers)
+            return AgentMapper(entity, fields, self._identifiers, self._media, memberships)
+        if resource is OFFICE:
+            return OfficeMapper(entity, fields, self._identifiers, self._media)
+        return lambda context: (fields(context), {})
+
+
+def _member(resource: Resource, name: str) -> Field:
+    return next(field for field in resource.stored if field.name == name)
+
+
+def _check_key(field: str, key: str, source: dict[str, object]) -> None:
+    """Raise InvalidRecordError for a record whose key field differs from the key it was found under."""
+    if (own_key := key_text(source.get(field))) is None:
+        raise InvalidRecordError(field, "is missing")
+    if own_key != key:
+        raise InvalidRecordError(
+            field, f"is {describe_value(own_key)}, but the record was found under {describe_value(key)}"
+        )
